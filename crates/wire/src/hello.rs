@@ -1,0 +1,85 @@
+use crate::{MAX_HELLO, WireError, check_name};
+use serde::{Deserialize, Serialize};
+
+/// Who connects: a client that calls and pushes, or a worker that serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    #[default]
+    Client,
+    Worker,
+}
+
+/// The JSON of a HELLO. Unknown fields are ignored, so that a newer peer can say more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hello {
+    /// Versions of the protocol that the peer speaks.
+    pub v: Vec<u32>,
+    pub role: Role,
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// The worker inside which this client runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// Full names of the methods that a worker serves.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<String>,
+    /// Those of `calls` that may run again after their worker died.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub idempotent: Vec<String>,
+    /// Queues that a worker serves; `*` stands for all of its pool.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<String>,
+    /// Tasks at once, 1 to 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<u16>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub soft_cancel: bool,
+    /// The pool that a worker which dialled in joins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+impl Hello {
+    pub const MAX_NAMES: usize = 1000;
+
+    /// Reads the body of a HELLO and checks every name and number in it.
+    pub fn parse(body: &[u8]) -> Result<Self, WireError> {
+        if body.len() > MAX_HELLO {
+            return Err(WireError::TooLong {
+                len: body.len(),
+                max: MAX_HELLO,
+            });
+        }
+        let hello: Self = serde_json::from_slice(body).map_err(|_| WireError::BadHello)?;
+        let names = hello.calls.iter().chain(&hello.idempotent);
+        let queues = hello.jobs.iter().filter(|queue| *queue != "*");
+        for name in names.chain(queues) {
+            check_name(name.as_bytes())?;
+        }
+        let too_many = hello.calls.len() + hello.jobs.len() > Self::MAX_NAMES;
+        if too_many || !hello.v.contains(&1) || !(1..=1000).contains(&hello.slots.unwrap_or(1)) {
+            return Err(WireError::BadHello);
+        }
+        Ok(hello)
+    }
+}
+
+/// The JSON of a WELCOME.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Welcome {
+    pub v: u32,
+    pub max_frame: usize,
+    pub max_inflight: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+}

@@ -1,0 +1,167 @@
+use crate::WireError;
+
+/// A metadata key. Constants name the keys of the protocol page; others pass through untouched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(pub u8);
+
+impl Key {
+    pub const TRACEPARENT: Self = Self(1);
+    pub const FAIRNESS: Self = Self(5);
+    pub const IDEMPOTENCY: Self = Self(6);
+    pub const PARENT: Self = Self(10);
+    pub const RETRY_AFTER: Self = Self(11);
+    pub const QUEUE_TIME: Self = Self(12);
+    pub const WORKER: Self = Self(13);
+    pub const ERROR_CLASS: Self = Self(14);
+    pub const JOB_ID: Self = Self(16);
+    pub const DELAY: Self = Self(17);
+    pub const UNIQUE: Self = Self(18);
+    pub const TRIES: Self = Self(19);
+    pub const BACKOFF: Self = Self(20);
+    pub const COST: Self = Self(21);
+    pub const TIMEOUT: Self = Self(22);
+    pub const DUE_AT: Self = Self(23);
+    pub const QUEUE: Self = Self(24);
+    pub const CRASHES: Self = Self(25);
+    pub const ERROR_PLACE: Self = Self(26);
+    pub const CREATED_AT: Self = Self(27);
+
+    /// The width in bytes of a key whose value is an integer or an id.
+    fn width(self) -> Option<usize> {
+        Some(match self {
+            Self::PARENT | Self::RETRY_AFTER | Self::QUEUE_TIME | Self::COST | Self::TIMEOUT => 4,
+            Self::TRIES => 2,
+            Self::CRASHES => 1,
+            Self::DELAY | Self::DUE_AT | Self::CREATED_AT => 8,
+            Self::JOB_ID => 16,
+            _ => return None,
+        })
+    }
+
+    fn accepts(self, value: &[u8]) -> bool {
+        match self {
+            Self::FAIRNESS | Self::IDEMPOTENCY | Self::UNIQUE => (1..=200).contains(&value.len()),
+            Self::BACKOFF => value.len().is_multiple_of(4) && (4..=400).contains(&value.len()),
+            Self::QUEUE => crate::check_name(value).is_ok(),
+            key => key.width().is_none_or(|width| value.len() == width),
+        }
+    }
+}
+
+/// Metadata of a frame: a run of `key, length, bytes` entries that has been checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta<'a>(&'a [u8]);
+
+impl<'a> Meta<'a> {
+    pub const EMPTY: Self = Self(&[]);
+
+    /// Checks a run of entries: whole, no key twice, no reserved key, known keys of their width.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
+        let mut seen = [0u64; 4];
+        let mut rest = bytes;
+        while let Some((key, value, tail)) = next(rest)? {
+            let (word, bit) = (usize::from(key.0 >> 6), 1u64 << (key.0 & 63));
+            if seen[word] & bit != 0 || key.0 == 0 || key.0 == 255 {
+                return Err(WireError::BadMeta);
+            }
+            seen[word] |= bit;
+            if !key.accepts(value) {
+                return Err(WireError::BadMetaValue(key.0));
+            }
+            rest = tail;
+        }
+        Ok(Self(bytes))
+    }
+
+    /// All entries in the order of the frame.
+    pub fn iter(self) -> impl Iterator<Item = (Key, &'a [u8])> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let (key, value, tail) = next(rest).ok()??;
+            rest = tail;
+            Some((key, value))
+        })
+    }
+
+    pub fn get(self, wanted: Key) -> Option<&'a [u8]> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.iter()
+            .find(|(key, _)| *key == wanted)
+            .map(|(_, value)| value)
+    }
+
+    /// The integer under a key, whatever its width; `None` where the key is absent.
+    pub fn uint(self, wanted: Key) -> Option<u64> {
+        let value = self.get(wanted)?;
+        Some(value.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))
+    }
+
+    pub fn text(self, wanted: Key) -> Option<&'a str> {
+        std::str::from_utf8(self.get(wanted)?).ok()
+    }
+
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+type Entry<'a> = (Key, &'a [u8], &'a [u8]);
+
+fn next(bytes: &[u8]) -> Result<Option<Entry<'_>>, WireError> {
+    let (key, len, rest) = match *bytes {
+        [] => return Ok(None),
+        [key, 255, high, low, ref rest @ ..] => {
+            (key, usize::from(u16::from_be_bytes([high, low])), rest)
+        }
+        [key, len, ref rest @ ..] if len < 255 => (key, usize::from(len), rest),
+        _ => return Err(WireError::BadMeta),
+    };
+    if rest.len() < len {
+        return Err(WireError::BadMeta);
+    }
+    let (value, tail) = rest.split_at(len);
+    Ok(Some((Key(key), value, tail)))
+}
+
+/// Metadata under construction. Values over 64 KiB in sum are refused, never cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetaBuf(Vec<u8>);
+
+impl MetaBuf {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Appends one entry; false (and nothing appended) when the frame's metadata would be too long.
+    pub fn push(&mut self, key: Key, value: &[u8]) -> bool {
+        let Ok(len) = u16::try_from(value.len()) else {
+            return false;
+        };
+        if self.0.len() + value.len() + 4 > usize::from(u16::MAX) {
+            return false;
+        }
+        self.0.push(key.0);
+        if let Ok(short @ 0..=254) = u8::try_from(len) {
+            self.0.push(short);
+        } else {
+            self.0.push(255);
+            self.0.extend_from_slice(&len.to_be_bytes());
+        }
+        self.0.extend_from_slice(value);
+        true
+    }
+
+    pub fn as_meta(&self) -> Meta<'_> {
+        Meta(&self.0)
+    }
+}
