@@ -1,7 +1,10 @@
-use crate::{COUNTED_HEADER, Flags, Frame, HEADER, Meta, Type, WireError, check_name};
+use crate::{
+    COUNTED_HEADER, EventKind, Flags, Frame, HEADER, MAX_FRAME, Meta, Type, WireError, check_name,
+};
 
 /// Reads the first frame of `bytes`. `Ok(None)` when it is not whole yet; otherwise the frame and the
-/// bytes it took. `max` bounds the length field.
+/// bytes it took. `max` bounds the length field; above [`MAX_FRAME`] it
+/// counts as that.
 pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     let Some(size) = size_of_first(bytes, max)? else {
         return Ok(None);
@@ -38,13 +41,14 @@ pub fn parse(bytes: &[u8], max: usize) -> Result<Option<(Frame<'_>, usize)>, Wir
         meta: Meta::parse(meta)?,
         body,
     };
-    check_ids(&frame)?;
+    check_fields(&frame)?;
     Ok(Some((frame, size)))
 }
 
 /// The whole size of the first frame, as soon as its length field is there. Known early so that a
 /// receiver refuses an oversized frame before it stores any of it.
 fn size_of_first(bytes: &[u8], max: usize) -> Result<Option<usize>, WireError> {
+    let max = max.min(MAX_FRAME);
     let Some(len) = bytes.first_chunk::<4>() else {
         return Ok(None);
     };
@@ -66,7 +70,9 @@ fn no_name(name: &[u8]) -> Result<&'static str, WireError> {
     }
 }
 
-fn check_ids(frame: &Frame<'_>) -> Result<(), WireError> {
+/// Checks what holds for single fields: no reserved flag, an id where one belongs, and 0 in the
+/// bytes that mean nothing on this type, so that a later version is free to give them a meaning.
+fn check_fields(frame: &Frame<'_>) -> Result<(), WireError> {
     if frame.flags.0 & Flags::RESERVED != 0 {
         return Err(WireError::ReservedFlags(frame.flags.0 & Flags::RESERVED));
     }
@@ -75,12 +81,22 @@ fn check_ids(frame: &Frame<'_>) -> Result<(), WireError> {
     if (of_task && frame.id == 0) || (of_connection && frame.id != 0) {
         return Err(WireError::BadId);
     }
+    let log = frame.kind == Type::Event && EventKind(frame.code) == EventKind::LOG;
+    let has_code = matches!(frame.kind, Type::Req | Type::Res | Type::Event);
+    let has_prio = matches!(frame.kind, Type::Req | Type::Res) || log;
+    if (frame.code != 0 && !has_code)
+        || (frame.prio != 0 && !has_prio)
+        || (frame.attempt != 0 && frame.kind != Type::Req)
+    {
+        return Err(WireError::NotZero);
+    }
     Ok(())
 }
 
 /// Gathers bytes that arrive in any split and hands out whole frames.
 ///
-/// It stores at most one frame of `max` bytes plus what one `feed` brought.
+/// It stores at most one unfinished frame. Its buffer is never larger than that frame, but for up to
+/// 64 KiB that it keeps from earlier ones.
 #[derive(Debug)]
 pub struct Splitter {
     held: Vec<u8>,
@@ -96,22 +112,30 @@ impl Splitter {
         }
     }
 
-    /// Takes `bytes` and calls `each` for every frame that is whole now, in order. Frames are parsed in
-    /// place when nothing is held over, which is the usual case. After an error the splitter is spent.
+    /// Takes `bytes` and calls `each` for every frame that is whole now, in order. Only a frame that
+    /// arrives in parts is copied; all others are parsed in place. After an error the splitter is
+    /// spent.
     pub fn feed<E: From<WireError>>(
         &mut self,
-        bytes: &[u8],
+        mut bytes: &[u8],
         mut each: impl FnMut(Frame<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.held.is_empty() {
-            let used = drain(bytes, self.max, &mut each)?;
-            self.hold(&bytes[used..]);
-            return Ok(());
+        while !self.held.is_empty() {
+            bytes = self.hold(bytes)?;
+            if let Some((frame, _)) = parse(&self.held, self.max)? {
+                each(frame)?;
+                self.release();
+            } else if bytes.is_empty() {
+                return Ok(());
+            }
         }
-        self.held.extend_from_slice(bytes);
-        let used = drain(&self.held, self.max, &mut each)?;
-        self.held.drain(..used);
-        self.shrink();
+        while let Some((frame, size)) = parse(bytes, self.max)? {
+            bytes = &bytes[size..];
+            each(frame)?;
+        }
+        while !bytes.is_empty() {
+            bytes = self.hold(bytes)?;
+        }
         Ok(())
     }
 
@@ -120,31 +144,24 @@ impl Splitter {
         self.held.len()
     }
 
-    /// Keeps the beginning of an unfinished frame, with room for all of it so that a large frame is
-    /// not copied again and again while it arrives.
-    fn hold(&mut self, rest: &[u8]) {
-        if let Ok(Some(size)) = size_of_first(rest, self.max) {
-            self.held.reserve_exact(size.min(rest.len() + 64 * 1024));
+    /// Moves over what the held frame lacks, or what its length field lacks where that is not known
+    /// yet, and returns the rest. The buffer doubles, so that a frame is not copied again and again
+    /// while it arrives, but only with bytes that came: an announced size reserves nothing.
+    fn hold<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], WireError> {
+        let size = size_of_first(&self.held, self.max)?.unwrap_or(4);
+        let (more, rest) = bytes.split_at(bytes.len().min(size - self.held.len()));
+        let needed = self.held.len() + more.len();
+        if needed > self.held.capacity() {
+            let doubled = needed.max(2 * self.held.capacity()).min(size);
+            self.held.reserve_exact(doubled - self.held.len());
         }
-        self.held.extend_from_slice(rest);
+        self.held.extend_from_slice(more);
+        Ok(rest)
     }
 
-    fn shrink(&mut self) {
-        if self.held.is_empty() && self.held.capacity() > 64 * 1024 {
-            self.held = Vec::new();
-        }
+    /// Empties the buffer, and gives a large one back: most connections see a large frame once.
+    fn release(&mut self) {
+        self.held.clear();
+        self.held.shrink_to(64 * 1024);
     }
-}
-
-fn drain<E: From<WireError>>(
-    bytes: &[u8],
-    max: usize,
-    each: &mut impl FnMut(Frame<'_>) -> Result<(), E>,
-) -> Result<usize, E> {
-    let mut used = 0;
-    while let Some((frame, size)) = parse(&bytes[used..], max)? {
-        used += size;
-        each(frame)?;
-    }
-    Ok(used)
 }

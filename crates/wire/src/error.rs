@@ -26,6 +26,8 @@ pub enum WireError {
     BadMetaValue(u8),
     /// An id of 0 where a task's id belongs, or another id where 0 belongs.
     BadId,
+    /// A code, prio or attempt on a type that has none.
+    NotZero,
     /// HELLO or WELCOME whose JSON cannot be read.
     BadHello,
 }
@@ -55,6 +57,7 @@ impl fmt::Display for WireError {
             Self::BadId => {
                 f.write_str("id is 0 where a task's id belongs, or not 0 where 0 belongs")
             }
+            Self::NotZero => f.write_str("code, prio or attempt is not 0 on a type that has none"),
             Self::BadHello => f.write_str("HELLO is not the JSON that the protocol asks for"),
         }
     }

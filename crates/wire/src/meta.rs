@@ -129,7 +129,8 @@ fn next(bytes: &[u8]) -> Result<Option<Entry<'_>>, WireError> {
     Ok(Some((Key(key), value, tail)))
 }
 
-/// Metadata under construction. Values over 64 KiB in sum are refused, never cut.
+/// Metadata under construction. What would exceed the 65,535 bytes of a frame's
+/// metadata is refused, never cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetaBuf(Vec<u8>);
 
@@ -147,16 +148,14 @@ impl MetaBuf {
         let Ok(len) = u16::try_from(value.len()) else {
             return false;
         };
-        if self.0.len() + value.len() + 4 > usize::from(u16::MAX) {
+        let [high, low] = len.to_be_bytes();
+        let long = [key.0, 255, high, low];
+        let short = [key.0, low];
+        let head = if len < 255 { &short[..] } else { &long[..] };
+        if self.0.len() + head.len() + value.len() > usize::from(u16::MAX) {
             return false;
         }
-        self.0.push(key.0);
-        if let Ok(short @ 0..=254) = u8::try_from(len) {
-            self.0.push(short);
-        } else {
-            self.0.push(255);
-            self.0.extend_from_slice(&len.to_be_bytes());
-        }
+        self.0.extend_from_slice(head);
         self.0.extend_from_slice(value);
         true
     }

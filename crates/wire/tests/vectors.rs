@@ -1,0 +1,211 @@
+//! The golden vectors of `sdk/conformance/frames.json`, in both directions.
+//!
+//! `STOKER_BLESS=1` writes the hex of each valid frame anew from its fields. What it changes then
+//! shows in the diff and has to be argued from the protocol page.
+
+use serde::{Deserialize, Serialize};
+use stoker_wire::{
+    Encode, Flags, Frame, Hello, Key, MAX_FRAME, MetaBuf, Type, WireError, encode, parse,
+};
+
+const PATH: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../sdk/conformance/frames.json"
+);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Vectors {
+    valid: Vec<Valid>,
+    decode_only: Vec<Valid>,
+    invalid: Vec<Invalid>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Valid {
+    name: String,
+    hex: String,
+    frame: Fields,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Invalid {
+    name: String,
+    hex: String,
+    error: String,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    r#type: u8,
+    flags: u8,
+    code: u8,
+    prio: u8,
+    id: u32,
+    ttl: u32,
+    attempt: u8,
+    name: String,
+    meta: Vec<(u8, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body_hex: Option<String>,
+    /// Bytes and how many times they stand in the body, which `hex` then leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body_repeat: Option<(String, usize)>,
+}
+
+impl Fields {
+    fn body(&self) -> Vec<u8> {
+        match (&self.body_hex, &self.body_repeat) {
+            (Some(hex), None) => from_hex(hex),
+            (None, Some((hex, times))) => from_hex(hex).repeat(*times),
+            _ => panic!("either body_hex or body_repeat"),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut meta = MetaBuf::new();
+        for (key, value) in &self.meta {
+            assert!(meta.push(Key(*key), &from_hex(value)));
+        }
+        let kind = Type::ALL.into_iter().find(|t| *t as u8 == self.r#type);
+        let mut out = Vec::new();
+        let frame = Encode {
+            flags: Flags(self.flags),
+            code: self.code,
+            prio: self.prio,
+            ttl: self.ttl,
+            attempt: self.attempt,
+            name: &self.name,
+            meta: meta.as_meta(),
+            body: &self.body(),
+            ..Encode::new(kind.expect("a known type"), self.id)
+        };
+        encode(&mut out, frame);
+        out
+    }
+
+    fn assert_is(&self, frame: &Frame<'_>) {
+        let meta = frame.meta.iter().map(|(key, value)| (key.0, to_hex(value)));
+        let read = Self {
+            r#type: frame.kind as u8,
+            flags: frame.flags.0,
+            code: frame.code,
+            prio: frame.prio,
+            id: frame.id,
+            ttl: frame.ttl,
+            attempt: frame.attempt,
+            name: frame.name.to_owned(),
+            meta: meta.collect(),
+            body_hex: self.body_hex.clone(),
+            body_repeat: self.body_repeat.clone(),
+        };
+        assert_eq!(&read, self);
+        assert!(frame.body == self.body(), "another body");
+    }
+}
+
+impl Valid {
+    /// The whole frame: `hex`, and the repeated body that `hex` leaves out.
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = from_hex(&self.hex);
+        if self.frame.body_repeat.is_some() {
+            bytes.extend(self.frame.body());
+        }
+        bytes
+    }
+
+    fn bless(&mut self) {
+        let bytes = self.frame.encode();
+        let repeated = self.frame.body_repeat.is_some();
+        let left_out = if repeated { self.frame.body().len() } else { 0 };
+        self.hex = to_hex(&bytes[..bytes.len() - left_out]);
+    }
+}
+
+fn from_hex(hex: &str) -> Vec<u8> {
+    let pairs = hex.as_bytes().chunks(2);
+    let pairs = pairs.map(|pair| std::str::from_utf8(pair).expect("ASCII"));
+    pairs
+        .map(|pair| u8::from_str_radix(pair, 16).expect("hex"))
+        .collect()
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read() -> Vectors {
+    let text = std::fs::read(PATH).expect("frames.json");
+    serde_json::from_slice(&text).expect("frames.json as this test knows it")
+}
+
+/// One vector a line, so that a diff shows which vectors a change touched.
+fn write(vectors: &Vectors) {
+    fn lines<T: Serialize>(list: &[T]) -> String {
+        let line = |one| format!("    {}", serde_json::to_string(one).expect("JSON"));
+        list.iter().map(line).collect::<Vec<_>>().join(",\n")
+    }
+    let text = format!(
+        "{{\n  \"valid\": [\n{}\n  ],\n  \"decode_only\": [\n{}\n  ],\n  \"invalid\": [\n{}\n  ]\n}}\n",
+        lines(&vectors.valid),
+        lines(&vectors.decode_only),
+        lines(&vectors.invalid)
+    );
+    std::fs::write(PATH, text).expect("frames.json");
+}
+
+fn read_whole(bytes: &[u8]) -> Result<Frame<'_>, WireError> {
+    let (frame, size) = parse(bytes, MAX_FRAME)?.expect("a whole frame");
+    assert_eq!(size, bytes.len());
+    if frame.kind == Type::Hello {
+        Hello::parse(frame.body)?;
+    }
+    Ok(frame)
+}
+
+#[test]
+fn valid_frames_both_ways() {
+    let mut vectors = read();
+    if std::env::var_os("STOKER_BLESS").is_some() {
+        vectors.valid.iter_mut().for_each(Valid::bless);
+        write(&vectors);
+    }
+    for vector in &vectors.valid {
+        let bytes = vector.bytes();
+        let frame = read_whole(&bytes).unwrap_or_else(|e| panic!("{}: {e}", vector.name));
+        vector.frame.assert_is(&frame);
+        assert!(vector.frame.encode() == bytes, "{}", vector.name);
+    }
+    for vector in &vectors.decode_only {
+        let bytes = vector.bytes();
+        let frame = read_whole(&bytes).unwrap_or_else(|e| panic!("{}: {e}", vector.name));
+        vector.frame.assert_is(&frame);
+        assert!(vector.frame.encode() != bytes, "{}", vector.name);
+    }
+}
+
+#[test]
+fn invalid_frames_are_refused_for_their_reason() {
+    for vector in read().invalid {
+        match read_whole(&from_hex(&vector.hex)) {
+            Ok(frame) => panic!("{} was read as {frame:?}", vector.name),
+            Err(error) => assert_eq!(snake_case(error), vector.error, "{}", vector.name),
+        }
+    }
+}
+
+/// The name of the error's variant: `BadMetaValue(5)` is `bad_meta_value`.
+fn snake_case(error: WireError) -> String {
+    let mut name = String::new();
+    let debug = format!("{error:?}");
+    for letter in debug.chars().take_while(char::is_ascii_alphanumeric) {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name
+}
