@@ -96,7 +96,7 @@ fn check_fields(frame: &Frame<'_>) -> Result<(), WireError> {
 /// Gathers bytes that arrive in any split and hands out whole frames.
 ///
 /// It stores at most one unfinished frame. Its buffer is never larger than that frame, but for up to
-/// 64 KiB that it keeps from earlier ones.
+/// [`Splitter::KEPT`] bytes that it keeps from earlier ones.
 #[derive(Debug)]
 pub struct Splitter {
     held: Vec<u8>,
@@ -104,6 +104,9 @@ pub struct Splitter {
 }
 
 impl Splitter {
+    /// The most memory that it keeps when it holds nothing.
+    pub const KEPT: usize = 64 * 1024;
+
     /// A splitter that refuses frames whose length field is above `max`.
     pub fn new(max: usize) -> Self {
         Self {
@@ -144,6 +147,11 @@ impl Splitter {
         self.held.len()
     }
 
+    /// Bytes of memory that the splitter owns.
+    pub fn memory(&self) -> usize {
+        self.held.capacity()
+    }
+
     /// Moves over what the held frame lacks, or what its length field lacks where that is not known
     /// yet, and returns the rest. The buffer doubles, so that a frame is not copied again and again
     /// while it arrives, but only with bytes that came: an announced size reserves nothing.
@@ -162,6 +170,6 @@ impl Splitter {
     /// Empties the buffer, and gives a large one back: most connections see a large frame once.
     fn release(&mut self) {
         self.held.clear();
-        self.held.shrink_to(64 * 1024);
+        self.held.shrink_to(Self::KEPT);
     }
 }

@@ -51,18 +51,21 @@ impl Type {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
+named! { Flags {
+    /// No answer is wanted, and the client's going does not cancel the call.
+    ONEWAY = 0x08 "ONEWAY",
+    /// The call may run again if its worker dies.
+    IDEMPOTENT = 0x10 "IDEMPOTENT",
+    /// A mirrored copy: side effects are to be refused.
+    SHADOW = 0x20 "SHADOW",
+    /// No worker started this task.
+    NOT_PROCESSED = 0x40 "NOT_PROCESSED",
+    /// The frame is to be refused if it has unknown metadata.
+    CRITICAL = 0x80 "CRITICAL",
+} }
+
 impl Flags {
     pub const NONE: Self = Self(0);
-    /// No answer is wanted, and the client's going does not cancel the call.
-    pub const ONEWAY: Self = Self(0x08);
-    /// The call may run again if its worker dies.
-    pub const IDEMPOTENT: Self = Self(0x10);
-    /// A mirrored copy: side effects are to be refused.
-    pub const SHADOW: Self = Self(0x20);
-    /// No worker started this task.
-    pub const NOT_PROCESSED: Self = Self(0x40);
-    /// The frame is to be refused if it has unknown metadata.
-    pub const CRITICAL: Self = Self(0x80);
     pub(crate) const RESERVED: u8 = 0x07;
 
     pub fn has(self, other: Self) -> bool {
@@ -79,68 +82,55 @@ impl Flags {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Codec(pub u8);
 
-impl Codec {
-    pub const RAW: Self = Self(0);
-    pub const JSON: Self = Self(1);
-}
+named! { Codec {
+    RAW = 0 "raw",
+    JSON = 1 "JSON",
+    PROTOBUF = 2 "protobuf",
+    MSGPACK = 3 "msgpack",
+    PHP = 4 "PHP `serialize`",
+} }
 
 /// How a task ended, in the `code` byte of a RES. 64 and above belong to the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Status(pub u8);
 
-impl Status {
-    pub const OK: Self = Self(0);
-    pub const CANCELLED: Self = Self(1);
-    pub const UNKNOWN: Self = Self(2);
-    pub const INVALID_ARGUMENT: Self = Self(3);
-    pub const DEADLINE_EXCEEDED: Self = Self(4);
-    pub const NOT_FOUND: Self = Self(5);
-    pub const ALREADY_EXISTS: Self = Self(6);
-    pub const PERMISSION_DENIED: Self = Self(7);
-    pub const RESOURCE_EXHAUSTED: Self = Self(8);
-    pub const FAILED_PRECONDITION: Self = Self(9);
-    pub const UNIMPLEMENTED: Self = Self(12);
-    pub const INTERNAL: Self = Self(13);
-    pub const UNAVAILABLE: Self = Self(14);
-    pub const UNAUTHENTICATED: Self = Self(16);
-    pub const NO_WORKER: Self = Self(32);
-    pub const WORKER_DIED: Self = Self(33);
-    pub const QUARANTINED: Self = Self(34);
-    pub const SHED: Self = Self(35);
+named! { Status {
+    OK = 0 "OK",
+    CANCELLED = 1 "CANCELLED",
+    UNKNOWN = 2 "UNKNOWN",
+    INVALID_ARGUMENT = 3 "INVALID_ARGUMENT",
+    DEADLINE_EXCEEDED = 4 "DEADLINE_EXCEEDED",
+    NOT_FOUND = 5 "NOT_FOUND",
+    ALREADY_EXISTS = 6 "ALREADY_EXISTS",
+    PERMISSION_DENIED = 7 "PERMISSION_DENIED",
+    RESOURCE_EXHAUSTED = 8 "RESOURCE_EXHAUSTED",
+    FAILED_PRECONDITION = 9 "FAILED_PRECONDITION",
+    UNIMPLEMENTED = 12 "UNIMPLEMENTED",
+    INTERNAL = 13 "INTERNAL",
+    UNAVAILABLE = 14 "UNAVAILABLE",
+    UNAUTHENTICATED = 16 "UNAUTHENTICATED",
+    NO_WORKER = 32 "NO_WORKER",
+    WORKER_DIED = 33 "WORKER_DIED",
+    QUARANTINED = 34 "QUARANTINED",
+    SHED = 35 "SHED",
     /// A job's code asks for another run.
-    pub const RETRY: Self = Self(48);
+    RETRY = 48 "RETRY",
     /// A job's code gives the job up.
-    pub const FAILED: Self = Self(49);
+    FAILED = 49 "FAILED",
     /// The worker did not start the task.
-    pub const RETURNED: Self = Self(50);
+    RETURNED = 50 "RETURNED",
+} }
+
+impl Status {
     /// An uncaught exception in the application.
     pub const EXCEPTION: Self = Self(64);
 
     /// The name that people see, as in the protocol page.
     pub fn name(self) -> &'static str {
-        match self.0 {
-            0 => "OK",
-            1 => "CANCELLED",
-            3 => "INVALID_ARGUMENT",
-            4 => "DEADLINE_EXCEEDED",
-            5 => "NOT_FOUND",
-            6 => "ALREADY_EXISTS",
-            7 => "PERMISSION_DENIED",
-            8 => "RESOURCE_EXHAUSTED",
-            9 => "FAILED_PRECONDITION",
-            12 => "UNIMPLEMENTED",
-            13 => "INTERNAL",
-            14 => "UNAVAILABLE",
-            16 => "UNAUTHENTICATED",
-            32 => "NO_WORKER",
-            33 => "WORKER_DIED",
-            34 => "QUARANTINED",
-            35 => "SHED",
-            48 => "RETRY",
-            49 => "FAILED",
-            50 => "RETURNED",
-            64.. => "EXCEPTION",
-            _ => "UNKNOWN",
+        match Self::ALL.iter().find(|(status, _)| *status == self) {
+            Some((_, name)) => name,
+            None if self.0 >= Self::EXCEPTION.0 => "EXCEPTION",
+            None => "UNKNOWN",
         }
     }
 }
@@ -149,13 +139,13 @@ impl Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventKind(pub u8);
 
-impl EventKind {
-    pub const LOG: Self = Self(1);
-    pub const METRIC: Self = Self(2);
-    pub const PROGRESS: Self = Self(3);
-    pub const LAST_WORDS: Self = Self(4);
-    pub const CHECKPOINT: Self = Self(5);
-}
+named! { EventKind {
+    LOG = 1 "log",
+    METRIC = 2 "metric",
+    PROGRESS = 3 "progress",
+    LAST_WORDS = 4 "last words",
+    CHECKPOINT = 5 "checkpoint",
+} }
 
 /// One frame, borrowed from the bytes it was read from. Its name, metadata and ids have been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,18 @@
 //! SDK to it.
 #![forbid(unsafe_code)]
 
+/// Gives a byte's type its constants and, in `ALL`, each with its name in the protocol page.
+macro_rules! named {
+    ($type:ident { $($(#[$doc:meta])* $constant:ident = $byte:literal $name:literal,)+ }) => {
+        impl $type {
+            $($(#[$doc])* pub const $constant: Self = Self($byte);)+
+
+            /// All that the protocol page names, with the name that they have there.
+            pub const ALL: &'static [(Self, &'static str)] = &[$((Self::$constant, $name)),+];
+        }
+    };
+}
+
 mod decode;
 mod encode;
 mod error;

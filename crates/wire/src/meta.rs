@@ -4,28 +4,37 @@ use crate::WireError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(pub u8);
 
-impl Key {
-    pub const TRACEPARENT: Self = Self(1);
-    pub const FAIRNESS: Self = Self(5);
-    pub const IDEMPOTENCY: Self = Self(6);
-    pub const PARENT: Self = Self(10);
-    pub const RETRY_AFTER: Self = Self(11);
-    pub const QUEUE_TIME: Self = Self(12);
-    pub const WORKER: Self = Self(13);
-    pub const ERROR_CLASS: Self = Self(14);
-    pub const JOB_ID: Self = Self(16);
-    pub const DELAY: Self = Self(17);
-    pub const UNIQUE: Self = Self(18);
-    pub const TRIES: Self = Self(19);
-    pub const BACKOFF: Self = Self(20);
-    pub const COST: Self = Self(21);
-    pub const TIMEOUT: Self = Self(22);
-    pub const DUE_AT: Self = Self(23);
-    pub const QUEUE: Self = Self(24);
-    pub const CRASHES: Self = Self(25);
-    pub const ERROR_PLACE: Self = Self(26);
-    pub const CREATED_AT: Self = Self(27);
+named! { Key {
+    TRACEPARENT = 1 "traceparent",
+    TRACESTATE = 2 "tracestate",
+    BAGGAGE = 3 "baggage",
+    AFFINITY = 4 "affinity key",
+    FAIRNESS = 5 "fairness key",
+    IDEMPOTENCY = 6 "idempotency key",
+    CALLER = 7 "caller",
+    TOKEN = 8 "token",
+    PIN = 9 "pin",
+    PARENT = 10 "parent",
+    RETRY_AFTER = 11 "retry after",
+    QUEUE_TIME = 12 "queue time",
+    WORKER = 13 "worker",
+    ERROR_CLASS = 14 "error class",
+    DEADLINE_ORIGIN = 15 "deadline origin",
+    JOB_ID = 16 "job id",
+    DELAY = 17 "delay",
+    UNIQUE = 18 "unique key",
+    TRIES = 19 "tries",
+    BACKOFF = 20 "backoff",
+    COST = 21 "cost",
+    TIMEOUT = 22 "timeout",
+    DUE_AT = 23 "due at",
+    QUEUE = 24 "queue",
+    CRASHES = 25 "crashes",
+    ERROR_PLACE = 26 "error place",
+    CREATED_AT = 27 "created at",
+} }
 
+impl Key {
     /// The width in bytes of a key whose value is an integer or an id.
     fn width(self) -> Option<usize> {
         Some(match self {
