@@ -125,7 +125,7 @@ fn split(bytes: &[u8], sizes: &[usize], max: usize) -> (Vec<Vec<u8>>, Result<usi
             frames.push(bytes_of(&frame));
             Ok(())
         });
-        assert!(splitter.held() < max + 4);
+        assert!(splitter.held() <= max + 4);
         assert!(splitter.memory() <= Splitter::KEPT.max(2 * splitter.held()));
         if let Err(error) = fed {
             return (frames, Err(error));
