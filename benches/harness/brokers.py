@@ -1,0 +1,154 @@
+"""The two that are compared, behind one face: Stoker and the C reference. Both are driven by the same programs."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from . import processes
+from .wire import Client, WireError
+
+BENCHES = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", BENCHES.parent / "target"))
+C = TARGET / "bench-c"
+PHP = BENCHES / "php"
+BROKER_CPU, OTHER_CPU = 0, 1
+
+
+def build():
+    subprocess.run(["make", "-s", "-C", str(BENCHES / "c"), f"OUT={C}"], check=True, timeout=120)
+
+
+class Reference:
+    """benches/c/broker.c with C workers that dial in."""
+
+    name = "C reference"
+
+    def __init__(self, folder, workers, window=1, pinned=True, mode="batch"):
+        self.socket = Path(folder, "reference.sock")
+        self.worker_count, self.window, self.pinned, self.mode = workers, window, pinned, mode
+        self.broker, self.worker_processes = None, []
+
+    def __enter__(self):
+        self.broker = processes.start(
+            [C / "broker", self.socket, self.window, self.worker_count],
+            stdout=subprocess.PIPE,
+            cpu=BROKER_CPU if self.pinned else None,
+        )
+        try:
+            processes.wait_for("the reference's socket", self.socket.exists)
+            env = {"STOKER_SOCKET": str(self.socket)} | ({"PIN": str(OTHER_CPU)} if self.pinned else {})
+            for _ in range(self.worker_count):
+                self.worker_processes.append(processes.start([C / "worker", self.mode], env=env))
+            if self.broker.stdout.readline() != "ready\n":
+                raise RuntimeError("the C reference did not start")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        out = processes.end(self.broker)
+        for worker in self.worker_processes:
+            processes.end(worker)
+        self.own_account = json.loads(out) if out else None
+
+    def pids(self):
+        return [self.broker.pid]
+
+    def worker_pids(self):
+        return [worker.pid for worker in self.worker_processes]
+
+
+class Stoker:
+    """`stoker serve` with one pool, whose workers it spawns."""
+
+    name = "Stoker"
+
+    def __init__(self, folder, command, workers, binary, pinned=False):
+        self.folder, self.binary, self.pinned, self.worker_count = Path(folder), binary, pinned, workers
+        self.socket = self.folder / "stoker.sock"
+        self.log = self.folder / "stoker.log"
+        self.config = self.folder / "stoker.toml"
+        self.config.write_text(config(command, workers) if command else EMPTY_CONFIG)
+        self.process = None
+
+    def __enter__(self):
+        log = open(self.log, "a", encoding="utf-8")
+        with log:
+            self.process = processes.start(
+                [self.binary, "serve", "-c", self.config],
+                env={"STOKER_SOCKET": str(self.socket)},
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                cpu=BROKER_CPU if self.pinned else None,
+            )
+        try:
+            processes.wait_for("stoker's socket", self._answers)
+            if self.worker_count:
+                processes.wait_for("stoker's workers", self.ready, seconds=30)
+            if self.pinned:
+                processes.pin(self.pids(), BROKER_CPU)
+        except BaseException as error:
+            self.__exit__()
+            raise RuntimeError(f"{error}; its log ends: {self.log_tail()}") from error
+        return self
+
+    def __exit__(self, *_):
+        processes.end(self.process)
+
+    def _answers(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"stoker ended with {self.process.returncode}")
+        try:
+            Client(self.socket).socket.close()
+        except (OSError, WireError):
+            return False
+        return True
+
+    def log_tail(self):
+        return self.log.read_text(errors="replace")[-1500:]
+
+    def pids(self):
+        """Angel and server: the process that was started, and its child that runs the same program."""
+        angel = self.process.pid
+        program = os.readlink(f"/proc/{angel}/exe")
+        parents = processes.parents()
+        return [angel] + [pid for pid, parent in parents.items() if parent == angel and _program(pid) == program]
+
+    def workers(self):
+        with Client(self.socket) as client:
+            return client.call("stoker.worker", {"op": "list"})
+
+    def ready(self):
+        return sum(int(pool["ready"]) for pool in self.workers()["pools"]) >= self.worker_count
+
+    def worker_pids(self):
+        return [int(worker["pid"]) for worker in self.workers()["workers"] if worker.get("pid")]
+
+
+EMPTY_CONFIG = "# nothing to serve: what remains is the broker itself\n"
+
+
+def config(command, workers):
+    parts = ", ".join(json.dumps(str(part)) for part in command)  # TOML's basic strings are JSON's, near enough
+    return f"""[pool.bench]
+command = [{parts}]
+workers = {workers}
+
+[queue.bench]
+pool = "bench"
+
+[service.bench]
+pool = "bench"
+timeout = "30s"
+idempotent = ["echo"]
+"""
+
+
+def _program(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return None

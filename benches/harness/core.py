@@ -1,0 +1,32 @@
+"""The Rust core's own micro benches: a program that prints one JSON object a line, {"name", "value", "unit"}."""
+
+import json
+import subprocess
+
+from . import processes
+from .brokers import TARGET
+from .report import Result
+
+PROGRAM = "core-bench"
+SECONDS = 300
+
+
+def run(options, folder):
+    program = TARGET / "release" / PROGRAM
+    if not program.exists():
+        options.say(f"core: no {PROGRAM}, skipped")
+        return []
+    options.say("core: its own micro benches")
+    bench = processes.start([program], cwd=folder, stdout=subprocess.PIPE)
+    try:
+        out, _ = bench.communicate(timeout=SECONDS)
+    finally:
+        processes.end(bench)
+    if bench.returncode:
+        raise RuntimeError(f"{PROGRAM} ended with {bench.returncode}")
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return [to_result(line) for line in lines]
+
+
+def to_result(line):
+    return Result(f"core: {line.get('name', '?')}", line.get("unit", ""), stoker=[line.get("value")], details=line)

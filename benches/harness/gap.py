@@ -1,0 +1,67 @@
+"""The gap from the end of one job to the start of the next: one worker, jobs of 0.5 s, by the worker's own clock.
+
+The article of 2024 had another formula for the same thing, (wall - n × 0.5 s) / n; it also counts what the sleep
+itself takes too long, so it is printed, but is not the bar.
+"""
+
+import time
+from pathlib import Path
+from statistics import median
+
+from .brokers import PHP, Stoker
+from .hello import BODY, done, drive
+from .report import Result
+from .wire import Client
+
+JOB_SECONDS = 0.5
+BAR_MS = 0.15
+
+
+def run(options, folder):
+    rounds = max(1, options.pairs // 4)
+    gaps = Result("job gap, 0.5 s jobs, median", "ms", bar=BAR_MS)
+    article = Result("job gap, formula of the 2024 article", "ms")
+    options.say(f"job gap: {rounds} x {options.gap_jobs} jobs of 0.5 s on each side")
+    times = Path(folder, "gap.times")
+    for _ in range(rounds):
+        wall = reference(times, options.gap_jobs)
+        take(times, wall, options.gap_jobs, gaps.reference, article.reference)
+        if options.binary:
+            wall = stoker(times, options, folder)
+            take(times, wall, options.gap_jobs, gaps.stoker, article.stoker)
+    article.note = "article: RoadRunner 1.65, Laravel 28.4"
+    return [gaps, article]
+
+
+def take(times, wall, jobs, gaps, article):
+    """Each line of the file is one gap in ns, between the first job and the last."""
+    found = [int(line) / 1e6 for line in times.read_text().split()]
+    if len(found) != jobs - 1:
+        raise RuntimeError(f"{jobs} jobs, but {len(found)} gaps")
+    gaps.append(median(found))
+    article.append((wall - jobs * JOB_SECONDS) / jobs * 1e3)
+    times.unlink()
+
+
+def command(times):
+    return ["php", PHP / "gap.php", times]
+
+
+def reference(times, jobs):
+    return drive(1, 1, jobs, command(times), timeout=jobs * JOB_SECONDS + 30)["seconds"]
+
+
+def stoker(times, options, folder):
+    jobs = options.gap_jobs
+    with Stoker(folder, command(times), 1, options.binary) as broker, Client(broker.socket) as client:
+        client.call("stoker.queue", {"op": "pause", "queue": "bench"})
+        client.push("bench", jobs, BODY)
+        start = time.monotonic()
+        client.call("stoker.queue", {"op": "resume", "queue": "bench"})
+        # To look is to disturb: not before the last job must be running.
+        time.sleep((jobs - 0.5) * JOB_SECONDS)
+        while done(client) < jobs:
+            if time.monotonic() > start + jobs * JOB_SECONDS + 30:
+                raise TimeoutError("the jobs do not end")
+            time.sleep(0.001)
+        return time.monotonic() - start

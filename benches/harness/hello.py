@@ -1,0 +1,84 @@
+"""Hello jobs through two PHP workers: how fast a queue that is full runs empty.
+
+The reference hands batches of 64 to two such workers and does nothing else. Raw workers speak the wire without the
+SDK; they show what of a figure is the SDK's.
+"""
+
+import json
+import subprocess
+import time
+
+from . import processes
+from .brokers import C, PHP, Stoker
+from .report import Result
+from .wire import Client
+
+WORKERS, BATCH = 2, 64
+BODY = b'{"hello":"world"}'
+FLOOR = 250_000  # the reference on the VM of the notes made twice as many
+VARIANTS = {"hello.php": "SDK", "raw.php": "no SDK"}
+
+
+def run(options, folder):
+    results = []
+    for script, label in VARIANTS.items():
+        command = ["php", PHP / script]
+        result = Result(f"hello jobs, 2 PHP workers, {label}", "jobs/s", more_is_better=True)
+        if script == "hello.php":
+            result.ratio_bar = 0.4
+        if script == "raw.php":
+            result.floor = FLOOR
+        options.say(f"{result.name}: {options.pairs} pairs of {options.jobs:,} jobs")
+        for pair in range(options.pairs):
+            steps = [lambda: result.reference.append(reference(command, options.jobs))]
+            if options.binary:
+                steps.append(lambda: result.stoker.append(stoker(command, options, folder)))
+            for step in steps if pair % 2 == 0 else reversed(steps):
+                step()
+        results.append(result)
+    return results
+
+
+def drive(workers, batch, jobs, command, timeout=120):
+    driver = processes.start([C / "driver", workers, batch, jobs, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, err = driver.communicate(timeout=timeout)
+        if driver.returncode:
+            raise RuntimeError(f"driver: {err.strip() or out.strip()}")
+        return json.loads(out)
+    finally:
+        processes.end(driver)
+
+
+def reference(command, jobs):
+    return drive(WORKERS, BATCH, jobs, command)["jobs_per_s"]
+
+
+def stoker(command, options, folder):
+    with Stoker(folder, command, WORKERS, options.binary) as broker, Client(broker.socket) as client:
+        fill_and_run(client, options.jobs // 10)  # as the reference does: caches, and what a broker learns of a name
+        return options.jobs / fill_and_run(client, options.jobs)
+
+
+def fill_and_run(client, jobs):
+    """Pushes while the queue is paused; returns the seconds from resume until all are done."""
+    client.call("stoker.queue", {"op": "pause", "queue": "bench"})
+    goal = done(client) + jobs
+    client.push("bench", jobs, BODY)
+    deadline = time.monotonic() + 120
+    start = time.monotonic()
+    client.call("stoker.queue", {"op": "resume", "queue": "bench"})
+    while done(client) < goal:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{goal - done(client)} of {jobs} jobs are not done after 120 s")
+        time.sleep(0.005)
+    return time.monotonic() - start
+
+
+def done(client):
+    for queue in client.call("stoker.queue", {"op": "list"})["queues"]:
+        if queue["name"] == "bench" and queue.get("kind") == "jobs":
+            if queue["failed"]:
+                raise RuntimeError(f"{queue['failed']} jobs failed")
+            return queue["done"]
+    return 0

@@ -1,0 +1,179 @@
+"""What a call costs the broker: CPU time of all its threads, and system calls, per request.
+
+The broker has CPU 0 to itself, clients and workers share CPU 1, on both sides alike. Clients are closed loops that
+wait for what they have in flight, so the broker's CPU time around them belongs to exactly the requests they count.
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+from . import processes
+from .brokers import C, OTHER_CPU, Reference, Stoker
+from .report import Result
+
+MESSAGE_BODY = 98  # with header and name: 128 bytes, as in the notes
+
+
+@dataclass
+class Shape:
+    clients: int
+    depth: int
+    workers: int
+    window: int  # of the reference; Stoker decides about its own
+    floor_us: float  # half as fast as in the notes (26.7, 9.7, 0.49 µs); slower than that and something is in its way
+    ratio_bar: float
+    syscall_bar: float | None
+
+    def __str__(self):
+        return f"{self.clients}x{self.depth}, {self.workers} workers"
+
+
+SHAPES = [
+    Shape(1, 1, 1, 1, 55.0, 1.3, 6.2),
+    Shape(4, 16, 8, 1, 20.0, 1.5, None),
+    Shape(8, 64, 4, 32, 1.0, 2.0, 0.3),
+]
+
+
+def run(options, folder):
+    results = []
+    for shape in SHAPES:
+        options.say(f"rpc {shape}: {options.pairs} pairs")
+        results += run_shape(shape, options, folder)
+    return results
+
+
+def run_shape(shape, options, folder):
+    cost = Result(f"rpc {shape}: broker CPU", "µs/request", floor=shape.floor_us, ratio_bar=shape.ratio_bar)
+    calls = Result(f"rpc {shape}: system calls", "/request", bar=shape.syscall_bar)
+    sides = [Reference(folder, shape.workers, shape.window)]
+    if options.binary:
+        command = ["env", f"PIN={OTHER_CPU}", C / "worker", "batch"]
+        sides.append(Stoker(folder, command, shape.workers, options.binary, pinned=True))
+    with sides[0]:
+        if len(sides) == 1:
+            measure(sides, shape, options, cost, calls)
+        else:
+            with sides[1]:
+                measure(sides, shape, options, cost, calls)
+    return [cost, calls]
+
+
+def measure(sides, shape, options, cost, calls):
+    rates = {}
+    for side in sides:
+        load(side, shape, 1)  # a broker may have to learn how long a name takes before it lends windows
+    for pair in range(options.pairs):
+        # Who is first changes, so that a trend of the machine favours neither.
+        for side in sides if pair % 2 == 0 else reversed(sides):
+            microseconds, rate = cpu_per_request(side, shape, options.seconds)
+            column(cost, side).append(microseconds)
+            rates.setdefault(side.name, []).append(rate)
+    cost.details["requests_per_s"] = rates
+    cost.note = ", ".join(f"{name} {sorted(r)[len(r) // 2] / 1000:.0f}k/s" for name, r in rates.items())
+    for side in sides:
+        syscalls, how = syscalls_per_request(side, shape)
+        column(calls, side).append(syscalls)
+        calls.details[side.name] = how
+        calls.note = how["tool"]
+
+
+def column(result, side):
+    return result.stoker if side.name == Stoker.name else result.reference
+
+
+def load(side, shape, seconds):
+    """Runs the clients; returns (answered, their requests per second together)."""
+    command = [C / "client", side.socket, shape.depth, seconds, "bench.echo", MESSAGE_BODY, 1]
+    clients = [
+        processes.start(command, env={"PIN": str(OTHER_CPU)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(shape.clients)
+    ]
+    answered, rate, faults = 0, 0.0, []
+    for client in clients:
+        try:
+            out, err = client.communicate(timeout=seconds + 30)
+        except subprocess.TimeoutExpired:
+            faults.append("a client hangs")
+            continue
+        if client.returncode:
+            faults.append(err.strip() or f"a client ended with {client.returncode}: {out.strip()}")
+            continue
+        found = json.loads(out)
+        answered += found["answered"]
+        rate += found["answered"] / found["seconds"]
+    if faults:
+        for client in clients:
+            processes.end(client)
+        raise RuntimeError(f"{side.name}: {faults[0]}")
+    return answered, rate
+
+
+def cpu_per_request(side, shape, seconds):
+    pids = side.pids()
+    before = processes.cpu_seconds(pids)
+    answered, rate = load(side, shape, seconds)
+    return (processes.cpu_seconds(pids) - before) * 1e6 / answered, rate
+
+
+def syscalls_per_request(side, shape):
+    """perf counts in passing; strace, where there is no perf, slows the broker down, and slow brokers batch more.
+    Never in a timed run."""
+    pids = ",".join(str(pid) for pid in side.pids())
+    for tool in (Perf(pids), Strace(pids)):
+        if not shutil.which(tool.name):
+            continue
+        answered, total = tool.count(lambda: load(side, shape, 2)[0])
+        if total is not None:
+            return total / answered, {"tool": tool.name, "total": total, "answered": answered}
+    return None, {"tool": "neither perf nor strace"}
+
+
+class Counter:
+    """A tool that attaches to processes and says how many system calls they made when it is interrupted."""
+
+    def __init__(self, pids):
+        self.pids = pids
+
+    def count(self, what):
+        """Returns (what() gave, system calls meanwhile), or None for the latter if the tool does not work here."""
+        tool = processes.start(self.command(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            time.sleep(0.5)  # both tools need a moment to attach to all threads, and say nothing when they have
+            answered = what()
+            tool.send_signal(signal.SIGINT)
+            _, report = tool.communicate(timeout=15)
+            return answered, self.total(report)
+        finally:
+            processes.end(tool)
+
+
+class Perf(Counter):
+    name = "perf"
+
+    def command(self):
+        return ["perf", "stat", "-x,", "-e", "raw_syscalls:sys_enter", "-p", self.pids]
+
+    def total(self, report):
+        for line in report.splitlines():
+            value, *rest = line.split(",")
+            if "raw_syscalls:sys_enter" in rest and value.isdigit():
+                return int(value)
+        return None
+
+
+class Strace(Counter):
+    name = "strace"
+
+    def command(self):
+        return ["strace", "-c", "-f", *(part for pid in self.pids.split(",") for part in ("-p", pid))]
+
+    def total(self, report):
+        for line in report.splitlines():
+            if line.endswith(" total"):
+                return int(line.split()[3])
+        return None

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Measures the bars of the project: Stoker against references in C, pair by pair.
+
+    benches/run.py [--pairs N] [--only NAME]... [--seconds S]
+
+Needs gcc, make and php; perf or strace for the count of system calls; and Stoker itself (`cargo build --release`).
+Without Stoker it measures the references alone. Prints a table and writes it, with every single figure, to
+target/bench.json. Ends with 1 if a bar was missed or could not be measured.
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+if sys.version_info < (3, 11):
+    sys.exit("benches/run.py needs Python 3.11 or newer")
+
+from harness import brokers, core, gap, hello, idle, lag, processes, report, rpc  # noqa: E402 (after the version check)
+
+BARS = {"rpc": rpc, "hello": hello, "gap": gap, "idle": idle, "lag": lag, "core": core}
+BUSY = 0.3  # CPUs' worth of other work from which on the figures deserve a warning
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=positive, default=8, help="interleaved pairs of each bar (8)")
+    parser.add_argument("--only", action="append", choices=BARS, help="this bar; may be given again")
+    parser.add_argument("--seconds", type=positive, default=3, help="length of one rpc run (3)")
+    parser.add_argument("--jobs", type=positive, default=100_000, help="hello jobs of one run (100,000)")
+    parser.add_argument("--gap-jobs", type=positive, default=20, help="0.5 s jobs of one run (20)")
+    parser.add_argument("--idle-seconds", type=positive, default=60, help="how long to watch an idle broker (60)")
+    parser.add_argument("--stoker", type=Path, default=brokers.TARGET / "release" / "stoker", help="the binary")
+    parser.add_argument("--references", action="store_true", help="measure the references alone")
+    parser.add_argument("--out", type=Path, default=brokers.TARGET / "bench.json", help="where to write the figures")
+    found = parser.parse_args()
+    found.binary = None if found.references or not found.stoker.exists() else found.stoker.resolve()
+    found.say = lambda text: print(f"… {text}", file=sys.stderr, flush=True)
+    return found
+
+
+def positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def machine():
+    return {
+        "cpus": os.cpu_count(),
+        "kernel": platform.release(),
+        "arch": platform.machine(),
+        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "other_load_cpus": round(other_load(), 2),
+    }
+
+
+def other_load(seconds=1.0):
+    """How many CPUs are busy while this program does nothing."""
+
+    def busy():
+        fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return sum(fields) - fields[3] - fields[4]  # all but idle and waiting for I/O
+
+    before = busy()
+    time.sleep(seconds)
+    return (busy() - before) / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def run_bar(name, found):
+    """A bar that can't be measured must not cost the figures of the others."""
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+        try:
+            return BARS[name].run(found, folder), None
+        except Exception as error:  # whatever it is belongs into the report
+            traceback.print_exc()
+            return [], f"{name}: {error}"
+
+
+def main():
+    found = options()
+    processes.adopt_orphans()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the `finally` below is reached
+    if not shutil.which("php"):
+        sys.exit("benches/run.py needs php")
+    results, failures = [], []
+    try:
+        brokers.build()
+        about = machine()
+        if about["other_load_cpus"] > BUSY:
+            found.say(f"warning: other programs keep {about['other_load_cpus']} CPUs busy")
+        if not found.binary:
+            found.say("no Stoker: the references alone")
+        for name in found.only or BARS:
+            measured, failure = run_bar(name, found)
+            results += measured
+            failures += [failure] if failure else []
+    finally:
+        processes.end_all()
+    print(report.table(results))
+    for failure in failures:
+        print(f"NOT MEASURED {failure}")
+    report.write(found.out, results, about | {"failures": failures})
+    return 1 if failures or any(result.verdict() in ("MISSED", "refused") for result in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
