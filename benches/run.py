@@ -75,13 +75,16 @@ def other_load(seconds=1.0):
 
 
 def run_bar(name, found):
-    """A bar that can't be measured must not cost the figures of the others."""
-    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+    """A bar that can't be measured must not cost the figures of the others. Returns results and what went wrong."""
+    results = []
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-", ignore_cleanup_errors=True) as folder:
         try:
-            return BARS[name].run(found, folder), None
+            for result in BARS[name].run(found, folder):
+                results.append(result)
         except Exception as error:  # whatever it is belongs into the report
             traceback.print_exc()
-            return [], f"{name}: {error}"
+            return results, f"{name}: {error}"
+    return results, None
 
 
 def main():

@@ -132,11 +132,13 @@ static inline int frame_parse(const uint8_t *at, size_t have, size_t max, struct
 {
 	uint32_t len;
 
-	if (have < HEADER)
+	if (have < LEN_FIELD)
 		return 0;
 	len = get32(at);
 	if (len < REST_OF_HEADER || len > max - LEN_FIELD)
 		return -1;
+	if (have < HEADER)
+		return 0;
 	f->size = LEN_FIELD + len;
 	f->meta_len = get16(at + 16);
 	f->name_len = at[18];

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 from . import processes
@@ -66,7 +67,8 @@ class Stoker:
     name = "Stoker"
 
     def __init__(self, folder, command, workers, binary, pinned=False):
-        self.folder, self.binary, self.pinned, self.worker_count = Path(folder), binary, pinned, workers
+        self.folder = Path(tempfile.mkdtemp(dir=folder))  # a new one each time: nothing is left of the last run
+        self.binary, self.pinned, self.worker_count = binary, pinned, workers
         self.socket = self.folder / "stoker.sock"
         self.log = self.folder / "stoker.log"
         self.config = self.folder / "stoker.toml"

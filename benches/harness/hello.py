@@ -20,7 +20,6 @@ VARIANTS = {"hello.php": "SDK", "raw.php": "no SDK"}
 
 
 def run(options, folder):
-    results = []
     for script, label in VARIANTS.items():
         command = ["php", PHP / script]
         result = Result(f"hello jobs, 2 PHP workers, {label}", "jobs/s", more_is_better=True)
@@ -35,8 +34,7 @@ def run(options, folder):
                 steps.append(lambda: result.stoker.append(stoker(command, options, folder)))
             for step in steps if pair % 2 == 0 else reversed(steps):
                 step()
-        results.append(result)
-    return results
+        yield result
 
 
 def drive(workers, batch, jobs, command, timeout=120):

@@ -28,6 +28,8 @@ class Result:
 
     def ratios(self):
         """Of each pair: what disturbs one of a pair mostly disturbs the other too."""
+        if self.ratio_bar is None and self.floor is None:
+            return []  # the reference is there to be looked at, not to be compared with
         return [s / r for s, r in zip(self.stoker, self.reference) if r]
 
     def ratio(self):

@@ -40,11 +40,9 @@ SHAPES = [
 
 
 def run(options, folder):
-    results = []
     for shape in SHAPES:
         options.say(f"rpc {shape}: {options.pairs} pairs")
-        results += run_shape(shape, options, folder)
-    return results
+        yield from run_shape(shape, options, folder)
 
 
 def run_shape(shape, options, folder):
