@@ -173,14 +173,14 @@ static inline uint32_t hello_client(uint8_t *at)
 	return frame_json(at, HELLO, json);
 }
 
-static inline uint32_t hello_worker(uint8_t *at)
+static inline uint32_t hello_worker(uint8_t *at, int idempotent)
 {
 	char json[512];
 
 	snprintf(json, sizeof json,
 		 "{\"v\":[1],\"role\":\"worker\",\"name\":\"bench worker\",\"pid\":%d,\"pool\":\"bench\",\"slots\":1,"
-		 "\"calls\":[\"bench.echo\"],\"idempotent\":[\"bench.echo\"],\"jobs\":[\"bench\"]}",
-		 getpid());
+		 "\"calls\":[\"bench.echo\"],\"idempotent\":[%s],\"jobs\":[\"bench\"]}",
+		 getpid(), idempotent ? "\"bench.echo\"" : "");
 	return frame_json(at, HELLO, json);
 }
 

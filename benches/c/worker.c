@@ -1,6 +1,7 @@
 /* Echo worker: answers every call with its body and every job with OK.
  *
- *   worker [batch|each]              env: STOKER_FD (inherited) or STOKER_SOCKET (to dial), PIN=cpu
+ *   worker [batch|each]              env: STOKER_FD (inherited) or STOKER_SOCKET (to dial), PIN=cpu,
+ *                                         IDEMPOTENT=0 if its calls may not run again
  *
  * `batch` writes once per read, which is what the broker bench wants: the broker is measured, not the worker.
  * `each` writes every answer before the next task starts, as protocol.md 8.3 asks of workers whose tasks may die. */
@@ -113,6 +114,8 @@ static int connect_broker(void)
 
 int main(int argc, char **argv)
 {
+	const char *may_repeat = getenv("IDEMPOTENT");
+	bool idempotent = !may_repeat || number("IDEMPOTENT", may_repeat, 0, 1);
 	struct worker w = {0};
 	uint8_t hello[MAX_HELLO];
 	struct frame f;
@@ -122,7 +125,7 @@ int main(int argc, char **argv)
 	w.each = argc == 2 && !strcmp(argv[1], "each");
 	pin_from_env();
 	w.fd = connect_broker();
-	if (!write_all(w.fd, hello, hello_worker(hello)))
+	if (!write_all(w.fd, hello, hello_worker(hello, idempotent)))
 		die("the broker closed the connection");
 	read_frame(&in, w.fd, &f);
 	expect_welcome(&f);

@@ -66,13 +66,13 @@ class Stoker:
 
     name = "Stoker"
 
-    def __init__(self, folder, command, workers, binary, pinned=False):
+    def __init__(self, folder, command, workers, binary, pinned=False, idempotent=("echo",)):
         self.folder = Path(tempfile.mkdtemp(dir=folder))  # a new one each time: nothing is left of the last run
         self.binary, self.pinned, self.worker_count = binary, pinned, workers
         self.socket = self.folder / "stoker.sock"
         self.log = self.folder / "stoker.log"
         self.config = self.folder / "stoker.toml"
-        self.config.write_text(config(command, workers) if command else EMPTY_CONFIG)
+        self.config.write_text(config(command, workers, idempotent) if command else EMPTY_CONFIG)
         self.process = None
 
     def __enter__(self):
@@ -133,7 +133,7 @@ class Stoker:
 EMPTY_CONFIG = "# nothing to serve: what remains is the broker itself\n"
 
 
-def config(command, workers):
+def config(command, workers, idempotent):
     parts = ", ".join(json.dumps(str(part)) for part in command)  # TOML's basic strings are JSON's, near enough
     return f"""[pool.bench]
 command = [{parts}]
@@ -145,7 +145,7 @@ pool = "bench"
 [service.bench]
 pool = "bench"
 timeout = "30s"
-idempotent = ["echo"]
+idempotent = {json.dumps(list(idempotent))}
 """
 
 

@@ -23,10 +23,14 @@ class Shape:
     clients: int
     depth: int
     workers: int
-    window: int  # of the reference; Stoker decides about its own
+    window: int  # of the reference. Where it is 1, calls are not idempotent, and Stoker may not lend more either
     floor_us: float  # half as fast as in the notes (26.7, 9.7, 0.49 µs); slower than that and something is in its way
     ratio_bar: float
     syscall_bar: float | None
+
+    @property
+    def idempotent(self):
+        return int(self.window > 1)
 
     def __str__(self):
         return f"{self.clients}x{self.depth}, {self.workers} workers"
@@ -50,8 +54,9 @@ def run_shape(shape, options, folder):
     calls = Result(f"rpc {shape}: system calls", "/request", bar=shape.syscall_bar)
     sides = [Reference(folder, shape.workers, shape.window)]
     if options.binary:
-        command = ["env", f"PIN={OTHER_CPU}", C / "worker", "batch"]
-        sides.append(Stoker(folder, command, shape.workers, options.binary, pinned=True))
+        command = ["env", f"PIN={OTHER_CPU}", f"IDEMPOTENT={shape.idempotent}", C / "worker", "batch"]
+        idempotent = ["echo"] if shape.idempotent else []
+        sides.append(Stoker(folder, command, shape.workers, options.binary, pinned=True, idempotent=idempotent))
     with sides[0]:
         if len(sides) == 1:
             measure(sides, shape, options, cost, calls)
@@ -86,7 +91,7 @@ def column(result, side):
 
 def load(side, shape, seconds):
     """Runs the clients; returns (answered, their requests per second together)."""
-    command = [C / "client", side.socket, shape.depth, seconds, "bench.echo", MESSAGE_BODY, 1]
+    command = [C / "client", side.socket, shape.depth, seconds, "bench.echo", MESSAGE_BODY, shape.idempotent]
     clients = [
         processes.start(command, env={"PIN": str(OTHER_CPU)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(shape.clients)
