@@ -36,6 +36,7 @@ def options():
     parser.add_argument("--jobs", type=positive, default=100_000, help="hello jobs of one run (100,000)")
     parser.add_argument("--gap-jobs", type=positive, default=20, help="0.5 s jobs of one run (20)")
     parser.add_argument("--idle-seconds", type=positive, default=60, help="how long to watch an idle broker (60)")
+    parser.add_argument("--patience", type=int, default=0, help="seconds to wait for a quiet machine, each bar (0)")
     parser.add_argument("--stoker", type=Path, default=brokers.TARGET / "release" / "stoker", help="the binary")
     parser.add_argument("--references", action="store_true", help="measure the references alone")
     parser.add_argument("--out", type=Path, default=brokers.TARGET / "bench.json", help="where to write the figures")
@@ -58,8 +59,17 @@ def machine():
         "kernel": platform.release(),
         "arch": platform.machine(),
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "other_load_cpus": round(other_load(), 2),
     }
+
+
+def wait_for_quiet(found):
+    """Returns the load that remained."""
+    deadline = time.monotonic() + found.patience
+    while (load := other_load()) > BUSY and time.monotonic() < deadline:
+        time.sleep(2)
+    if load > BUSY:
+        found.say(f"warning: other programs keep {load:.1f} CPUs busy")
+    return round(load, 2)
 
 
 def other_load(seconds=1.0):
@@ -93,15 +103,13 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the `finally` below is reached
     if not shutil.which("php"):
         sys.exit("benches/run.py needs php")
-    results, failures = [], []
+    results, failures, about = [], [], machine() | {"other_load_cpus": {}}
     try:
         brokers.build()
-        about = machine()
-        if about["other_load_cpus"] > BUSY:
-            found.say(f"warning: other programs keep {about['other_load_cpus']} CPUs busy")
         if not found.binary:
             found.say("no Stoker: the references alone")
         for name in found.only or BARS:
+            about["other_load_cpus"][name] = wait_for_quiet(found)
             measured, failure = run_bar(name, found)
             results += measured
             failures += [failure] if failure else []
