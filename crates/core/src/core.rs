@@ -1,0 +1,244 @@
+use crate::heap::Heap;
+use crate::names::Names;
+use crate::pool::Pool;
+use crate::queue::Queue;
+use crate::task::Tasks;
+use crate::worker::Worker;
+use crate::{Action, Event, PoolId, QueueId, Rng, TaskId, Time, WorkerId};
+
+/// What bounds the core as a whole.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Workers that boot at a time; more would only take the processors from each other.
+    pub boots_at_once: u32,
+    /// Queues and services, configured and announced.
+    pub queues: usize,
+    /// Tasks lent at most to a one-slot worker.
+    pub window: usize,
+    /// Tasks of one lane that are loaded from a store.
+    pub lane: u32,
+    /// Seed of all jitter.
+    pub seed: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            boots_at_once: 2,
+            queues: 4096,
+            window: 64,
+            lane: 256,
+            seed: 0,
+        }
+    }
+}
+
+/// The state of everything. See the crate's page for how it is driven.
+#[derive(Debug)]
+pub struct Core {
+    pub(crate) now: Time,
+    pub(crate) limits: Limits,
+    pub(crate) tasks: Tasks,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) workers: Workers,
+    pub(crate) names: Names,
+    /// When a task's caller stops waiting.
+    pub(crate) task_timers: Heap<Time>,
+    /// When something about a worker is due; what, its state tells.
+    pub(crate) worker_timers: Heap<Time>,
+    /// When a pool may boot or should grow.
+    pub(crate) pool_timers: Heap<Time>,
+    pub(crate) booting: u32,
+    pub(crate) rng: Rng,
+    pub(crate) draining: Option<Time>,
+    pub(crate) drained: bool,
+    /// Pools to look at before the step ends.
+    pub(crate) dirty: Vec<PoolId>,
+    pub(crate) out: Vec<Action>,
+}
+
+impl Core {
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            now: Time::ZERO,
+            rng: Rng::new(limits.seed),
+            limits,
+            tasks: Tasks::default(),
+            queues: Vec::new(),
+            pools: Vec::new(),
+            workers: Workers::default(),
+            names: Names::default(),
+            task_timers: Heap::default(),
+            worker_timers: Heap::default(),
+            pool_timers: Heap::default(),
+            booting: 0,
+            draining: None,
+            drained: false,
+            dirty: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Applies one event and appends to `out` what is to be done. `now` never goes back; if it does, the
+    /// later time seen counts.
+    pub fn step(&mut self, now: Time, event: Event<'_>, out: &mut Vec<Action>) {
+        self.now = self.now.max(now);
+        std::mem::swap(&mut self.out, out);
+        match event {
+            Event::Arrived(task) => self.arrive(&task),
+            Event::Backlog { queue, class, key } => self.backlog(queue, class, key),
+            Event::Refilled {
+                queue,
+                class,
+                key,
+                more,
+            } => self.refilled(queue, class, key, more),
+            Event::RefilledKeys { queue, more } => self.refilled_keys(queue, more),
+            Event::Cancel { task, kill } => self.cancel(task, kill),
+            Event::Hello { worker, offer } => self.hello(worker, &offer),
+            Event::Joined {
+                pool,
+                ticket,
+                offer,
+            } => self.join(pool, ticket, &offer),
+            Event::Started { worker, task } => self.started(worker, task),
+            Event::Answered {
+                worker,
+                task,
+                answer,
+                worked,
+            } => {
+                self.answered(worker, task, answer, worked);
+            }
+            Event::Left { worker } => self.left(worker),
+            Event::Misbehaved { worker } => self.misbehaved(worker),
+            Event::Measured { worker, rss } => self.measured(worker, rss),
+            Event::Exited { worker, exit } => self.exited(worker, exit),
+            Event::Paused { queue, paused } => self.pause(queue, paused),
+            Event::Scale { pool, min, max } => self.scale(pool, min, max),
+            Event::Reload { pool } => self.reload(pool),
+            Event::Drain => self.drain(),
+            Event::Tick => self.tick(),
+        }
+        self.settle();
+        std::mem::swap(&mut self.out, out);
+    }
+
+    /// When [`Event::Tick`] is due next, if nothing else happens.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let heaps = [&self.task_timers, &self.worker_timers, &self.pool_timers];
+        heaps
+            .into_iter()
+            .filter_map(|heap| heap.first())
+            .map(|(at, _)| at)
+            .min()
+    }
+
+    /// Dispatches and resizes until every pool that something happened to has been looked at.
+    fn settle(&mut self) {
+        while let Some(pool) = self.dirty.pop() {
+            self.dispatch(pool);
+            self.size(pool);
+        }
+        self.finish_drain();
+    }
+
+    pub(crate) fn touch(&mut self, pool: PoolId) {
+        if !self.dirty.contains(&pool) {
+            self.dirty.push(pool);
+        }
+    }
+
+    pub(crate) fn touch_pools_of(&mut self, queue: QueueId) {
+        for at in 0..self.queues[queue.index()].pools.len() {
+            self.touch(self.queues[queue.index()].pools[at].0);
+        }
+    }
+
+    pub(crate) fn touch_all(&mut self) {
+        (0..self.pools.len() as u32).for_each(|pool| self.touch(PoolId(pool)));
+    }
+
+    pub(crate) fn queue_of(&mut self, task: TaskId) -> &mut Queue {
+        &mut self.queues[self.tasks[task].queue.index()]
+    }
+
+    pub(crate) fn pool_of(&mut self, worker: WorkerId) -> &mut Pool {
+        &mut self.pools[self.workers[worker].pool.index()]
+    }
+}
+
+/// All workers, by slots that are used again under a new generation.
+#[derive(Debug, Default)]
+pub(crate) struct Workers {
+    slots: Vec<(u32, Option<Worker>)>,
+    free: Vec<u32>,
+}
+
+impl Workers {
+    pub(crate) fn insert(&mut self, worker: Worker) -> WorkerId {
+        if let Some(slot) = self.free.pop() {
+            let (generation, place) = &mut self.slots[slot as usize];
+            *generation += 1;
+            *place = Some(worker);
+            return WorkerId {
+                slot,
+                generation: *generation,
+            };
+        }
+        self.slots.push((0, Some(worker)));
+        WorkerId {
+            slot: self.slots.len() as u32 - 1,
+            generation: 0,
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: WorkerId) -> Worker {
+        self.free.push(id.slot);
+        self.slots[id.slot as usize]
+            .1
+            .take()
+            .expect("a worker that is removed exists")
+    }
+
+    pub(crate) fn get(&self, id: WorkerId) -> Option<&Worker> {
+        let (generation, worker) = self.slots.get(id.slot as usize)?;
+        worker.as_ref().filter(|_| *generation == id.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: WorkerId) -> Option<&mut Worker> {
+        let (generation, worker) = self.slots.get_mut(id.slot as usize)?;
+        worker.as_mut().filter(|_| *generation == id.generation)
+    }
+
+    pub(crate) fn in_slot(&self, slot: u32) -> Option<WorkerId> {
+        let (generation, worker) = self.slots.get(slot as usize)?;
+        worker.as_ref().map(|_| WorkerId {
+            slot,
+            generation: *generation,
+        })
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = WorkerId> {
+        (0..self.slots.len() as u32).filter_map(|slot| self.in_slot(slot))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+}
+
+impl std::ops::Index<WorkerId> for Workers {
+    type Output = Worker;
+
+    fn index(&self, id: WorkerId) -> &Worker {
+        self.get(id).expect("a worker that is named exists")
+    }
+}
+
+impl std::ops::IndexMut<WorkerId> for Workers {
+    fn index_mut(&mut self, id: WorkerId) -> &mut Worker {
+        self.get_mut(id).expect("a worker that is named exists")
+    }
+}

@@ -1,0 +1,304 @@
+//! What can happen to the core, and what it asks for.
+
+use crate::{Exit, Health, KeyId, NewTask, PoolId, QueueId, Span, TaskId, Why, WorkerId};
+
+/// Something that happened. Each is applied by [`crate::Core::step`].
+#[derive(Clone, Debug)]
+pub enum Event<'a> {
+    /// A task came. Answered with Finish at once if it is refused.
+    Arrived(NewTask<'a>),
+    /// The store holds a task of this lane that was not offered (see [`crate::Core::has_room`]).
+    Backlog {
+        queue: QueueId,
+        class: u8,
+        key: &'a [u8],
+    },
+    /// The store has offered what [`Action::Refill`] asked for; `more` tells whether it has yet more.
+    Refilled {
+        queue: QueueId,
+        class: u8,
+        key: KeyId,
+        more: bool,
+    },
+    /// The store has offered tasks of other keys, as [`Action::RefillKeys`] asked.
+    RefilledKeys {
+        queue: QueueId,
+        more: bool,
+    },
+    /// Nobody wants this task's outcome any more. With `kill`, not even at the price of its worker.
+    Cancel {
+        task: TaskId,
+        kill: bool,
+    },
+    /// A spawned worker said HELLO.
+    Hello {
+        worker: WorkerId,
+        offer: Offer<'a>,
+    },
+    /// A worker dialled in; [`Action::Admit`] names it.
+    Joined {
+        pool: PoolId,
+        ticket: u32,
+        offer: Offer<'a>,
+    },
+    /// A worker with several slots began a task.
+    Started {
+        worker: WorkerId,
+        task: TaskId,
+    },
+    /// A worker answered a task. `worked` is its own measure of the run, zero if it has none.
+    Answered {
+        worker: WorkerId,
+        task: TaskId,
+        answer: Answer,
+        worked: Span,
+    },
+    /// A worker takes nothing new: what it has not answered goes back.
+    Left {
+        worker: WorkerId,
+    },
+    /// A worker broke the protocol.
+    Misbehaved {
+        worker: WorkerId,
+    },
+    /// A worker's resident bytes, as [`Action::Measure`] asked.
+    Measured {
+        worker: WorkerId,
+        rss: u64,
+    },
+    /// A worker's process ended, and all that it wrote has been read and applied.
+    Exited {
+        worker: WorkerId,
+        exit: Exit,
+    },
+    Paused {
+        queue: QueueId,
+        paused: bool,
+    },
+    Scale {
+        pool: PoolId,
+        min: u32,
+        max: u32,
+    },
+    /// Replace all workers of a pool by such of a new version.
+    Reload {
+        pool: PoolId,
+    },
+    /// Start nothing that can wait, finish what runs, and go.
+    Drain,
+    /// A deadline that [`crate::Core::next_deadline`] named has come.
+    Tick,
+}
+
+/// What a worker says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// Tasks at once, at least 1.
+    pub slots: u16,
+    pub soft_cancel: bool,
+    pub calls: &'a [String],
+    pub idempotent: &'a [String],
+    /// Queues served; `*` serves every queue of its pool.
+    pub jobs: &'a [String],
+}
+
+/// What a worker says of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    /// The code asks for another run, after so long or by the job's backoff.
+    Retry(Option<Span>),
+    /// The code gives the job up, or the answer to a call is an error.
+    Failed,
+    /// The code failed in a way that another run may mend.
+    Error,
+    Cancelled,
+    /// The worker never started it.
+    Returned,
+}
+
+/// How a task ended. Exactly one of these reaches its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As the worker answered: the body of its answer is the result or the error.
+    Answered,
+    /// A job that its code failed for the last time; the body of the answer tells why.
+    Failed,
+    Cancelled,
+    /// Its time ran out; `ran` tells whether a worker had started it.
+    Deadline {
+        ran: bool,
+    },
+    /// Its run took longer than it may.
+    TimedOut,
+    NoWorker,
+    WorkerDied(Exit),
+    Quarantined {
+        crashes: u8,
+        exit: Exit,
+    },
+    /// Too much waits. Come back later.
+    Exhausted {
+        retry_after: Span,
+    },
+    /// It would have waited longer than it or its queue allows.
+    Shed {
+        retry_after: Span,
+    },
+    /// The pool is unhealthy or the server drains.
+    Unavailable {
+        retry_after: Span,
+    },
+    /// It would have waited for the worker that makes the call.
+    WouldDeadlock,
+}
+
+/// What is known of a task's way when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    pub waited: Span,
+    /// Zero if it never ran.
+    pub ran: Span,
+    pub worker: Option<WorkerId>,
+    /// Runs that its code ended, the last one included.
+    pub attempt: u16,
+    pub crashes: u8,
+}
+
+/// Something the edge is to do. In the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Start a process for this worker.
+    Spawn {
+        worker: WorkerId,
+        pool: PoolId,
+        version: u32,
+        number: u32,
+    },
+    /// The worker that came with this ticket is in.
+    Admit {
+        worker: WorkerId,
+        ticket: u32,
+        number: u32,
+    },
+    /// Send a task to a worker. `ttl` is the time left, `None` if unbounded.
+    Deliver {
+        worker: WorkerId,
+        task: TaskId,
+        ttl: Option<Span>,
+        attempt: u16,
+        crashes: u8,
+    },
+    /// Tell a worker that understands it that a task's answer is no longer wanted or its time is up.
+    CancelOn {
+        worker: WorkerId,
+        task: TaskId,
+    },
+    /// Send the soft signal to a worker that asked for it.
+    Nudge {
+        worker: WorkerId,
+    },
+    /// Tell a worker to finish and go, and half-close its socket.
+    Goaway {
+        worker: WorkerId,
+        why: Why,
+    },
+    Terminate {
+        worker: WorkerId,
+    },
+    /// Kill a worker and all that it started.
+    Kill {
+        worker: WorkerId,
+        why: Why,
+    },
+    /// The worker is gone and its number free.
+    Release {
+        worker: WorkerId,
+    },
+    /// Tell the source how a task ended, while a worker still has it.
+    Answer {
+        task: TaskId,
+        outcome: Outcome,
+        facts: Facts,
+    },
+    /// Tell the source how a task ended; its number is free.
+    Finish {
+        task: TaskId,
+        outcome: Outcome,
+        facts: Facts,
+    },
+    /// The source heard already; the number is free.
+    Drop {
+        task: TaskId,
+    },
+    /// The job is to run again: put it back into the store. Its number is free.
+    Retry {
+        task: TaskId,
+        after: Option<Span>,
+        cause: Cause,
+        facts: Facts,
+    },
+    /// The job did not get to run and the server goes: it stays in the store. Its number is free.
+    Return {
+        task: TaskId,
+    },
+    /// Offer more of this lane.
+    Refill {
+        queue: QueueId,
+        class: u8,
+        key: KeyId,
+    },
+    /// Offer tasks of keys that found no room.
+    RefillKeys {
+        queue: QueueId,
+    },
+    /// Measure a worker's resident bytes.
+    Measure {
+        worker: WorkerId,
+    },
+    Notice(Notice),
+    /// A reload ended: all workers are of the new version, or (not `done`) of the old one again.
+    Reloaded {
+        pool: PoolId,
+        done: bool,
+    },
+    /// Nothing is left to drain.
+    Drained,
+}
+
+/// Why a job runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The answer's body tells.
+    Answered,
+    TimedOut,
+}
+
+/// Something an operator would want to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    Ready {
+        worker: WorkerId,
+    },
+    /// A worker's process ended. `expected` if it had been told to go; `crashed` is the task that it
+    /// died on.
+    Died {
+        worker: WorkerId,
+        exit: Exit,
+        expected: bool,
+        why: Option<Why>,
+        crashed: Option<TaskId>,
+    },
+    BootFailed {
+        worker: WorkerId,
+        exit: Exit,
+        again_in: Span,
+    },
+    Health {
+        pool: PoolId,
+        health: Health,
+    },
+    ReloadGivenUp {
+        pool: PoolId,
+    },
+}

@@ -1,0 +1,234 @@
+//! Tenants within a queue: who they are, how much they had, and what of theirs waits.
+
+use crate::heap::Heap;
+use crate::task::{CLASSES, Tasks};
+use crate::{KeyId, TaskId};
+use std::collections::HashMap;
+
+/// Tenants of one queue told apart at a time. Beyond, they share buckets (shuffle sharding's poor
+/// cousin): bounded memory, and a flood of names can only crowd its own bucket.
+pub(crate) const MAX_KEYS: usize = 4096;
+const BUCKETS: u64 = 256;
+
+/// Tasks of one class and key, first come first served, linked through the tasks themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lane {
+    pub(crate) head: Option<TaskId>,
+    tail: Option<TaskId>,
+    pub(crate) len: u32,
+    /// The store has more of this lane than is loaded here.
+    pub(crate) more: bool,
+    /// The store has been asked for more and has not answered.
+    pub(crate) asked: bool,
+}
+
+impl Lane {
+    pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
+        tasks[id].prev = self.tail;
+        tasks[id].next = None;
+        match self.tail {
+            Some(tail) => tasks[tail].next = Some(id),
+            None => self.head = Some(id),
+        }
+        self.tail = Some(id);
+        self.len += 1;
+    }
+
+    pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
+        tasks[id].prev = None;
+        tasks[id].next = self.head;
+        match self.head {
+            Some(head) => tasks[head].prev = Some(id),
+            None => self.tail = Some(id),
+        }
+        self.head = Some(id);
+        self.len += 1;
+    }
+
+    pub(crate) fn remove(&mut self, tasks: &mut Tasks, id: TaskId) {
+        let (prev, next) = (tasks[id].prev.take(), tasks[id].next.take());
+        match prev {
+            Some(prev) => tasks[prev].next = next,
+            None => self.head = next,
+        }
+        match next {
+            Some(next) => tasks[next].prev = prev,
+            None => self.tail = prev,
+        }
+        self.len -= 1;
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) name: Box<[u8]>,
+    /// Busy time had, as a virtual time (see [`crate::queue::Queue`]).
+    pub(crate) had: u64,
+    /// Tasks lent to workers.
+    pub(crate) out: u32,
+    /// Tasks in lanes and among the suspects.
+    pub(crate) waiting: u32,
+    pub(crate) lanes: [Lane; CLASSES],
+}
+
+impl Key {
+    fn is_idle(&self) -> bool {
+        self.out == 0 && self.waiting == 0 && !self.lanes.iter().any(|lane| lane.more || lane.asked)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Keys {
+    slots: Vec<Option<Key>>,
+    free: Vec<KeyId>,
+    by_name: HashMap<Box<[u8]>, KeyId>,
+    /// Idle keys that had more than their share: remembered until the others caught up, or a tenant
+    /// could wash off its debt by pausing for a moment.
+    debtors: Heap<u64>,
+}
+
+impl Keys {
+    /// The key of tasks without a tenant; always there.
+    pub(crate) const NONE: KeyId = KeyId(0);
+
+    pub(crate) fn new() -> Self {
+        let mut keys = Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_name: HashMap::new(),
+            debtors: Heap::default(),
+        };
+        keys.insert(b"", 0);
+        keys
+    }
+
+    pub(crate) fn find(&self, name: &[u8]) -> Option<KeyId> {
+        if name.is_empty() {
+            Some(Self::NONE)
+        } else {
+            self.by_name.get(name).copied()
+        }
+    }
+
+    /// The key of this name, made where it is new; `None` when there is no room for another.
+    pub(crate) fn find_or_insert(&mut self, name: &[u8], served: u64) -> Option<KeyId> {
+        if let Some(id) = self.find(name) {
+            return Some(id);
+        }
+        if self.by_name.len() >= MAX_KEYS {
+            self.forget_one_debtor()?;
+        }
+        Some(self.insert(name, served))
+    }
+
+    /// Whether one more key may be told apart.
+    pub(crate) fn has_room(&self) -> bool {
+        self.by_name.len() < MAX_KEYS || self.debtors.first().is_some()
+    }
+
+    /// The bucket that a key without room shares with others.
+    pub(crate) fn bucket(&mut self, name: &[u8], served: u64) -> KeyId {
+        let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        // 255 is no byte of UTF-8, so a bucket's name is nobody's own.
+        let bucket = [255, (hash % BUCKETS) as u8];
+        self.find(&bucket)
+            .unwrap_or_else(|| self.insert(&bucket, served))
+    }
+
+    fn insert(&mut self, name: &[u8], served: u64) -> KeyId {
+        let key = Key {
+            name: name.into(),
+            had: served,
+            out: 0,
+            waiting: 0,
+            lanes: Default::default(),
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.slots[id.index()] = Some(key);
+                id
+            }
+            None => {
+                self.slots.push(Some(key));
+                KeyId(self.slots.len() as u32 - 1)
+            }
+        };
+        self.by_name.insert(name.into(), id);
+        id
+    }
+
+    /// Lets go of a key that has nothing left, unless it owes. Returns whether one was let go.
+    pub(crate) fn retire(&mut self, id: KeyId, served: u64) -> bool {
+        if id == Self::NONE || !self[id].is_idle() {
+            return false;
+        }
+        if self[id].had > served {
+            self.debtors.set(id.0, self[id].had);
+            return false;
+        }
+        self.forget(id);
+        true
+    }
+
+    /// Lets go of idle keys that the others have caught up with. Returns whether there was one.
+    pub(crate) fn forgive(&mut self, served: u64) -> bool {
+        let mut any = false;
+        while let Some((had, id)) = self.debtors.first() {
+            if had > served {
+                break;
+            }
+            self.debtors.remove(id);
+            if self[KeyId(id)].is_idle() {
+                self.forget(KeyId(id));
+                any = true;
+            }
+        }
+        any
+    }
+
+    pub(crate) fn revive(&mut self, id: KeyId) {
+        if !self.debtors.is_empty() {
+            self.debtors.remove(id.0);
+        }
+    }
+
+    fn forget_one_debtor(&mut self) -> Option<()> {
+        let (_, id) = self.debtors.first()?;
+        self.debtors.remove(id);
+        if self[KeyId(id)].is_idle() {
+            self.forget(KeyId(id));
+        }
+        Some(())
+    }
+
+    fn forget(&mut self, id: KeyId) {
+        if let Some(key) = self.slots[id.index()].take() {
+            self.by_name.remove(&key.name);
+            self.free.push(id);
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Key> {
+        self.slots.iter().flatten()
+    }
+}
+
+impl std::ops::Index<KeyId> for Keys {
+    type Output = Key;
+
+    fn index(&self, id: KeyId) -> &Key {
+        self.slots[id.index()]
+            .as_ref()
+            .expect("a key with tasks exists")
+    }
+}
+
+impl std::ops::IndexMut<KeyId> for Keys {
+    fn index_mut(&mut self, id: KeyId) -> &mut Key {
+        self.slots[id.index()]
+            .as_mut()
+            .expect("a key with tasks exists")
+    }
+}

@@ -1,0 +1,233 @@
+//! Names of calls and jobs: interned once, so that a running system compares numbers.
+
+use crate::estimate::Estimate;
+use crate::queue::Queue;
+use crate::{Core, Kind, NameId, PoolConfig, PoolId, QueueConfig, QueueId};
+use std::collections::HashMap;
+
+/// Methods of one service that are told apart; callers may invent names, so there is an end to it.
+const METHODS: u32 = 1_000;
+/// Queues that nobody serves yet and that callers have named while workers boot.
+const ORPHANS: usize = 256;
+
+/// Nobody serves this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown;
+
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) text: Box<str>,
+    pub(crate) queue: QueueId,
+    /// The worker or the configuration says that it may run again.
+    pub(crate) idempotent: bool,
+    pub(crate) estimate: Estimate,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) all: Vec<Name>,
+    calls: HashMap<Box<str>, NameId>,
+    jobs: HashMap<Box<str>, NameId>,
+    services: HashMap<Box<str>, QueueId>,
+    /// Method names known per service, by queue.
+    methods: HashMap<QueueId, u32>,
+    /// Pools that serve every job queue.
+    pub(crate) any_jobs: Vec<PoolId>,
+}
+
+impl Names {
+    fn insert(&mut self, kind: Kind, text: &str, queue: QueueId) -> NameId {
+        let id = NameId(self.all.len() as u32);
+        let estimate = Estimate::default();
+        self.all.push(Name {
+            text: text.into(),
+            queue,
+            idempotent: false,
+            estimate,
+        });
+        match kind {
+            Kind::Calls => self.calls.insert(text.into(), id),
+            Kind::Jobs => self.jobs.insert(text.into(), id),
+        };
+        id
+    }
+}
+
+fn service_of(call: &str) -> &str {
+    call.rsplit_once('.').map_or(call, |(service, _)| service)
+}
+
+impl Core {
+    /// Adds a pool. Its workers are started by the next step.
+    pub fn add_pool(&mut self, name: &str, config: PoolConfig) -> PoolId {
+        let id = PoolId(self.pools.len() as u32);
+        self.pools.push(crate::pool::Pool::new(name, config));
+        self.touch(id);
+        id
+    }
+
+    /// Adds a configured queue, or configures one that a worker announced before. `pools` serve it, each
+    /// with a share.
+    pub fn add_queue(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        config: QueueConfig,
+        pools: &[(PoolId, u32)],
+    ) -> QueueId {
+        let id = self
+            .find_queue(kind, name)
+            .unwrap_or_else(|| self.new_queue(kind, name));
+        let queue = &mut self.queues[id.index()];
+        queue.config = config;
+        queue.configured = true;
+        queue.relist(&self.tasks);
+        for (pool, share) in pools {
+            self.bind(id, *pool, *share);
+        }
+        id
+    }
+
+    /// Replaces what an operator decided about a queue, while it runs.
+    pub fn configure_queue(&mut self, id: QueueId, config: QueueConfig) {
+        self.queues[id.index()].config = config;
+        self.queues[id.index()].relist(&self.tasks);
+        self.touch_pools_of(id);
+    }
+
+    /// Replaces what an operator decided about a pool. Workers feel it as they are replaced.
+    pub fn configure_pool(&mut self, id: PoolId, config: PoolConfig) {
+        self.pools[id.index()].config = config;
+        self.touch(id);
+    }
+
+    /// Declares that a method may run again after its worker died.
+    pub fn declare_idempotent(&mut self, call: &str) {
+        if let Ok(name) = self.resolve_call(call) {
+            self.names.all[name.index()].idempotent = true;
+        }
+    }
+
+    /// Whether a call of this name may run again.
+    pub fn is_idempotent(&self, name: NameId) -> bool {
+        self.names.all[name.index()].idempotent
+    }
+
+    pub fn name(&self, name: NameId) -> &str {
+        &self.names.all[name.index()].text
+    }
+
+    pub fn queue_of_name(&self, name: NameId) -> QueueId {
+        self.names.all[name.index()].queue
+    }
+
+    pub fn find_queue(&self, kind: Kind, name: &str) -> Option<QueueId> {
+        match kind {
+            Kind::Calls => self.names.services.get(name).copied(),
+            Kind::Jobs => self
+                .names
+                .jobs
+                .get(name)
+                .map(|id| self.names.all[id.index()].queue),
+        }
+    }
+
+    /// The name of a call. While some pool has not been ready yet an unknown name may still get a
+    /// worker, so it is given a queue to wait in.
+    pub fn resolve_call(&mut self, call: &str) -> Result<NameId, Unknown> {
+        if let Some(id) = self.names.calls.get(call) {
+            return Ok(*id);
+        }
+        let service = service_of(call);
+        let queue = match self.names.services.get(service) {
+            Some(queue) => *queue,
+            None => self.new_orphan(Kind::Calls, service)?,
+        };
+        let methods = self.names.methods.entry(queue).or_default();
+        *methods += 1;
+        if *methods > METHODS {
+            return Err(Unknown);
+        }
+        Ok(self.names.insert(Kind::Calls, call, queue))
+    }
+
+    /// The name of a job, which is that of its queue.
+    pub fn resolve_job(&mut self, queue: &str) -> Result<NameId, Unknown> {
+        if let Some(id) = self.names.jobs.get(queue) {
+            return Ok(*id);
+        }
+        let id = if self.names.any_jobs.is_empty() {
+            self.new_orphan(Kind::Jobs, queue)?
+        } else if self.queues.len() < self.limits.queues {
+            self.new_queue(Kind::Jobs, queue)
+        } else {
+            return Err(Unknown);
+        };
+        for at in 0..self.names.any_jobs.len() {
+            self.bind(id, self.names.any_jobs[at], 1);
+        }
+        self.names.jobs.get(queue).copied().ok_or(Unknown)
+    }
+
+    /// Whether every pool has had a ready worker, so that what is unknown now stays unknown.
+    pub(crate) fn all_ready(&self) -> bool {
+        self.pools
+            .iter()
+            .all(|pool| pool.ever_ready || pool.config.min == 0)
+    }
+
+    fn new_orphan(&mut self, kind: Kind, name: &str) -> Result<QueueId, Unknown> {
+        let orphans = self
+            .queues
+            .iter()
+            .filter(|queue| queue.pools.is_empty())
+            .count();
+        if self.all_ready() || orphans >= ORPHANS || self.queues.len() >= self.limits.queues {
+            return Err(Unknown);
+        }
+        Ok(self.new_queue(kind, name))
+    }
+
+    /// A queue that a worker announced; made where it is new. `None` when there are too many.
+    pub(crate) fn announced(&mut self, kind: Kind, name: &str, pool: PoolId) -> Option<QueueId> {
+        let id = match self.find_queue(kind, name) {
+            Some(id) => id,
+            None if self.queues.len() >= self.limits.queues => return None,
+            None => self.new_queue(kind, name),
+        };
+        // A queue that the configuration gave to a pool stays with it.
+        if !self.queues[id.index()].configured || self.queues[id.index()].pools.is_empty() {
+            self.bind(id, pool, 1);
+        }
+        Some(id)
+    }
+
+    fn new_queue(&mut self, kind: Kind, name: &str) -> QueueId {
+        let id = QueueId(self.queues.len() as u32);
+        self.queues
+            .push(Queue::new(kind, name, QueueConfig::default()));
+        match kind {
+            Kind::Calls => {
+                self.names.services.insert(name.into(), id);
+            }
+            Kind::Jobs => {
+                self.names.insert(Kind::Jobs, name, id);
+            }
+        }
+        id
+    }
+
+    pub(crate) fn bind(&mut self, queue: QueueId, pool: PoolId, share: u32) {
+        let pools = &mut self.queues[queue.index()].pools;
+        if let Some(bound) = pools.iter_mut().find(|(bound, _)| *bound == pool) {
+            bound.1 = share;
+            return;
+        }
+        pools.push((pool, share));
+        self.pools[pool.index()].queues.push(queue);
+        if self.queues[queue.index()].waiting > 0 {
+            self.pools[pool.index()].activate(queue);
+        }
+        self.touch(pool);
+    }
+}

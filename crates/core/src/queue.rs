@@ -1,0 +1,306 @@
+//! Where tasks of one kind wait, and who of them goes next.
+//!
+//! Shares are kept in *virtual time*: busy time divided by weight (start-time fair queueing, Goyal, Vin
+//! and Cheng, 1996). Whoever had least goes next; who was away starts level with the others, without
+//! credit for the time away.
+
+use crate::heap::Heap;
+use crate::keys::Keys;
+use crate::task::{CLASSES, Place, Tasks};
+use crate::{KeyId, PoolId, Span, TaskId, Time};
+use std::collections::VecDeque;
+
+/// Whether a queue's tasks are calls or jobs. The two never share a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Calls,
+    Jobs,
+}
+
+/// What an operator decides about a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Its part of what is shared, against the other queues' weights; 1 to 1,000,000.
+    pub weight: u32,
+    /// Slots it gets before anyone's share, as soon as one is free.
+    pub reserve: u32,
+    /// Slots of the reserve that are never lent, even while this queue is empty.
+    pub keep: u32,
+    /// Slots it never exceeds.
+    pub limit: u32,
+    /// Tasks of one key that may be out at once.
+    pub per_key: u32,
+    /// Tasks that may wait; beyond, new ones are refused.
+    pub max_waiting: u32,
+    /// The wait beyond which a new call is refused; [`Span::FOREVER`] for none.
+    pub max_wait: Span,
+    /// Wait that is worth one priority class: a task of class c goes before one of class 0 that came
+    /// more than c of these spans later. [`Span::FOREVER`] makes classes strict.
+    pub age_step: Span,
+    /// Time a call has when its caller named none.
+    pub timeout: Span,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        Self {
+            weight: 1,
+            reserve: 0,
+            keep: 0,
+            limit: u32::MAX,
+            per_key: u32::MAX,
+            max_waiting: 1_000_000,
+            max_wait: Span::FOREVER,
+            age_step: Span::from_secs(5),
+            timeout: Span::from_secs(10),
+        }
+    }
+}
+
+/// Lanes of one class that may be served now, by share and by age.
+#[derive(Debug, Default)]
+struct Class {
+    by_share: Heap<u64>,
+    by_age: Heap<Time>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) kind: Kind,
+    pub(crate) name: Box<str>,
+    pub(crate) config: QueueConfig,
+    /// Set by the configuration, not only announced by a worker.
+    pub(crate) configured: bool,
+    /// The pools that serve it, each with its share of the queue's tasks.
+    pub(crate) pools: Vec<(PoolId, u32)>,
+    pub(crate) paused: bool,
+    pub(crate) waiting: u32,
+    /// Slots whose present task is of this queue.
+    pub(crate) running: u32,
+    /// Tasks lent to workers, running or not.
+    pub(crate) out: u32,
+    /// Virtual time: what this queue had.
+    pub(crate) had: u64,
+    /// Moving mean of a run, µs.
+    pub(crate) cost: u64,
+    /// Virtual time of the key served last.
+    served: u64,
+    pub(crate) keys: Keys,
+    classes: [Class; CLASSES],
+    pub(crate) suspects: VecDeque<TaskId>,
+    /// The store holds keys that found no room here.
+    pub(crate) more_keys: bool,
+}
+
+/// Virtual time per µs at weight 1. A weight divides, so small shares keep their fractions.
+const UNIT: u64 = 1 << 12;
+/// What a run is taken to cost before one has been seen, µs.
+const UNKNOWN_COST: u64 = 1_000;
+
+impl Queue {
+    pub(crate) fn new(kind: Kind, name: &str, config: QueueConfig) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            config,
+            configured: false,
+            pools: Vec::new(),
+            paused: false,
+            waiting: 0,
+            running: 0,
+            out: 0,
+            had: 0,
+            cost: UNKNOWN_COST,
+            served: 0,
+            keys: Keys::new(),
+            classes: Default::default(),
+            suspects: VecDeque::new(),
+            more_keys: false,
+        }
+    }
+
+    /// Whether a task of it may be lent now, its limit considered.
+    pub(crate) fn may_lend(&self) -> bool {
+        !self.paused && self.out < self.config.limit
+    }
+
+    /// The key of a new task: its own, or where there is no room a shared bucket.
+    pub(crate) fn key_for(&mut self, name: &[u8]) -> KeyId {
+        let served = self.served;
+        self.keys
+            .find_or_insert(name, served)
+            .unwrap_or_else(|| self.keys.bucket(name, served))
+    }
+
+    /// Adds a task at the end of its lane.
+    pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
+        self.enter(tasks, id);
+        let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
+        self.keys[key].lanes[class].push_back(tasks, id);
+        self.list(tasks, key, class);
+    }
+
+    /// Puts back a task that was lent and did not run, ahead of those that came after it.
+    pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
+        self.enter(tasks, id);
+        let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
+        self.keys[key].lanes[class].push_front(tasks, id);
+        self.list(tasks, key, class);
+    }
+
+    /// Sets a task apart that a worker died on.
+    pub(crate) fn push_suspect(&mut self, tasks: &mut Tasks, id: TaskId) {
+        self.enter(tasks, id);
+        tasks[id].place = Place::Suspects;
+        self.suspects.push_back(id);
+    }
+
+    fn enter(&mut self, tasks: &mut Tasks, id: TaskId) {
+        let key = tasks[id].key;
+        tasks[id].place = Place::Lane;
+        tasks[id].started = None;
+        tasks[id].reached = false;
+        self.waiting += 1;
+        if self.keys[key].waiting == 0 {
+            let level = self.keys[key].had.max(self.served);
+            self.keys[key].had = level;
+            self.keys.revive(key);
+        }
+        self.keys[key].waiting += 1;
+    }
+
+    /// Takes a waiting task out of its lane or from among the suspects.
+    pub(crate) fn withdraw(&mut self, tasks: &mut Tasks, id: TaskId) {
+        let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
+        match tasks[id].place {
+            Place::Lane => {
+                self.keys[key].lanes[class].remove(tasks, id);
+                self.list(tasks, key, class);
+            }
+            Place::Suspects => self.suspects.retain(|suspect| *suspect != id),
+            Place::Out(_) => unreachable!("{id:?} is lent, not waiting"),
+        }
+        self.waiting -= 1;
+        self.keys[key].waiting -= 1;
+    }
+
+    /// Lets go of a key whose last task has left, and of those that have paid off what they had ahead.
+    /// Returns whether room for another key arose.
+    pub(crate) fn retire(&mut self, key: KeyId) -> bool {
+        let forgiven = self.keys.forgive(self.served);
+        self.keys.retire(key, self.served) || forgiven
+    }
+
+    /// The task that goes next, suspects apart: the class by priority and age, within it the key that
+    /// had least, of that key the oldest task.
+    pub(crate) fn peek(&self) -> Option<TaskId> {
+        let ready = self.classes.iter().enumerate();
+        let by_age = ready.filter_map(|(class, lanes)| {
+            let oldest = lanes.by_age.first()?.0;
+            let handicap = Span(self.config.age_step.0.saturating_mul(class as u64));
+            Some((oldest + handicap, class))
+        });
+        let (_, class) = by_age.min()?;
+        let (_, key) = self.classes[class].by_share.first()?;
+        self.keys[KeyId(key)].lanes[class].head
+    }
+
+    /// When the longest-waiting task arrived.
+    pub(crate) fn oldest(&self, tasks: &Tasks) -> Option<Time> {
+        let heads = self
+            .keys
+            .iter()
+            .flat_map(|key| key.lanes.iter().filter_map(|lane| lane.head));
+        heads
+            .chain(self.suspects.iter().copied())
+            .map(|id| tasks[id].arrived)
+            .min()
+    }
+
+    /// Records that a withdrawn task is lent, and charges what its run is expected to cost.
+    pub(crate) fn lend(&mut self, tasks: &mut Tasks, id: TaskId) {
+        let key = tasks[id].key;
+        self.out += 1;
+        self.keys[key].out += 1;
+        self.served = self.served.max(self.keys[key].had);
+        tasks[id].charged = 0;
+        self.charge(tasks, id, self.cost);
+        if self.keys[key].out == self.config.per_key {
+            self.list_all(tasks, key);
+        }
+    }
+
+    /// Charges queue and key so that the present run counts as `spent` µs. More or less than before.
+    pub(crate) fn charge(&mut self, tasks: &mut Tasks, id: TaskId, spent: u64) {
+        let task = &mut tasks[id];
+        let before = std::mem::replace(&mut task.charged, spent);
+        let key = task.key;
+        let weight = u64::from(self.config.weight.max(1));
+        self.had = adjust(self.had, before, spent, weight);
+        self.keys[key].had = adjust(self.keys[key].had, before, spent, 1);
+        if self.keys[key].waiting > 0 {
+            self.list_all(tasks, key);
+        }
+    }
+
+    /// Records that a lent task is no longer lent.
+    pub(crate) fn take_back(&mut self, tasks: &Tasks, id: TaskId) {
+        let key = tasks[id].key;
+        self.out -= 1;
+        self.keys[key].out -= 1;
+        if self.keys[key].out + 1 == self.config.per_key {
+            self.list_all(tasks, key);
+        }
+    }
+
+    pub(crate) fn learn(&mut self, run: Span) {
+        self.cost = (self.cost * 4 + run.0) / 5;
+    }
+
+    fn list_all(&mut self, tasks: &Tasks, key: KeyId) {
+        for class in 0..CLASSES {
+            if self.keys[key].lanes[class].head.is_some() {
+                self.list(tasks, key, class);
+            }
+        }
+    }
+
+    /// Lists a lane as ready exactly while it has a task and its key may have another one out.
+    fn list(&mut self, tasks: &Tasks, id: KeyId, class: usize) {
+        let key = &self.keys[id];
+        let lanes = &mut self.classes[class];
+        match key.lanes[class]
+            .head
+            .filter(|_| key.out < self.config.per_key)
+        {
+            Some(head) => {
+                lanes.by_share.set(id.0, key.had);
+                lanes.by_age.set(id.0, tasks[head].arrived);
+            }
+            None => {
+                lanes.by_share.remove(id.0);
+                lanes.by_age.remove(id.0);
+            }
+        }
+    }
+
+    /// Lists every lane anew, after `per_key` changed.
+    pub(crate) fn relist(&mut self, tasks: &Tasks) {
+        let keys: Vec<KeyId> = self
+            .keys
+            .iter()
+            .filter_map(|key| self.keys.find(&key.name))
+            .collect();
+        for key in keys {
+            for class in 0..CLASSES {
+                self.list(tasks, key, class);
+            }
+        }
+    }
+}
+
+fn adjust(had: u64, before: u64, spent: u64, weight: u64) -> u64 {
+    let virtual_time = |busy: u64| busy.saturating_mul(UNIT) / weight;
+    had.saturating_add(virtual_time(spent))
+        .saturating_sub(virtual_time(before))
+}

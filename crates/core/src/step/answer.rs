@@ -1,0 +1,156 @@
+use crate::worker::Life;
+use crate::{Action, Answer, Cause, Core, Origin, Outcome, Span, TaskId, WorkerId};
+
+/// Resident bytes are read at most so often after tasks: reading them costs as much as a short task.
+const MEASURE_EVERY: Span = Span::from_millis(100);
+
+impl Core {
+    /// A worker answered. Anything that it may not say makes it a worker that misbehaves.
+    pub(crate) fn answered(&mut self, id: WorkerId, task: TaskId, answer: Answer, worked: Span) {
+        if !self.may_answer(id, task, answer) {
+            self.misbehaved(id);
+            return;
+        }
+        let ran = self.take_back(id, task);
+        let name = self.tasks[task].name;
+        let run = if worked == Span::ZERO { ran } else { worked };
+        self.names.all[name.index()].estimate.record(run);
+        self.workers[id].done += 1;
+        self.judge(task, answer);
+        self.after_task(id);
+    }
+
+    /// One-slot workers answer in order; only a worker that was told to go may give a task back.
+    fn may_answer(&self, id: WorkerId, task: TaskId, answer: Answer) -> bool {
+        let Some(worker) = self.workers.get(id) else {
+            return false;
+        };
+        let holds = match worker.slots {
+            1 => worker.tasks.front() == Some(&task),
+            _ => worker.tasks.contains(&task),
+        };
+        holds && (answer != Answer::Returned || !worker.is_live())
+    }
+
+    /// Takes a task from the worker that has it, settles what its run cost, and starts the clock of the
+    /// one behind it. Returns how long it ran.
+    pub(crate) fn take_back(&mut self, id: WorkerId, task: TaskId) -> Span {
+        let queue_id = self.tasks[task].queue;
+        let worker = &mut self.workers[id];
+        worker.nudged = None;
+        worker.tasks.retain(|held| *held != task);
+        let behind = worker.tasks.get(usize::from(worker.slots) - 1).copied();
+        let ran = self.settle_cost(task);
+        let queue = &mut self.queues[queue_id.index()];
+        if self.tasks[task].started.is_some() {
+            queue.running -= 1;
+        }
+        queue.take_back(&self.tasks, task);
+        if self.pool_of(id).suspect == Some(task) {
+            self.pool_of(id).suspect = None;
+        }
+        if let Some(behind) = behind.filter(|task| self.tasks[*task].started.is_none()) {
+            self.begin(id, behind);
+        }
+        self.touch_pools_of(queue_id);
+        ran
+    }
+
+    fn settle_cost(&mut self, task: TaskId) -> Span {
+        let ran = self.tasks[task]
+            .started
+            .map_or(Span::ZERO, |started| self.now.since(started));
+        let started = self.tasks[task].started.is_some();
+        let queue_id = self.tasks[task].queue;
+        let queue = &mut self.queues[queue_id.index()];
+        queue.charge(&mut self.tasks, task, ran.0);
+        if started {
+            queue.learn(ran);
+        }
+        ran
+    }
+
+    /// What an answer means for its task.
+    fn judge(&mut self, task: TaskId, answer: Answer) {
+        let Origin::Job { tries } = self.tasks[task].origin else {
+            match answer {
+                Answer::Returned => self.requeue(task),
+                _ => self.finish(task, Outcome::Answered),
+            }
+            return;
+        };
+        let cancelled = self.tasks[task].cancelled;
+        match answer {
+            Answer::Returned if !cancelled => return self.requeue(task),
+            Answer::Done | Answer::Failed | Answer::Error | Answer::Retry(_) => {
+                self.tasks[task].attempt += 1;
+            }
+            Answer::Cancelled | Answer::Returned => {}
+        }
+        match answer {
+            Answer::Done => self.finish(task, Outcome::Answered),
+            _ if cancelled => self.finish(task, Outcome::Cancelled),
+            Answer::Cancelled | Answer::Returned => self.finish(task, Outcome::Cancelled),
+            Answer::Failed => self.finish(task, Outcome::Failed),
+            Answer::Error | Answer::Retry(_) if self.is_spent(task, tries) => {
+                self.finish(task, Outcome::Failed);
+            }
+            Answer::Error => self.retry(task, None, Cause::Answered),
+            Answer::Retry(after) => self.retry(task, after, Cause::Answered),
+        }
+    }
+
+    pub(crate) fn is_spent(&self, task: TaskId, tries: u16) -> bool {
+        tries != 0 && self.tasks[task].attempt >= tries
+    }
+
+    /// Lets a worker that ended a task take the next, or go if it is to go.
+    fn after_task(&mut self, id: WorkerId) {
+        self.measure_after_task(id);
+        let (idle, spent) = {
+            let worker = &self.workers[id];
+            (worker.tasks.is_empty(), worker.done >= worker.done_max)
+        };
+        if spent && !self.workers[id].outdated && self.workers[id].is_live() {
+            self.expire(id);
+        }
+        match self.workers[id].life {
+            Life::Live { .. } => {
+                if idle {
+                    self.workers[id].life = Life::Live {
+                        idle_since: self.now,
+                    };
+                }
+                self.offer(id);
+            }
+            Life::Draining { why, since } if idle => {
+                self.workers[id].life = Life::Stopping { why, since };
+            }
+            _ => {}
+        }
+        self.set_worker_timer(id);
+    }
+
+    /// Lists a live worker as free, if it is and no suspect is on it.
+    pub(crate) fn offer(&mut self, id: WorkerId) {
+        let worker = &self.workers[id];
+        let pool = worker.pool;
+        let suspect = self.pools[pool.index()].suspect;
+        let guarded = worker.tasks.iter().any(|task| Some(*task) == suspect);
+        if !worker.has_free_slot() || guarded {
+            return;
+        }
+        let pool_of = &mut self.pools[pool.index()];
+        if !pool_of.idle.contains(&id) {
+            pool_of.idle.push(id);
+        }
+        self.touch(pool);
+    }
+
+    fn measure_after_task(&mut self, id: WorkerId) {
+        if self.pool_of(id).config.memory_limit > 0 && self.now >= self.workers[id].measure_at {
+            self.workers[id].measure_at = self.now + MEASURE_EVERY;
+            self.out.push(Action::Measure { worker: id });
+        }
+    }
+}

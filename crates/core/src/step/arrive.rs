@@ -1,0 +1,160 @@
+use crate::keys::Keys;
+use crate::pool::Health;
+use crate::task::{Place, Task};
+use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, Time, WorkerId};
+
+/// How long a caller is told to wait when nothing better is known.
+const RETRY_HINT: Span = Span::from_secs(1);
+
+impl Core {
+    /// Lets a task wait for its turn, or ends it at once with the reason why it can't.
+    pub(crate) fn arrive(&mut self, new: &NewTask<'_>) {
+        let queue_id = self.names.all[new.name.index()].queue;
+        self.tasks.insert(new.id, self.task_of(new));
+        if self.draining.is_some() && self.tasks[new.id].is_job() {
+            self.tasks.remove(new.id);
+            self.out.push(Action::Return { task: new.id });
+            return;
+        }
+        let parent = new.parent.filter(|parent| self.calls_home(*parent, new));
+        if let Some(refusal) = self.refusal(new, parent) {
+            self.finish(new.id, refusal);
+            return;
+        }
+        let queue = &mut self.queues[queue_id.index()];
+        self.tasks[new.id].key = queue.key_for(new.key);
+        queue.push_back(&mut self.tasks, new.id);
+        if self.tasks[new.id].deadline < Time::NEVER {
+            self.task_timers.set(new.id.0, self.tasks[new.id].deadline);
+        }
+        if let Some(parent) = parent {
+            self.tasks[new.id].parent = Some(parent);
+            self.workers[parent].calls_home += 1;
+        }
+        self.activate(queue_id);
+    }
+
+    fn task_of(&self, new: &NewTask<'_>) -> Task {
+        let name = &self.names.all[new.name.index()];
+        let (origin, default_ttl) = match new.origin {
+            Origin::Call { idempotent } => {
+                let idempotent = idempotent || name.idempotent;
+                (
+                    Origin::Call { idempotent },
+                    self.queues[name.queue.index()].config.timeout,
+                )
+            }
+            job @ Origin::Job { .. } => (job, Span::FOREVER),
+        };
+        Task {
+            name: new.name,
+            queue: name.queue,
+            key: Keys::NONE,
+            class: new.class.min(7),
+            origin,
+            place: Place::Lane,
+            wanted: true,
+            cancelled: false,
+            arrived: self.now,
+            started: None,
+            reached: false,
+            deadline: self.now + new.ttl.unwrap_or(default_ttl),
+            limit: new.limit,
+            attempt: new.attempt,
+            crashes: new.crashes,
+            charged: 0,
+            parent: None,
+            prev: None,
+            next: None,
+        }
+    }
+
+    /// Whether this call can only be served by the pool of the worker that makes it.
+    fn calls_home(&self, parent: WorkerId, new: &NewTask<'_>) -> bool {
+        let Some(worker) = self.workers.get(parent) else {
+            return false;
+        };
+        let pools = &self.queues[self.names.all[new.name.index()].queue.index()].pools;
+        !pools.is_empty() && pools.iter().all(|(pool, _)| *pool == worker.pool)
+    }
+
+    /// Why a task can't be let in. Jobs were accepted by their store, so only calls can be refused.
+    fn refusal(&mut self, new: &NewTask<'_>, parent: Option<WorkerId>) -> Option<Outcome> {
+        if self.tasks[new.id].is_job() {
+            return None;
+        }
+        let queue = &self.queues[self.tasks[new.id].queue.index()];
+        if self.draining.is_some() {
+            return Some(Outcome::Unavailable {
+                retry_after: RETRY_HINT,
+            });
+        }
+        if queue.pools.is_empty() && !queue.configured && self.all_ready() {
+            return Some(Outcome::NoWorker);
+        }
+        if !queue.pools.is_empty() && queue.pools.iter().all(|(pool, _)| self.is_down(*pool)) {
+            return Some(Outcome::Unavailable {
+                retry_after: RETRY_HINT,
+            });
+        }
+        if parent.is_some_and(|parent| self.would_deadlock(parent)) {
+            return Some(Outcome::WouldDeadlock);
+        }
+        let wait = self.expected_wait(new.id);
+        if queue.waiting >= queue.config.max_waiting {
+            return Some(Outcome::Exhausted {
+                retry_after: wait.max(Span::from_millis(10)),
+            });
+        }
+        if wait > queue.config.max_wait {
+            return Some(Outcome::Shed { retry_after: wait });
+        }
+        let left = self.tasks[new.id].deadline.since(self.now);
+        let left_after_waiting = Span(left.0.saturating_sub(wait.0));
+        let estimate = &mut self.names.all[new.name.index()].estimate;
+        if !estimate.is_hopeless(left_after_waiting) {
+            return None;
+        }
+        if wait == Span::ZERO {
+            return Some(Outcome::Deadline { ran: false });
+        }
+        Some(Outcome::Shed { retry_after: wait })
+    }
+
+    /// Whether a pool can't serve now and does not know when it will.
+    fn is_down(&self, pool: PoolId) -> bool {
+        let pool = &self.pools[pool.index()];
+        let live = pool
+            .workers
+            .iter()
+            .any(|worker| self.workers[*worker].is_live());
+        !live && matches!(pool.health(self.now), Health::Failing { .. })
+    }
+
+    /// Whether all workers that could serve a call from `parent` would themselves wait for such calls.
+    fn would_deadlock(&self, parent: WorkerId) -> bool {
+        let pool = &self.pools[self.workers[parent].pool.index()];
+        let can_grow = pool.config.spawned && (pool.workers.len() as u32) < pool.config.max;
+        let helps = |worker: &WorkerId| {
+            let other = &self.workers[*worker];
+            let blocked = other.calls_home + u32::from(*worker == parent);
+            blocked < u32::from(other.slots)
+        };
+        !can_grow && !pool.workers.iter().any(helps)
+    }
+
+    /// How long a task that comes now would wait: what is ahead of it, by what runs cost lately, over
+    /// the slots there are. Zero while a worker is idle.
+    fn expected_wait(&self, id: TaskId) -> Span {
+        let queue = &self.queues[self.tasks[id].queue.index()];
+        let mut slots = 0;
+        for (pool, _) in &queue.pools {
+            let pool = &self.pools[pool.index()];
+            if !pool.idle.is_empty() || pool.workers.is_empty() {
+                return Span::ZERO;
+            }
+            slots += pool.workers.len() as u64;
+        }
+        Span(u64::from(queue.waiting) * queue.cost / slots.max(1))
+    }
+}

@@ -1,0 +1,60 @@
+use crate::task::Place;
+use crate::{Action, Core, Outcome, Span, TaskId, Why, WorkerId};
+
+impl Core {
+    /// Nobody wants this task's outcome any more. What waits leaves its queue; what runs is told, if its
+    /// worker understands that. With `kill` a worker that goes on regardless is killed.
+    pub(crate) fn cancel(&mut self, task: TaskId, kill: bool) {
+        let Some(place) = self.tasks.get(task).map(|task| task.place) else {
+            return;
+        };
+        match place {
+            Place::Lane | Place::Suspects => self.finish_waiting(task, Outcome::Cancelled),
+            Place::Out(worker) if kill => self.stop_running(worker, task),
+            Place::Out(worker) => {
+                self.tell(worker, task);
+                self.answer_early(task, Outcome::Cancelled);
+            }
+        }
+    }
+
+    fn tell(&mut self, worker: WorkerId, task: TaskId) {
+        if self.workers[worker].soft_cancel {
+            self.out.push(Action::CancelOn { worker, task });
+        }
+    }
+
+    /// Ends a lent task for good: softly if its worker can, else with its worker. A task that stands
+    /// behind another is dropped when its turn comes.
+    fn stop_running(&mut self, worker: WorkerId, task: TaskId) {
+        self.tasks[task].cancelled = true;
+        if self.tasks[task].started.is_none() {
+            self.tell(worker, task);
+            return;
+        }
+        if self.workers[worker].soft_cancel && self.workers[worker].nudged.is_none() {
+            self.nudge(worker, task);
+        } else {
+            self.kill(worker, Why::Cancelled);
+        }
+    }
+
+    /// Gives a running task the soft signal; the kill follows after the grace.
+    pub(crate) fn nudge(&mut self, worker: WorkerId, task: TaskId) {
+        self.workers[worker].nudged = Some(self.now);
+        self.out.push(Action::CancelOn { worker, task });
+        self.out.push(Action::Nudge { worker });
+        self.set_worker_timer(worker);
+    }
+
+    /// How long the running task may still go on, from its start: its own limit or its pool's.
+    pub(crate) fn limit_of(&self, task: TaskId) -> Span {
+        let task = &self.tasks[task];
+        let Place::Out(worker) = task.place else {
+            return Span::FOREVER;
+        };
+        let pool = self.workers[worker].pool;
+        task.limit
+            .unwrap_or(self.pools[pool.index()].config.task_timeout)
+    }
+}

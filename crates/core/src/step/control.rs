@@ -1,0 +1,62 @@
+use crate::worker::Life;
+use crate::{Action, Core, Outcome, PoolId, QueueId, Span, TaskId, Why, WorkerId};
+
+impl Core {
+    pub(crate) fn pause(&mut self, queue: QueueId, paused: bool) {
+        self.queues[queue.index()].paused = paused;
+        self.touch_pools_of(queue);
+    }
+
+    pub(crate) fn scale(&mut self, pool: PoolId, min: u32, max: u32) {
+        let config = &mut self.pools[pool.index()].config;
+        config.max = max.max(1);
+        config.min = min.min(config.max);
+        for worker in self.pools[pool.index()].workers.clone() {
+            self.set_worker_timer(worker);
+        }
+        self.touch(pool);
+    }
+
+    /// Nothing new is let in and no job is started. Calls that wait are still served while their
+    /// workers' grace lasts, then refused.
+    pub(crate) fn drain(&mut self) {
+        if self.draining.is_some() {
+            return;
+        }
+        self.draining = Some(self.now);
+        for id in self.workers.ids().collect::<Vec<WorkerId>>() {
+            match self.workers[id].life {
+                Life::Starting { .. } => self.kill(id, Why::Shutdown),
+                _ => self.set_worker_timer(id),
+            }
+        }
+        for pool in 0..self.pools.len() as u32 {
+            self.pool_timers.remove(pool);
+        }
+        self.touch_all();
+    }
+
+    /// Once the last worker is gone, whatever still waits is given back, and the drain is over.
+    pub(crate) fn finish_drain(&mut self) {
+        if self.draining.is_none() || self.drained || !self.workers.is_empty() {
+            return;
+        }
+        self.drained = true;
+        for task in self.tasks.ids().collect::<Vec<TaskId>>() {
+            if self.tasks[task].is_job() {
+                self.withdraw(task);
+                self.give_back(task);
+            } else {
+                let retry_after = Span::from_secs(1);
+                self.finish_waiting(task, Outcome::Unavailable { retry_after });
+            }
+        }
+        self.out.push(Action::Drained);
+    }
+
+    fn give_back(&mut self, task: TaskId) {
+        self.task_timers.remove(task.0);
+        self.tasks.remove(task);
+        self.out.push(Action::Return { task });
+    }
+}

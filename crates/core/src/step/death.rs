@@ -1,0 +1,196 @@
+use crate::pool::{FAILING, Pool};
+use crate::worker::{Life, Worker};
+use crate::{Action, Cause, Core, Exit, Notice, Origin, Outcome, Span, TaskId, Why, WorkerId};
+
+/// Wait before the boot that follows a first failed one; doubles up to [`BOOT_BACKOFF_MAX`].
+const BOOT_BACKOFF: Span = Span::from_millis(200);
+const BOOT_BACKOFF_MAX: Span = Span::from_secs(30);
+
+impl Core {
+    /// A worker's process has ended. Each task that it had ends or goes on by what became of it there.
+    pub(crate) fn exited(&mut self, id: WorkerId, exit: Exit) {
+        let Some(worker) = self.workers.get(id) else {
+            return;
+        };
+        let pool = worker.pool;
+        if matches!(worker.life, Life::Starting { .. }) {
+            self.booting -= 1;
+        }
+        let crashed = self.settle_tasks(id, exit);
+        let worker = self.workers.remove(id);
+        self.worker_timers.remove(id.slot);
+        self.pools[pool.index()]
+            .workers
+            .retain(|other| *other != id);
+        self.pools[pool.index()].not_idle(id);
+        self.report(id, &worker, exit, crashed);
+        self.out.push(Action::Release { worker: id });
+        self.note_reloaded(pool);
+        self.touch_all();
+    }
+
+    /// Gives every task of a dead worker its due. Returns the one that it died on.
+    fn settle_tasks(&mut self, id: WorkerId, exit: Exit) -> Option<TaskId> {
+        let forced = why_forced(&self.workers[id]);
+        let version = self.workers[id].version;
+        let mut crashed = None;
+        // From the back, so that what is put back in front ends up in its old order.
+        while let Some(task) = self.workers[id].tasks.back().copied() {
+            let reached = self.tasks[task].reached;
+            let overdue = self.is_overdue(task);
+            self.take_back(id, task);
+            if !reached {
+                self.requeue(task);
+                continue;
+            }
+            match forced {
+                _ if !self.tasks[task].wanted => self.finish(task, Outcome::Cancelled),
+                Some(Why::Cancelled) if self.tasks[task].cancelled => {
+                    self.finish(task, Outcome::Cancelled);
+                }
+                Some(Why::TaskTimeout) if overdue => self.timed_out(task),
+                Some(Why::Memory | Why::Misbehaved) | None => {
+                    crashed = Some(task);
+                    self.crash(id, task, version, exit);
+                }
+                Some(_) => self.bystander(task, exit),
+            }
+        }
+        crashed
+    }
+
+    /// A worker died on this task. It runs again, alone, while its budget lasts.
+    fn crash(&mut self, worker: WorkerId, task: TaskId, version: u32, exit: Exit) {
+        let (now, pool) = (self.now, self.workers[worker].pool);
+        let mut blamed = false;
+        self.note_health(pool, |pool, _| blamed = pool.blame(now, task, version));
+        self.tasks[task].crashes = self.tasks[task].crashes.saturating_add(1);
+        let crashes = self.tasks[task].crashes;
+        if blamed {
+            self.give_up_reload(pool);
+        }
+        if !self.tasks[task].may_run_again() {
+            self.finish(task, Outcome::WorkerDied(exit));
+        } else if self.tasks[task].cancelled {
+            self.finish(task, Outcome::Cancelled);
+        } else if crashes >= self.pools[pool.index()].budget(now) {
+            self.finish(task, Outcome::Quarantined { crashes, exit });
+        } else {
+            let queue = self.tasks[task].queue;
+            self.queues[queue.index()].push_suspect(&mut self.tasks, task);
+            self.activate(queue);
+        }
+    }
+
+    /// A task that ran longer than it may has used up one of its tries.
+    fn timed_out(&mut self, task: TaskId) {
+        let Origin::Job { tries } = self.tasks[task].origin else {
+            self.finish(task, Outcome::TimedOut);
+            return;
+        };
+        self.tasks[task].attempt += 1;
+        if self.tasks[task].cancelled || self.is_spent(task, tries) {
+            self.finish(task, Outcome::TimedOut);
+        } else {
+            self.retry(task, None, Cause::TimedOut);
+        }
+    }
+
+    /// A task that ran on a worker which was killed for another reason: it is not to blame.
+    fn bystander(&mut self, task: TaskId, exit: Exit) {
+        if self.tasks[task].may_run_again() {
+            self.requeue(task);
+        } else {
+            self.finish(task, Outcome::WorkerDied(exit));
+        }
+    }
+
+    pub(crate) fn is_overdue(&self, task: TaskId) -> bool {
+        let limit = self.limit_of(task);
+        self.tasks[task]
+            .started
+            .is_some_and(|started| self.now.since(started) >= limit)
+    }
+
+    fn report(&mut self, id: WorkerId, worker: &Worker, exit: Exit, crashed: Option<TaskId>) {
+        let why = match worker.life {
+            Life::Starting { .. }
+            | Life::Killed {
+                why: Why::BootTimeout,
+            } => {
+                return self.boot_failed(id, worker, exit);
+            }
+            Life::Live { .. } => None,
+            Life::Draining { why, .. } | Life::Stopping { why, .. } | Life::Killed { why } => {
+                Some(why)
+            }
+        };
+        let expected = crashed.is_none()
+            && matches!(
+                why,
+                Some(Why::Shutdown | Why::Surplus | Why::Replaced | Why::Left)
+            );
+        self.out.push(Action::Notice(Notice::Died {
+            worker: id,
+            exit,
+            expected,
+            why,
+            crashed,
+        }));
+    }
+
+    /// A worker died before it was ready. The next boot waits longer and longer.
+    fn boot_failed(&mut self, id: WorkerId, worker: &Worker, exit: Exit) {
+        let jitter = self.rng.below(1 << 20);
+        let mut again_in = Span::ZERO;
+        self.note_health(worker.pool, |pool, now| {
+            pool.failed_boots += 1;
+            again_in = boot_backoff(pool, jitter);
+            pool.next_boot = pool.next_boot.max(now + again_in);
+        });
+        self.out.push(Action::Notice(Notice::BootFailed {
+            worker: id,
+            exit,
+            again_in,
+        }));
+        if self.pools[worker.pool.index()].failed_boots >= FAILING {
+            self.give_up_reload(worker.pool);
+        }
+    }
+}
+
+/// Why a worker was ended by force, if it was. One that died while it drained by itself was not.
+fn why_forced(worker: &Worker) -> Option<Why> {
+    match worker.life {
+        Life::Killed { why } => Some(why),
+        Life::Draining { why, .. } | Life::Stopping { why, .. } if worker.term_sent => Some(why),
+        Life::Live { .. } if worker.term_sent => Some(Why::Shutdown),
+        _ => None,
+    }
+}
+
+fn boot_backoff(pool: &Pool, jitter: u64) -> Span {
+    let doubled = BOOT_BACKOFF.0 << (pool.failed_boots - 1).min(20);
+    let full = doubled.min(BOOT_BACKOFF_MAX.0);
+    // Between half and all of it: not so short that it spins, not all at the same moment.
+    Span(full / 2 + jitter % (full / 2 + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PoolConfig, Time};
+
+    #[test]
+    fn boots_are_retried_after_a_doubling_wait_with_an_end() {
+        let mut pool = Pool::new("app", PoolConfig::default());
+        for (failed, full) in [(1, 200), (2, 400), (5, 3_200), (9, 30_000), (40, 30_000)] {
+            pool.failed_boots = failed;
+            for jitter in [0, 1, 77_777, (1 << 20) - 1] {
+                let wait = boot_backoff(&pool, jitter);
+                assert!(wait >= Span::from_millis(full / 2) && wait <= Span::from_millis(full));
+            }
+        }
+        assert_eq!(Time::ZERO.since(Time(5)), Span::ZERO);
+    }
+}

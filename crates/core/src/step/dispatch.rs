@@ -1,0 +1,196 @@
+use crate::task::Place;
+use crate::{Action, Core, Kind, Outcome, PoolId, QueueId, Span, TaskId, Time, WorkerId};
+
+/// How often long runs are charged while they go on, so that a ten-minute job does not look free.
+const RECHARGE: Span = Span::from_millis(100);
+
+impl Core {
+    /// Gives waiting tasks to free workers until there are no more of the one or the other.
+    pub(crate) fn dispatch(&mut self, pool: PoolId) {
+        self.recharge(pool);
+        while let Some(worker) = self.pools[pool.index()].idle.last().copied() {
+            let alone = self.workers[worker].tasks.is_empty();
+            let Some(task) = self.choose(pool, alone) else {
+                break;
+            };
+            self.lend(worker, task);
+        }
+        self.extend_windows(pool);
+    }
+
+    /// Marks a queue as having something waiting, level with those that were not away.
+    pub(crate) fn activate(&mut self, id: QueueId) {
+        let queue = &mut self.queues[id.index()];
+        let first = queue.waiting == 1;
+        for (pool, _) in &queue.pools {
+            let pool = &mut self.pools[pool.index()];
+            if first {
+                queue.had = queue.had.max(pool.served);
+                pool.activate(id);
+            }
+        }
+        self.touch_pools_of(id);
+    }
+
+    /// The counterpart of [`Self::activate`], after a task was withdrawn.
+    pub(crate) fn settle_queue(&mut self, id: QueueId) {
+        if self.queues[id.index()].waiting > 0 {
+            return;
+        }
+        for at in 0..self.queues[id.index()].pools.len() {
+            let pool = self.queues[id.index()].pools[at].0;
+            self.pools[pool.index()].deactivate(id);
+        }
+    }
+
+    /// The task that a slot of this pool should run next. First queues below their reserve, then all
+    /// that may borrow; in both, whoever had least for its weight.
+    pub(crate) fn choose(&self, pool: PoolId, alone: bool) -> Option<TaskId> {
+        let by_least_had = |reserved: bool| {
+            let ready = self.pools[pool.index()].active.iter().filter_map(|id| {
+                let queue = &self.queues[id.index()];
+                if reserved && queue.running >= queue.config.reserve {
+                    return None;
+                }
+                let next = self.next_of(*id, pool, alone)?;
+                Some((queue.had, *id, next))
+            });
+            ready
+                .min_by_key(|(had, id, _)| (*had, *id))
+                .map(|(_, _, next)| next)
+        };
+        by_least_had(true).or_else(|| by_least_had(false).filter(|_| self.may_borrow(pool)))
+    }
+
+    /// The next task of a queue that may run now. A suspect goes first, but alone, and one at a time.
+    fn next_of(&self, id: QueueId, pool: PoolId, alone: bool) -> Option<TaskId> {
+        let queue = &self.queues[id.index()];
+        if !queue.may_lend() || (self.draining.is_some() && queue.kind == Kind::Jobs) {
+            return None;
+        }
+        let may_suspect = alone && self.pools[pool.index()].suspect.is_none();
+        queue
+            .suspects
+            .front()
+            .copied()
+            .filter(|_| may_suspect)
+            .or_else(|| queue.peek())
+    }
+
+    /// Whether a free slot may go to a queue that is not below its reserve: only while enough slots
+    /// stay free for what others never lend.
+    fn may_borrow(&self, pool: PoolId) -> bool {
+        let pool = &self.pools[pool.index()];
+        let unlent = pool.queues.iter().map(|id| {
+            let queue = &self.queues[id.index()];
+            queue
+                .config
+                .keep
+                .min(queue.config.reserve)
+                .saturating_sub(queue.running)
+        });
+        let unlent: u32 = unlent.sum();
+        if unlent == 0 {
+            return true;
+        }
+        let free = pool.idle.iter().map(|id| {
+            let worker = &self.workers[*id];
+            u32::from(worker.slots) - worker.busy_slots()
+        });
+        free.sum::<u32>() > unlent
+    }
+
+    /// Hands a waiting task to a worker, or ends it if it can't finish in time.
+    pub(crate) fn lend(&mut self, worker: WorkerId, task: TaskId) {
+        let (queue_id, suspect) = (
+            self.tasks[task].queue,
+            self.tasks[task].place == Place::Suspects,
+        );
+        self.withdraw(task);
+        if self.is_doomed(task) {
+            self.finish(task, Outcome::Deadline { ran: false });
+            return;
+        }
+        let queue = &mut self.queues[queue_id.index()];
+        let had = queue.had;
+        queue.lend(&mut self.tasks, task);
+        self.tasks[task].place = Place::Out(worker);
+        let pool = self.workers[worker].pool;
+        let pool = &mut self.pools[pool.index()];
+        pool.served = pool.served.max(had);
+        if suspect {
+            pool.suspect = Some(task);
+        }
+        self.workers[worker].tasks.push_back(task);
+        if self.workers[worker].tasks.len() <= usize::from(self.workers[worker].slots) {
+            self.begin(worker, task);
+        }
+        if suspect || !self.workers[worker].has_free_slot() {
+            self.pool_of(worker).not_idle(worker);
+        }
+        self.deliver(worker, task);
+    }
+
+    fn deliver(&mut self, worker: WorkerId, task: TaskId) {
+        let lent = &self.tasks[task];
+        let ttl = (lent.deadline < Time::NEVER).then(|| lent.deadline.since(self.now));
+        let (attempt, crashes) = (lent.attempt, lent.crashes);
+        self.out.push(Action::Deliver {
+            worker,
+            task,
+            ttl,
+            attempt,
+            crashes,
+        });
+    }
+
+    /// Starts the clock of a task that has a slot. A worker with several says itself what it reached.
+    pub(crate) fn begin(&mut self, worker: WorkerId, task: TaskId) {
+        self.tasks[task].started = Some(self.now);
+        self.tasks[task].reached = self.workers[worker].slots == 1;
+        self.queue_of(task).running += 1;
+        self.set_worker_timer(worker);
+    }
+
+    /// Takes a waiting task out of its queue and asks the store for more where little is left.
+    pub(crate) fn withdraw(&mut self, task: TaskId) {
+        let queue_id = self.tasks[task].queue;
+        self.queues[queue_id.index()].withdraw(&mut self.tasks, task);
+        self.settle_queue(queue_id);
+        self.want_more(task);
+    }
+
+    /// Whether a task's time has run out, or most likely will before its run ends.
+    fn is_doomed(&mut self, task: TaskId) -> bool {
+        let (deadline, name) = (self.tasks[task].deadline, self.tasks[task].name);
+        if deadline == Time::NEVER {
+            return false;
+        }
+        let left = deadline.since(self.now);
+        left == Span::ZERO || self.names.all[name.index()].estimate.is_hopeless(left)
+    }
+
+    /// Charges running tasks what they took beyond what they were expected to.
+    fn recharge(&mut self, pool: PoolId) {
+        if self.pools[pool.index()].active.is_empty()
+            || self.now.since(self.pools[pool.index()].recharged) < RECHARGE
+        {
+            return;
+        }
+        self.pools[pool.index()].recharged = self.now;
+        for at in 0..self.pools[pool.index()].workers.len() {
+            let worker = self.pools[pool.index()].workers[at];
+            for at in 0..self.workers[worker].tasks.len() {
+                let task = self.workers[worker].tasks[at];
+                let Some(started) = self.tasks[task].started else {
+                    break;
+                };
+                let spent = self.now.since(started).0;
+                if spent > self.tasks[task].charged {
+                    let queue = self.tasks[task].queue;
+                    self.queues[queue.index()].charge(&mut self.tasks, task, spent);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use crate::task::Place;
+use crate::{Action, Cause, Core, Facts, Outcome, Span, TaskId};
+
+impl Core {
+    /// Ends a task that stands nowhere any more. Its source hears, unless it heard before.
+    pub(crate) fn finish(&mut self, id: TaskId, outcome: Outcome) {
+        let facts = self.facts(id);
+        let wanted = self.tasks[id].wanted;
+        self.forget(id);
+        self.out.push(match wanted {
+            true => Action::Finish {
+                task: id,
+                outcome,
+                facts,
+            },
+            false => Action::Drop { task: id },
+        });
+    }
+
+    /// Ends a task that waits.
+    pub(crate) fn finish_waiting(&mut self, id: TaskId, outcome: Outcome) {
+        self.withdraw(id);
+        self.finish(id, outcome);
+    }
+
+    /// Tells the source how a task ends while a worker still has it.
+    pub(crate) fn answer_early(&mut self, id: TaskId, outcome: Outcome) {
+        let facts = self.facts(id);
+        if std::mem::replace(&mut self.tasks[id].wanted, false) {
+            self.task_timers.remove(id.0);
+            self.out.push(Action::Answer {
+                task: id,
+                outcome,
+                facts,
+            });
+        }
+    }
+
+    /// Gives a job back to its store for another run.
+    pub(crate) fn retry(&mut self, id: TaskId, after: Option<Span>, cause: Cause) {
+        let facts = self.facts(id);
+        self.forget(id);
+        self.out.push(Action::Retry {
+            task: id,
+            after,
+            cause,
+            facts,
+        });
+    }
+
+    /// Puts a task that was lent and did not run back where it was.
+    pub(crate) fn requeue(&mut self, id: TaskId) {
+        if !self.tasks[id].wanted || self.tasks[id].cancelled {
+            self.finish(id, Outcome::Cancelled);
+            return;
+        }
+        let queue = self.tasks[id].queue;
+        self.queues[queue.index()].push_front(&mut self.tasks, id);
+        self.activate(queue);
+    }
+
+    fn forget(&mut self, id: TaskId) {
+        self.task_timers.remove(id.0);
+        let task = self.tasks.remove(id);
+        if self.queues[task.queue.index()].retire(task.key) {
+            self.want_keys(task.queue);
+        }
+        let parent = task.parent.and_then(|parent| self.workers.get_mut(parent));
+        if let Some(parent) = parent {
+            parent.calls_home = parent.calls_home.saturating_sub(1);
+        }
+    }
+
+    fn facts(&self, id: TaskId) -> Facts {
+        let task = &self.tasks[id];
+        let worker = match task.place {
+            Place::Out(worker) => Some(worker),
+            Place::Lane | Place::Suspects => None,
+        };
+        Facts {
+            waited: task.started.unwrap_or(self.now).since(task.arrived),
+            ran: task
+                .started
+                .map_or(Span::ZERO, |started| self.now.since(started)),
+            worker,
+            attempt: task.attempt,
+            crashes: task.crashes,
+        }
+    }
+}

@@ -1,0 +1,266 @@
+use crate::pool::Health;
+use crate::worker::{Life, Worker};
+use crate::{
+    Action, Core, Kind, Notice, Offer, PoolId, QueueId, Span, TaskId, Time, Why, WorkerId,
+};
+use std::collections::VecDeque;
+
+impl Core {
+    /// A worker that is about to start, or that dialled in.
+    pub(crate) fn new_worker(&mut self, pool_id: PoolId, spawned: bool) -> WorkerId {
+        let now = self.now;
+        let pool = &mut self.pools[pool_id.index()];
+        pool.next_number += 1;
+        let (max_tasks, max_age) = (pool.config.max_tasks, pool.config.max_age);
+        let worker = Worker {
+            pool: pool_id,
+            version: pool.version,
+            number: pool.next_number,
+            spawned,
+            slots: 1,
+            soft_cancel: false,
+            life: Life::Starting {
+                until: now + pool.config.boot_timeout,
+            },
+            tasks: VecDeque::with_capacity(2),
+            done: 0,
+            done_max: if max_tasks == 0 {
+                u64::MAX
+            } else {
+                less_jitter(max_tasks, &mut self.rng)
+            },
+            expires: match max_age {
+                Span::FOREVER => Time::NEVER,
+                age => now + Span(less_jitter(age.0, &mut self.rng)),
+            },
+            outdated: false,
+            nudged: None,
+            term_sent: false,
+            rss: 0,
+            measure_at: Time::ZERO,
+            calls_home: 0,
+        };
+        let id = self.workers.insert(worker);
+        self.pools[pool_id.index()].workers.push(id);
+        id
+    }
+
+    /// A spawned worker is ready.
+    pub(crate) fn hello(&mut self, id: WorkerId, offer: &Offer<'_>) {
+        let starting = self.workers.get(id).map(|worker| worker.life);
+        match starting {
+            Some(Life::Starting { .. }) => {}
+            Some(Life::Killed { .. }) | None => return,
+            Some(_) => return self.misbehaved(id),
+        }
+        self.booting -= 1;
+        self.touch_all();
+        self.welcome(id, offer);
+    }
+
+    /// A worker dialled in and is ready at once.
+    pub(crate) fn join(&mut self, pool: PoolId, ticket: u32, offer: &Offer<'_>) {
+        let id = self.new_worker(pool, false);
+        self.out.push(Action::Admit {
+            worker: id,
+            ticket,
+            number: self.workers[id].number,
+        });
+        self.welcome(id, offer);
+        if self.draining.is_some() {
+            self.stop(id, Why::Shutdown);
+        }
+    }
+
+    fn welcome(&mut self, id: WorkerId, offer: &Offer<'_>) {
+        let worker = &mut self.workers[id];
+        worker.slots = offer.slots.max(1);
+        worker.soft_cancel = offer.soft_cancel;
+        worker.life = Life::Live {
+            idle_since: self.now,
+        };
+        let pool = worker.pool;
+        self.out.push(Action::Notice(Notice::Ready { worker: id }));
+        self.note_health(pool, |pool, _| {
+            pool.failed_boots = 0;
+            pool.ever_ready = true;
+        });
+        if !self.register(pool, offer) {
+            self.misbehaved(id);
+            return;
+        }
+        self.end_orphans();
+        self.retire_one_stale(id);
+        self.set_worker_timer(id);
+        self.offer(id);
+    }
+
+    /// Binds what a worker offers to its pool. False when it offers more than there is room for.
+    fn register(&mut self, pool: PoolId, offer: &Offer<'_>) -> bool {
+        let mut queues: Vec<QueueId> = Vec::new();
+        for call in offer.calls {
+            let service = call
+                .rsplit_once('.')
+                .map_or(call.as_str(), |(service, _)| service);
+            let Some(queue) = self.announced(Kind::Calls, service, pool) else {
+                return false;
+            };
+            queues.push(queue);
+            let Ok(name) = self.resolve_call(call) else {
+                return false;
+            };
+            self.names.all[name.index()].idempotent |= offer.idempotent.contains(call);
+        }
+        for job in offer.jobs {
+            if job != "*" {
+                if self.announced(Kind::Jobs, job, pool).is_none() {
+                    return false;
+                }
+            } else if !self.names.any_jobs.contains(&pool) {
+                self.names.any_jobs.push(pool);
+                self.adopt_job_queues(pool);
+            }
+        }
+        true
+    }
+
+    /// Binds job queues that nobody serves to a pool that serves them all.
+    fn adopt_job_queues(&mut self, pool: PoolId) {
+        for at in 0..self.queues.len() {
+            if self.queues[at].kind == Kind::Jobs && self.queues[at].pools.is_empty() {
+                self.bind(QueueId(at as u32), pool, 1);
+            }
+        }
+    }
+
+    /// A worker with several slots says which of its tasks it has begun.
+    pub(crate) fn started(&mut self, id: WorkerId, task: TaskId) {
+        let holds = |worker: &Worker| worker.tasks.contains(&task) && worker.slots > 1;
+        if !self.workers.get(id).is_some_and(holds) {
+            return self.misbehaved(id);
+        }
+        self.tasks[task].reached = true;
+        self.tasks[task].started = Some(self.now);
+        self.set_worker_timer(id);
+    }
+
+    /// A worker goes by itself: what it has not answered goes back as if it had never been lent.
+    pub(crate) fn left(&mut self, id: WorkerId) {
+        if self
+            .workers
+            .get(id)
+            .is_none_or(|worker| matches!(worker.life, Life::Killed { .. }))
+        {
+            return;
+        }
+        if matches!(self.workers[id].life, Life::Starting { .. }) {
+            return self.misbehaved(id);
+        }
+        while let Some(task) = self.workers[id].tasks.back().copied() {
+            self.take_back(id, task);
+            self.requeue(task);
+        }
+        self.stop(id, Why::Left);
+    }
+
+    /// A worker broke the protocol. It can't be trusted with another byte.
+    pub(crate) fn misbehaved(&mut self, id: WorkerId) {
+        if self.workers.get(id).is_some() {
+            self.kill(id, Why::Misbehaved);
+        }
+    }
+
+    pub(crate) fn measured(&mut self, id: WorkerId, rss: u64) {
+        let Some(worker) = self.workers.get_mut(id) else {
+            return;
+        };
+        worker.rss = rss;
+        let limit = self.pool_of(id).config.memory_limit;
+        let worker = &self.workers[id];
+        if limit == 0 || rss <= limit || !worker.is_live() {
+            return;
+        }
+        if !worker.tasks.is_empty() && rss > limit + limit / 2 {
+            self.kill(id, Why::Memory);
+        } else if !worker.outdated {
+            self.expire(id);
+        }
+    }
+
+    /// Marks a worker to be replaced. One that dialled in is let go at once: its successor is not ours to
+    /// start.
+    pub(crate) fn expire(&mut self, id: WorkerId) {
+        self.workers[id].outdated = true;
+        if !self.workers[id].spawned {
+            self.stop(id, Why::Replaced);
+        }
+        self.touch(self.workers[id].pool);
+    }
+
+    /// Tells a worker to finish and go. One that is not ready yet has nothing to finish.
+    pub(crate) fn stop(&mut self, id: WorkerId, why: Why) {
+        let since = self.now;
+        self.workers[id].life = match self.workers[id].life {
+            Life::Starting { .. } => return self.kill(id, why),
+            Life::Live { .. } if self.workers[id].tasks.is_empty() => Life::Stopping { why, since },
+            Life::Live { .. } => Life::Draining { why, since },
+            Life::Draining { .. } | Life::Stopping { .. } | Life::Killed { .. } => return,
+        };
+        self.pool_of(id).not_idle(id);
+        self.out.push(Action::Goaway { worker: id, why });
+        self.set_worker_timer(id);
+    }
+
+    /// Kills a worker with all that it started. Its end is still to be reported.
+    pub(crate) fn kill(&mut self, id: WorkerId, why: Why) {
+        match self.workers[id].life {
+            Life::Killed { .. } => return,
+            Life::Starting { .. } => self.booting -= 1,
+            _ => {}
+        }
+        self.workers[id].life = Life::Killed { why };
+        self.pool_of(id).not_idle(id);
+        self.worker_timers.remove(id.slot);
+        self.touch_all();
+        self.out.push(Action::Kill { worker: id, why });
+    }
+
+    /// Changes what a pool's health follows from, and tells of it if it changed.
+    pub(crate) fn note_health(
+        &mut self,
+        id: PoolId,
+        change: impl FnOnce(&mut crate::pool::Pool, Time),
+    ) {
+        let now = self.now;
+        let pool = &mut self.pools[id.index()];
+        let before = pool.health(now);
+        change(pool, now);
+        let health = pool.health(now);
+        let told = |health| matches!(health, Health::Failing { .. });
+        if before != health && !(told(before) && told(health)) {
+            self.out
+                .push(Action::Notice(Notice::Health { pool: id, health }));
+        }
+    }
+
+    /// Once every pool has been ready, a name that nobody serves has no hope.
+    fn end_orphans(&mut self) {
+        if !self.all_ready() {
+            return;
+        }
+        let hopeless = |core: &Self, id: TaskId| {
+            let task = &core.tasks[id];
+            let queue = &core.queues[task.queue.index()];
+            !task.is_job() && queue.pools.is_empty() && !queue.configured
+        };
+        let ended: Vec<TaskId> = self.tasks.ids().filter(|id| hopeless(self, *id)).collect();
+        for task in ended {
+            self.finish_waiting(task, crate::Outcome::NoWorker);
+        }
+    }
+}
+
+/// Up to 15 % less, so that workers that started together are not replaced together.
+fn less_jitter(full: u64, rng: &mut crate::Rng) -> u64 {
+    full - rng.below(full / 100 * 15 + 1).min(full.saturating_sub(1))
+}

@@ -1,0 +1,89 @@
+//! Jobs wait in a store that may hold millions; here stands only a window of each lane. The core asks for
+//! more when a lane runs low, so fairness between tenants does not depend on what happens to be loaded.
+
+use crate::{Action, Core, KeyId, QueueId, TaskId};
+
+impl Core {
+    /// Whether a job of this lane should be offered now. If not, it stays in the store, which says so by
+    /// [`crate::Event::Backlog`].
+    pub fn has_room(&self, queue: QueueId, class: u8, key: &[u8]) -> bool {
+        let queue = &self.queues[queue.index()];
+        match queue.keys.find(key) {
+            None => !queue.more_keys && queue.keys.has_room(),
+            Some(key) => {
+                let lane = &queue.keys[key].lanes[usize::from(class.min(7))];
+                !lane.more && lane.len < self.limits.lane
+            }
+        }
+    }
+
+    /// Whether a lane's key is known here, so that the store need not look among the unknown ones.
+    pub fn knows_key(&self, queue: QueueId, key: &[u8]) -> bool {
+        self.queues[queue.index()].keys.find(key).is_some()
+    }
+
+    pub fn key_name(&self, queue: QueueId, key: KeyId) -> &[u8] {
+        &self.queues[queue.index()].keys[key].name
+    }
+
+    /// Jobs that a lane takes at the most when it asks.
+    pub fn refill_size(&self) -> usize {
+        self.limits.lane as usize / 2
+    }
+
+    pub(crate) fn backlog(&mut self, queue_id: QueueId, class: u8, key: &[u8]) {
+        let queue = &mut self.queues[queue_id.index()];
+        let class = usize::from(class.min(7));
+        let Some(key) = queue.keys.find(key) else {
+            queue.more_keys = true;
+            self.want_keys(queue_id);
+            return;
+        };
+        queue.keys[key].lanes[class].more = true;
+        self.ask(queue_id, key, class);
+    }
+
+    pub(crate) fn refilled(&mut self, queue: QueueId, class: u8, key: KeyId, more: bool) {
+        let queue_of = &mut self.queues[queue.index()];
+        let lane = &mut queue_of.keys[key].lanes[usize::from(class.min(7))];
+        lane.asked = false;
+        lane.more = more;
+        if queue_of.retire(key) {
+            self.want_keys(queue);
+        } else {
+            self.ask(queue, key, usize::from(class.min(7)));
+        }
+    }
+
+    pub(crate) fn refilled_keys(&mut self, queue: QueueId, more: bool) {
+        self.queues[queue.index()].more_keys = more;
+    }
+
+    /// After a task left its lane: asks for more if the store has more and little is left.
+    pub(crate) fn want_more(&mut self, task: TaskId) {
+        let task = &self.tasks[task];
+        self.ask(task.queue, task.key, usize::from(task.class));
+    }
+
+    fn ask(&mut self, queue: QueueId, key: KeyId, class: usize) {
+        let lane = &mut self.queues[queue.index()].keys[key].lanes[class];
+        if lane.more && !lane.asked && lane.len <= self.limits.lane / 2 {
+            lane.asked = true;
+            self.out.push(Action::Refill {
+                queue,
+                class: class as u8,
+                key,
+            });
+        }
+    }
+
+    /// After room for a key arose: asks for tasks of keys that had none.
+    pub(crate) fn want_keys(&mut self, queue: QueueId) {
+        let queue_of = &mut self.queues[queue.index()];
+        if queue_of.more_keys && queue_of.keys.has_room() {
+            // Cleared so that one answer is awaited at a time; the answer says whether there is more.
+            queue_of.more_keys = false;
+            self.out.push(Action::RefillKeys { queue });
+        }
+    }
+}

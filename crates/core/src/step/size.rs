@@ -1,0 +1,266 @@
+use crate::pool::GROW_AFTER;
+use crate::worker::Life;
+use crate::{Action, Core, Notice, PoolId, Span, Time, Why, WorkerId};
+
+/// The workers of a pool, as its size is decided by them.
+#[derive(Clone, Copy, Default)]
+struct Census {
+    /// Booting, of the present version.
+    starting: u32,
+    /// Ready or busy, of the present version.
+    fresh: u32,
+    /// Ready or busy, to be replaced.
+    stale: u32,
+}
+
+impl Core {
+    /// Brings a pool to the size it should have: its minimum, one more while work starves, a successor
+    /// for whoever is to be replaced.
+    pub(crate) fn size(&mut self, pool: PoolId) {
+        if self.draining.is_some() {
+            self.stop_idle(pool);
+            return;
+        }
+        self.stop_beyond_max(pool);
+        self.note_starvation(pool);
+        let mut boot_wanted = false;
+        while self.wants_boot(pool) {
+            if self.now < self.pools[pool.index()].next_boot {
+                boot_wanted = true;
+                break;
+            }
+            if self.booting >= self.limits.boots_at_once {
+                break;
+            }
+            self.boot(pool);
+        }
+        self.set_pool_timer(pool, boot_wanted);
+    }
+
+    fn census(&self, pool: PoolId) -> Census {
+        let pool = &self.pools[pool.index()];
+        let mut census = Census::default();
+        for id in &pool.workers {
+            let worker = &self.workers[*id];
+            let stale = worker.outdated || worker.version != pool.version;
+            match worker.life {
+                Life::Starting { .. } => census.starting += 1,
+                Life::Live { .. } if stale => census.stale += 1,
+                Life::Live { .. } => census.fresh += 1,
+                _ => {}
+            }
+        }
+        census
+    }
+
+    fn wants_boot(&self, id: PoolId) -> bool {
+        let pool = &self.pools[id.index()];
+        if !pool.config.spawned {
+            return false;
+        }
+        let census = self.census(id);
+        let there = census.starting + census.fresh + census.stale;
+        if there < pool.config.min {
+            return true;
+        }
+        let starved = pool
+            .starved_since
+            .is_some_and(|since| self.now.since(since) >= GROW_AFTER);
+        (starved && census.starting == 0 && there < pool.config.max)
+            || census.starting < census.stale.min(self.limits.boots_at_once)
+    }
+
+    fn boot(&mut self, pool: PoolId) {
+        let id = self.new_worker(pool, true);
+        self.booting += 1;
+        let (version, number) = (self.workers[id].version, self.workers[id].number);
+        // Growth is one at a time: the next one needs the work to starve anew.
+        self.pools[pool.index()].starved_since = None;
+        self.out.push(Action::Spawn {
+            worker: id,
+            pool,
+            version,
+            number,
+        });
+        self.set_worker_timer(id);
+    }
+
+    /// Work starves while some waits and no worker is idle. Only time in that state makes a pool grow: a
+    /// burst that is gone in a moment needs no process.
+    fn note_starvation(&mut self, id: PoolId) {
+        let pool = &self.pools[id.index()];
+        let waits = pool
+            .active
+            .iter()
+            .any(|queue| self.queues[queue.index()].may_lend());
+        let starves = waits && pool.idle.is_empty();
+        let since = pool.starved_since;
+        self.pools[id.index()].starved_since = starves.then(|| since.unwrap_or(self.now));
+    }
+
+    fn set_pool_timer(&mut self, id: PoolId, boot_wanted: bool) {
+        let pool = &self.pools[id.index()];
+        let boot = if boot_wanted {
+            pool.next_boot
+        } else {
+            Time::NEVER
+        };
+        let grows = pool.config.spawned && (pool.workers.len() as u32) < pool.config.max;
+        let grow = pool
+            .starved_since
+            .filter(|_| grows)
+            .map_or(Time::NEVER, |since| since + GROW_AFTER);
+        // A pool that is starved and may not boot yet is looked at again when something changes.
+        let grow = if grow <= self.now { Time::NEVER } else { grow };
+        match boot.min(grow) {
+            Time::NEVER => self.pool_timers.remove(id.0),
+            at => self.pool_timers.set(id.0, at),
+        }
+    }
+
+    /// Lets go of workers above the maximum, idle ones first. Workers of the version that is going count
+    /// as those that replace them.
+    fn stop_beyond_max(&mut self, id: PoolId) {
+        let census = self.census(id);
+        if census.stale > 0 {
+            return;
+        }
+        let max = self.pools[id.index()].config.max;
+        let surplus = (census.fresh + census.starting).saturating_sub(max);
+        for _ in 0..surplus {
+            let Some(worker) = self.most_dispensable(id, |_, _| true) else {
+                return;
+            };
+            self.stop(worker, Why::Surplus);
+        }
+    }
+
+    /// Of the live workers that `which` admits, an idle one, or the one that was lent its task last.
+    fn most_dispensable(
+        &self,
+        pool: PoolId,
+        which: impl Fn(&Self, WorkerId) -> bool,
+    ) -> Option<WorkerId> {
+        let live = self.pools[pool.index()].workers.iter().copied();
+        let live = live.filter(|id| self.workers[*id].is_live() && which(self, *id));
+        live.min_by_key(|id| {
+            let head = self.workers[*id].tasks.front();
+            let started = head.and_then(|task| self.tasks[*task].started);
+            (head.is_some(), std::cmp::Reverse(started))
+        })
+    }
+
+    fn is_stale(&self, id: WorkerId) -> bool {
+        let worker = &self.workers[id];
+        worker.outdated || worker.version != self.pools[worker.pool.index()].version
+    }
+
+    /// A worker is ready: one that is to be replaced may go.
+    pub(crate) fn retire_one_stale(&mut self, ready: WorkerId) {
+        if self.is_stale(ready) {
+            return;
+        }
+        let pool = self.workers[ready].pool;
+        if let Some(stale) = self.most_dispensable(pool, Self::is_stale) {
+            self.stop(stale, Why::Replaced);
+        }
+    }
+
+    /// While the server drains, workers stay only for the calls that wait.
+    fn stop_idle(&mut self, id: PoolId) {
+        let pool = &self.pools[id.index()];
+        let calls = |queue: &crate::QueueId| {
+            let queue = &self.queues[queue.index()];
+            queue.kind == crate::Kind::Calls && queue.may_lend() && queue.waiting > 0
+        };
+        if pool.active.iter().any(calls) {
+            return;
+        }
+        let idle: Vec<WorkerId> = pool.idle.clone();
+        for worker in idle {
+            if self.workers[worker].tasks.is_empty() {
+                self.stop(worker, Why::Shutdown);
+            }
+        }
+    }
+
+    /// Whether an idle worker is more than its pool needs.
+    pub(crate) fn is_surplus(&self, id: WorkerId) -> bool {
+        let pool = self.workers[id].pool;
+        let census = self.census(pool);
+        census.fresh + census.stale > self.pools[pool.index()].config.min
+    }
+
+    /// Starts to replace every worker of a pool by one of a new version.
+    pub(crate) fn reload(&mut self, id: PoolId) {
+        if self.draining.is_some() {
+            self.out.push(Action::Reloaded {
+                pool: id,
+                done: false,
+            });
+            return;
+        }
+        let pool = &mut self.pools[id.index()];
+        let old = pool.version;
+        pool.version += 1;
+        // A reload upon a reload falls back to the version that last stood.
+        pool.fallback = pool.fallback.or(Some(old));
+        pool.failed_boots = 0;
+        pool.next_boot = self.now;
+        let workers: Vec<WorkerId> = pool.workers.clone();
+        for worker in workers {
+            match self.workers[worker].life {
+                Life::Starting { .. } => self.kill(worker, Why::Replaced),
+                Life::Live { .. } if !self.workers[worker].spawned => {
+                    self.stop(worker, Why::Replaced);
+                }
+                _ => {}
+            }
+        }
+        self.note_reloaded(id);
+        self.touch(id);
+    }
+
+    /// The new version can't boot, or kills its workers: the old one stays.
+    pub(crate) fn give_up_reload(&mut self, id: PoolId) {
+        let Some(old) = self.pools[id.index()].fallback.take() else {
+            return;
+        };
+        self.pools[id.index()].version = old;
+        for worker in self.pools[id.index()].workers.clone() {
+            if matches!(self.workers[worker].life, Life::Starting { .. }) {
+                self.kill(worker, Why::Replaced);
+            }
+        }
+        self.out
+            .push(Action::Notice(Notice::ReloadGivenUp { pool: id }));
+        self.out.push(Action::Reloaded {
+            pool: id,
+            done: false,
+        });
+        self.touch(id);
+    }
+
+    /// Tells when the last worker of an older version has gone.
+    pub(crate) fn note_reloaded(&mut self, id: PoolId) {
+        let pool = &self.pools[id.index()];
+        let old = |worker: &WorkerId| self.workers[*worker].version != pool.version;
+        if pool.fallback.is_some() && !pool.workers.iter().any(old) {
+            self.pools[id.index()].fallback = None;
+            self.out.push(Action::Reloaded {
+                pool: id,
+                done: true,
+            });
+        }
+    }
+
+    /// When an idle worker's time is up.
+    pub(crate) fn idle_until(&self, pool: PoolId, since: Time) -> Time {
+        let pool = &self.pools[pool.index()];
+        match pool.config.idle_timeout {
+            Span::FOREVER => Time::NEVER,
+            _ if (pool.workers.len() as u32) <= pool.config.min => Time::NEVER,
+            timeout => since + timeout,
+        }
+    }
+}

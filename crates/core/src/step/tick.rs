@@ -1,0 +1,206 @@
+use crate::task::Place;
+use crate::worker::{Life, escalation};
+use crate::{Action, Core, Outcome, PoolId, Span, TaskId, Time, Why, WorkerId};
+
+/// How often a busy worker's memory is looked at within one task.
+const WATCH_EVERY: Span = Span::from_millis(250);
+
+impl Core {
+    /// Does everything that is due.
+    pub(crate) fn tick(&mut self) {
+        while let Some(task) = due(&self.task_timers, self.now) {
+            self.task_timers.remove(task);
+            self.out_of_time(TaskId(task));
+        }
+        while let Some(slot) = due(&self.worker_timers, self.now) {
+            self.worker_timers.remove(slot);
+            if let Some(worker) = self.workers.in_slot(slot) {
+                self.worker_due(worker);
+            }
+        }
+        while let Some(pool) = due(&self.pool_timers, self.now) {
+            self.pool_timers.remove(pool);
+            self.touch(PoolId(pool));
+        }
+    }
+
+    /// A caller's time is up. A worker that still has the task may finish it for nobody.
+    fn out_of_time(&mut self, task: TaskId) {
+        match self.tasks[task].place {
+            Place::Lane | Place::Suspects => {
+                self.finish_waiting(task, Outcome::Deadline { ran: false });
+            }
+            Place::Out(worker) => {
+                let ran = self.tasks[task].started.is_some();
+                if self.workers[worker].soft_cancel {
+                    self.out.push(Action::CancelOn { worker, task });
+                }
+                self.answer_early(task, Outcome::Deadline { ran });
+            }
+        }
+    }
+
+    /// Whatever is due of a worker: its boot, its task's time, its age, its idleness, its end.
+    fn worker_due(&mut self, id: WorkerId) {
+        match self.workers[id].life {
+            Life::Starting { until } if until <= self.now => self.kill(id, Why::BootTimeout),
+            Life::Starting { .. } | Life::Killed { .. } => {}
+            Life::Live { idle_since } => self.live_due(id, idle_since),
+            Life::Draining { .. } => {
+                self.check_tasks(id);
+                self.escalate(id);
+            }
+            Life::Stopping { .. } => self.escalate(id),
+        }
+        if self.workers.get(id).is_some() {
+            self.set_worker_timer(id);
+        }
+    }
+
+    fn live_due(&mut self, id: WorkerId, idle_since: Time) {
+        if self.workers[id].tasks.is_empty() {
+            let pool = self.workers[id].pool;
+            let idle_until = self.idle_until(pool, idle_since);
+            if self.draining.is_none() && idle_until <= self.now && self.is_surplus(id) {
+                return self.stop(id, Why::Surplus);
+            }
+        }
+        if self.workers[id].expires <= self.now && !self.workers[id].outdated {
+            self.expire(id);
+        }
+        self.watch_memory(id);
+        self.check_tasks(id);
+        if self.draining.is_some() {
+            self.escalate(id);
+        }
+    }
+
+    fn watch_memory(&mut self, id: WorkerId) {
+        let busy = !self.workers[id].tasks.is_empty();
+        let watched = self.pool_of(id).config.memory_limit > 0;
+        if busy && watched && self.workers[id].measure_at <= self.now {
+            self.workers[id].measure_at = self.now + WATCH_EVERY;
+            self.out.push(Action::Measure { worker: id });
+        }
+    }
+
+    /// Ends a task that ran too long: softly where its worker can, then by force.
+    fn check_tasks(&mut self, id: WorkerId) {
+        let overdue = self.workers[id]
+            .tasks
+            .iter()
+            .copied()
+            .find(|task| self.is_overdue(*task));
+        let grace = self.pool_of(id).config.kill_grace;
+        match (self.workers[id].nudged, overdue) {
+            (Some(since), _) if since + grace <= self.now => {
+                let why = if overdue.is_some() {
+                    Why::TaskTimeout
+                } else {
+                    Why::Cancelled
+                };
+                self.kill(id, why);
+            }
+            (None, Some(task)) if self.workers[id].soft_cancel => self.nudge(id, task),
+            (None, Some(_)) => self.kill(id, Why::TaskTimeout),
+            _ => {}
+        }
+    }
+
+    /// Ends a worker that was told to go and did not: TERM late in its grace, KILL at its end.
+    fn escalate(&mut self, id: WorkerId) {
+        let Some((term_at, kill_at)) = self.escalation_of(id) else {
+            return;
+        };
+        if kill_at <= self.now {
+            let why = match self.workers[id].life {
+                Life::Draining { why, .. } | Life::Stopping { why, .. } => why,
+                _ => Why::Shutdown,
+            };
+            self.kill(id, why);
+        } else if term_at <= self.now && !self.workers[id].term_sent {
+            self.workers[id].term_sent = true;
+            self.out.push(Action::Terminate { worker: id });
+        }
+    }
+
+    fn escalation_of(&self, id: WorkerId) -> Option<(Time, Time)> {
+        let worker = &self.workers[id];
+        let grace = self.pools[worker.pool.index()].config.stop_grace;
+        let since = match worker.life {
+            // A worker that is being replaced finishes its task; only a shutdown has an end.
+            Life::Stopping { since, .. } => Some(since),
+            Life::Live { .. } | Life::Draining { .. } => self.draining,
+            _ => None,
+        };
+        since.map(|since| escalation(since, grace))
+    }
+
+    /// Sets the one timer of a worker to whatever is due first.
+    pub(crate) fn set_worker_timer(&mut self, id: WorkerId) {
+        let at = match self.workers[id].life {
+            Life::Starting { until } => until,
+            Life::Killed { .. } => Time::NEVER,
+            Life::Live { idle_since } => self
+                .live_deadline(id, idle_since)
+                .min(self.next_escalation(id)),
+            Life::Draining { .. } => self.task_deadline(id).min(self.next_escalation(id)),
+            Life::Stopping { .. } => self.next_escalation(id),
+        };
+        match at {
+            Time::NEVER => self.worker_timers.remove(id.slot),
+            at => self.worker_timers.set(id.slot, at),
+        }
+    }
+
+    fn live_deadline(&self, id: WorkerId, idle_since: Time) -> Time {
+        let worker = &self.workers[id];
+        let expires = if worker.outdated {
+            Time::NEVER
+        } else {
+            worker.expires
+        };
+        if worker.tasks.is_empty() {
+            return expires.min(self.idle_until(worker.pool, idle_since));
+        }
+        let watched = self.pools[worker.pool.index()].config.memory_limit > 0;
+        let watch = match worker
+            .tasks
+            .front()
+            .and_then(|task| self.tasks[*task].started)
+        {
+            Some(started) if watched => worker.measure_at.max(started + WATCH_EVERY),
+            _ => Time::NEVER,
+        };
+        expires.min(watch).min(self.task_deadline(id))
+    }
+
+    fn task_deadline(&self, id: WorkerId) -> Time {
+        let worker = &self.workers[id];
+        if let Some(nudged) = worker.nudged {
+            return nudged + self.pools[worker.pool.index()].config.kill_grace;
+        }
+        let running = worker.tasks.iter().take(usize::from(worker.slots));
+        let deadlines = running.filter_map(|task| {
+            self.tasks[*task]
+                .started
+                .map(|started| started + self.limit_of(*task))
+        });
+        deadlines.min().unwrap_or(Time::NEVER)
+    }
+
+    fn next_escalation(&self, id: WorkerId) -> Time {
+        match self.escalation_of(id) {
+            None => Time::NEVER,
+            Some((term_at, _)) if !self.workers[id].term_sent => term_at,
+            Some((_, kill_at)) => kill_at,
+        }
+    }
+}
+
+fn due(timers: &crate::heap::Heap<Time>, now: Time) -> Option<u32> {
+    timers
+        .first()
+        .filter(|(at, _)| *at <= now)
+        .map(|(_, id)| id)
+}

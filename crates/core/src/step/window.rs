@@ -1,0 +1,67 @@
+use crate::task::Place;
+use crate::{Core, PoolId, Span, TaskId, WorkerId};
+
+/// Runs of a name must all have been below this for its tasks to be lent ahead.
+const SHORT: Span = Span(200);
+
+impl Core {
+    /// Lends tasks ahead to busy workers, so that a short task does not wait for a round trip. Only when
+    /// nobody is idle, only behind and of names that have been short for long, and only what may run
+    /// again, because a worker's death takes its window along.
+    pub(crate) fn extend_windows(&mut self, pool: PoolId) {
+        if !self.pools[pool.index()].idle.is_empty() || self.pools[pool.index()].active.is_empty() {
+            return;
+        }
+        for at in 0..self.pools[pool.index()].workers.len() {
+            let worker = self.pools[pool.index()].workers[at];
+            // Filled up only when half empty: many small top-ups would be many small writes.
+            if self.takes_window(worker)
+                && self.workers[worker].tasks.len() <= self.limits.window / 2
+            {
+                self.fill_window(pool, worker);
+            }
+        }
+    }
+
+    fn fill_window(&mut self, pool: PoolId, worker: WorkerId) {
+        let room = self.limits.window.min(self.fair_part(pool));
+        while self.workers[worker].tasks.len() < room {
+            let Some(task) = self.choose(pool, false).filter(|task| self.is_short(*task)) else {
+                return;
+            };
+            self.lend(worker, task);
+        }
+    }
+
+    /// What is waiting, spread evenly: a window must not take work that another worker could start.
+    fn fair_part(&self, pool: PoolId) -> usize {
+        let pool = &self.pools[pool.index()];
+        let waiting: u32 = pool
+            .active
+            .iter()
+            .map(|queue| self.queues[queue.index()].waiting)
+            .sum();
+        1 + waiting as usize / pool.workers.len().max(1)
+    }
+
+    fn takes_window(&self, id: WorkerId) -> bool {
+        let worker = &self.workers[id];
+        let suspect = self.pools[worker.pool.index()].suspect;
+        worker.is_live()
+            && worker.slots == 1
+            && !worker.outdated
+            && worker
+                .tasks
+                .front()
+                .is_some_and(|head| Some(*head) != suspect && self.is_short(*head))
+    }
+
+    fn is_short(&self, task: TaskId) -> bool {
+        let task = &self.tasks[task];
+        task.may_run_again()
+            && task.place != Place::Suspects
+            && self.names.all[task.name.index()]
+                .estimate
+                .always_below(SHORT)
+    }
+}

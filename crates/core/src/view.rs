@@ -1,0 +1,123 @@
+//! What people are shown of the core's state.
+
+use crate::{Core, Health, Kind, PoolConfig, PoolId, QueueConfig, QueueId, Span, TaskId, WorkerId};
+
+/// A queue as it is now.
+#[derive(Clone, Debug)]
+pub struct QueueView<'a> {
+    pub id: QueueId,
+    pub kind: Kind,
+    pub name: &'a str,
+    pub config: &'a QueueConfig,
+    pub pools: &'a [(PoolId, u32)],
+    pub paused: bool,
+    /// Tasks waiting here; a store may hold more.
+    pub waiting: u32,
+    pub running: u32,
+    pub lent: u32,
+    pub oldest: Option<Span>,
+}
+
+/// A worker as it is now.
+#[derive(Clone, Debug)]
+pub struct WorkerView {
+    pub id: WorkerId,
+    pub pool: PoolId,
+    pub version: u32,
+    pub number: u32,
+    pub spawned: bool,
+    pub state: &'static str,
+    pub slots: u16,
+    /// The running task and how long it has run.
+    pub task: Option<(TaskId, Span)>,
+    pub lent: usize,
+    pub done: u64,
+    pub rss: u64,
+}
+
+impl Core {
+    pub fn queues(&self) -> impl Iterator<Item = QueueView<'_>> {
+        (0..self.queues.len() as u32).map(|id| self.queue(QueueId(id)))
+    }
+
+    pub fn queue(&self, id: QueueId) -> QueueView<'_> {
+        let queue = &self.queues[id.index()];
+        QueueView {
+            id,
+            kind: queue.kind,
+            name: &queue.name,
+            config: &queue.config,
+            pools: &queue.pools,
+            paused: queue.paused,
+            waiting: queue.waiting,
+            running: queue.running,
+            lent: queue.out,
+            oldest: queue
+                .oldest(&self.tasks)
+                .map(|arrived| self.now.since(arrived)),
+        }
+    }
+
+    pub fn workers(&self) -> impl Iterator<Item = WorkerView> {
+        self.workers.ids().map(|id| {
+            let worker = &self.workers[id];
+            let head = worker.tasks.front().copied();
+            let started = head.and_then(|task| Some((task, self.tasks[task].started?)));
+            WorkerView {
+                id,
+                pool: worker.pool,
+                version: worker.version,
+                number: worker.number,
+                spawned: worker.spawned,
+                state: worker.state(),
+                slots: worker.slots,
+                task: started.map(|(task, at)| (task, self.now.since(at))),
+                lent: worker.tasks.len(),
+                done: worker.done,
+                rss: worker.rss,
+            }
+        })
+    }
+
+    pub fn worker(&self, id: WorkerId) -> Option<(PoolId, u32, u32)> {
+        self.workers
+            .get(id)
+            .map(|worker| (worker.pool, worker.number, worker.version))
+    }
+
+    /// Tasks lent to a worker, the running one first.
+    pub fn lent_to(&self, id: WorkerId) -> impl Iterator<Item = TaskId> {
+        self.workers
+            .get(id)
+            .into_iter()
+            .flat_map(|worker| worker.tasks.iter().copied())
+    }
+
+    pub fn pool(&self, id: PoolId) -> (&str, &PoolConfig, Health, u32) {
+        let pool = &self.pools[id.index()];
+        (
+            &pool.name,
+            &pool.config,
+            pool.health(self.now),
+            pool.version,
+        )
+    }
+
+    pub fn pools(&self) -> impl Iterator<Item = PoolId> {
+        (0..self.pools.len() as u32).map(PoolId)
+    }
+
+    pub fn find_pool(&self, name: &str) -> Option<PoolId> {
+        let at = self.pools.iter().position(|pool| *pool.name == *name)?;
+        Some(PoolId(at as u32))
+    }
+
+    /// Tasks held, waiting and lent.
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.is_some()
+    }
+}

@@ -1,0 +1,126 @@
+//! The life of a worker, as a state that carries what belongs to it.
+//!
+//! ```text
+//! Starting --hello--> Live --drain--> Draining --last answer--> Stopping --exit--> (gone)
+//!     |                 |                 |                         |
+//!     +-----------------+-----------------+----- kill --> Killed ---+
+//! ```
+//! A worker without a task is *idle*, one with a task *busy*; both are `Live`. From every state the end of
+//! the process leads out, and nothing else does: a worker is replaced, never repaired.
+
+use crate::{PoolId, Span, TaskId, Time};
+use std::collections::VecDeque;
+
+/// Why a worker is made to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The whole server drains.
+    Shutdown,
+    /// The pool has more workers than it needs.
+    Surplus,
+    /// A newer version, or a newer process of the same version, has taken its place.
+    Replaced,
+    /// It said that it goes.
+    Left,
+    /// It was not ready within the boot timeout.
+    BootTimeout,
+    /// Its task ran longer than it may.
+    TaskTimeout,
+    /// Its task was cancelled.
+    Cancelled,
+    /// It used more memory than it may.
+    Memory,
+    /// It broke the protocol.
+    Misbehaved,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Code(i32),
+    Signal(i32),
+    /// Its connection ended and nothing more is known.
+    Gone,
+    /// It could not be started.
+    NotStarted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Starting {
+        until: Time,
+    },
+    Live {
+        idle_since: Time,
+    },
+    /// Told to go, has tasks to finish.
+    Draining {
+        why: Why,
+        since: Time,
+    },
+    /// Told to go, has nothing left to do.
+    Stopping {
+        why: Why,
+        since: Time,
+    },
+    Killed {
+        why: Why,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) pool: PoolId,
+    pub(crate) version: u32,
+    pub(crate) number: u32,
+    /// Started by the edge; otherwise it dialled in.
+    pub(crate) spawned: bool,
+    pub(crate) slots: u16,
+    pub(crate) soft_cancel: bool,
+    pub(crate) life: Life,
+    /// Lent tasks in the order of lending.
+    pub(crate) tasks: VecDeque<TaskId>,
+    pub(crate) done: u64,
+    pub(crate) done_max: u64,
+    pub(crate) expires: Time,
+    /// To be replaced as soon as a successor is ready.
+    pub(crate) outdated: bool,
+    /// The soft signal for its running task has been sent at this time.
+    pub(crate) nudged: Option<Time>,
+    pub(crate) term_sent: bool,
+    pub(crate) rss: u64,
+    pub(crate) measure_at: Time,
+    /// Calls that its tasks made and that wait for a worker of its own pool.
+    pub(crate) calls_home: u32,
+}
+
+impl Worker {
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(self.life, Life::Live { .. })
+    }
+
+    pub(crate) fn has_free_slot(&self) -> bool {
+        self.is_live() && self.tasks.len() < usize::from(self.slots)
+    }
+
+    /// Slots in use: a window counts as one.
+    pub(crate) fn busy_slots(&self) -> u32 {
+        self.tasks.len().min(usize::from(self.slots)) as u32
+    }
+
+    pub(crate) fn state(&self) -> &'static str {
+        match self.life {
+            Life::Starting { .. } => "starting",
+            Life::Live { .. } if self.tasks.is_empty() => "ready",
+            Life::Live { .. } => "busy",
+            Life::Draining { .. } => "draining",
+            Life::Stopping { .. } | Life::Killed { .. } => "stopping",
+        }
+    }
+}
+
+/// When a stopping worker is terminated, and when it is killed, within its grace.
+pub(crate) fn escalation(since: Time, grace: Span) -> (Time, Time) {
+    let last_call = Span(grace.0 / 4).min(Span::from_secs(1));
+    (since + Span(grace.0 - last_call.0), since + grace)
+}
