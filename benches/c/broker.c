@@ -5,7 +5,8 @@
  * Clients and workers dial SOCKET and say who they are. A worker holds at most WINDOW requests. Prints "ready" when
  * WORKERS have come, and at SIGTERM or after SECONDS one line of JSON: its CPU time, requests and system calls.
  *
- * It has no names, deadlines, priorities or metrics: a bar to measure against, not something to use. */
+ * It has no names, deadlines, priorities or metrics: a bar to measure against, not something to use. What one client has
+ * in flight must fit into OUT_BUFFER. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
