@@ -1,0 +1,43 @@
+<?php
+
+namespace App\Jobs;
+
+use App\Ledger;
+use Illuminate\Bus\Queueable;
+use Illuminate\Contracts\Queue\ShouldQueue;
+use Illuminate\Foundation\Bus\Dispatchable;
+use Illuminate\Queue\InteractsWithQueue;
+use Throwable;
+
+/** What the jobs of this example share: each tells the ledger when it runs, ends and fails. */
+abstract class Job implements ShouldQueue
+{
+    use Dispatchable;
+    use InteractsWithQueue;
+    use Queueable;
+
+    /** By the monotonic clock, which all processes of one machine share. */
+    private int $pushedAt;
+
+    public function __construct(public int $number)
+    {
+        $this->pushedAt = hrtime(true);
+    }
+
+    public function handle(Ledger $ledger): void
+    {
+        $due = $this->pushedAt + (int) $this->delay * 1_000_000_000;
+        $ledger->write('run', static::class, $this->number, $this->attempts(), hrtime(true) - $due);
+        $this->work();
+        if (! $this->job?->isReleased()) {
+            $ledger->write('done', static::class, $this->number, $this->attempts());
+        }
+    }
+
+    public function failed(?Throwable $e): void
+    {
+        app(Ledger::class)->write('failed', static::class, $this->number);
+    }
+
+    abstract protected function work(): void;
+}

@@ -1,0 +1,16 @@
+<?php
+
+namespace App\Jobs;
+
+use DomainException;
+
+/** Never succeeds: runs `tries` times, then `failed()` is called. */
+final class RefundOrder extends Job
+{
+    public $tries = 2;
+
+    protected function work(): void
+    {
+        throw new DomainException("Order {$this->number} was never paid");
+    }
+}

@@ -1,0 +1,21 @@
+<?php
+
+// Builds the application: once for artisan, once for each resident worker, once for the demo.
+
+require __DIR__ . '/autoload.php';
+
+$app = new Illuminate\Foundation\Application(dirname(__DIR__));
+
+// Everything that is written at run time goes to one directory, so that a checkout stays clean
+// and several copies of the application can run side by side.
+$storage = getenv('APP_STORAGE') ?: dirname(__DIR__) . '/storage';
+foreach (['packages', 'services', 'config', 'routes', 'events'] as $cache) {
+    $_SERVER['APP_' . strtoupper($cache) . '_CACHE'] ??= "$storage/$cache.php";
+}
+$app->useStoragePath($storage);
+
+$app->singleton(Illuminate\Contracts\Console\Kernel::class, Illuminate\Foundation\Console\Kernel::class);
+$app->singleton(Illuminate\Contracts\Debug\ExceptionHandler::class, Illuminate\Foundation\Exceptions\Handler::class);
+$app->singleton(App\Ledger::class, fn () => new App\Ledger("$storage/ledger.tsv"));
+
+return $app;

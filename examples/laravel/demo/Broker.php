@@ -1,0 +1,71 @@
+<?php
+
+namespace Demo;
+
+use RuntimeException;
+
+/** `stoker serve` on this application, with a socket and a store of its own. */
+final class Broker
+{
+    public readonly string $socket;
+    private Process $process;
+
+    public function __construct(private string $binary, private string $directory)
+    {
+        $this->socket = "$directory/stoker.sock";
+        // Read by the connection in config/queue.php, by the SDK's client and by every stoker command.
+        putenv("STOKER_SOCKET=$this->socket");
+        $this->process = new Process(
+            [$binary, 'serve', '-c', dirname(__DIR__) . '/stoker.toml', '--socket', $this->socket],
+            $this->log(),
+        );
+    }
+
+    /** Until every worker that the configuration asks for has booted the application. */
+    public function awaitReady(float $seconds): void
+    {
+        for ($deadline = microtime(true) + $seconds; microtime(true) < $deadline; usleep(20_000)) {
+            if (! $this->process->running()) {
+                break;
+            }
+            $pool = $this->show('workers')['pools'][0] ?? null;
+            if ($pool !== null && $pool['ready'] + $pool['busy'] >= $pool['min']) {
+                return;
+            }
+        }
+        throw new RuntimeException("The broker was not ready after $seconds s. Its log:\n" . $this->logTail());
+    }
+
+    /** Kills every worker that is there now; returns how many there were. */
+    public function killWorkers(): int
+    {
+        $pids = array_filter(array_column($this->show('workers')['workers'] ?? [], 'pid'));
+
+        return count(array_filter($pids, static fn (int $pid) => posix_kill($pid, SIGKILL)));
+    }
+
+    /** @return array<string, mixed>|null what `stoker $what --json` prints; null while nobody listens */
+    public function show(string ...$what): ?array
+    {
+        $process = proc_open([$this->binary, ...$what, '--json'], [1 => ['pipe', 'w'], 2 => ['file', '/dev/null', 'w']], $pipes);
+        $output = stream_get_contents($pipes[1]);
+
+        return proc_close($process) === 0 ? json_decode($output, true) : null;
+    }
+
+    /** True when it drained and ended by itself. */
+    public function stop(): bool
+    {
+        return $this->process->stop(10.0);
+    }
+
+    public function logTail(): string
+    {
+        return implode('', array_slice(file($this->log()), -20));
+    }
+
+    private function log(): string
+    {
+        return "$this->directory/stoker.log";
+    }
+}

@@ -1,0 +1,40 @@
+<?php
+
+namespace Demo;
+
+use Stoker\Client;
+
+/** `orders.total`, in batches, with the answers checked. */
+final class Calls
+{
+    public const BATCH = 32;
+
+    public int $right = 0;
+    public int $wrong = 0;
+    /** @var list<int> nanoseconds from sending a batch to its last answer */
+    public array $times = [];
+
+    public function __construct(private Client $client)
+    {
+    }
+
+    public function batch(): void
+    {
+        $calls = $totals = [];
+        for ($i = 0; $i < self::BATCH; $i++) {
+            $lines = [['price' => mt_rand(1, 100), 'count' => mt_rand(1, 9)], ['price' => 5, 'count' => 2]];
+            $calls[] = ['orders.total', ['lines' => $lines]];
+            $totals[] = $lines[0]['price'] * $lines[0]['count'] + 10;
+        }
+        $start = hrtime(true);
+        foreach ($this->client->callAll($calls) as $i => $answer) {
+            is_array($answer) && $answer['total'] === $totals[$i] ? $this->right++ : $this->wrong++;
+        }
+        $this->times[] = hrtime(true) - $start;
+    }
+
+    public function perSecond(): float
+    {
+        return ($this->right + $this->wrong) / max(1e-9, array_sum($this->times) / 1e9);
+    }
+}

@@ -1,0 +1,50 @@
+<?php
+
+namespace Demo;
+
+use App\Jobs\{ChargeCard, ImportLegacyFeed, RefundOrder, RenderReport, SayHello, SyncStock};
+use Illuminate\Support\Facades\Queue;
+
+/** A day in the life of the application: what is pushed, and how each kind must end. */
+final class Mix
+{
+    private const HELLOS = 4000;
+    private const DELAYED = 300;
+    private const CARDS = 400;
+    private const SYNCS = 200;
+    private const REPORTS = 12;
+    private const REFUNDS = 20;
+    private const FEEDS = 3;
+
+    public const DONE = self::HELLOS + self::DELAYED + self::CARDS + self::SYNCS + self::REPORTS;
+    public const FAILED = self::REFUNDS + self::FEEDS;
+    public const JOBS = self::DONE + self::FAILED;
+
+    /** Returns jobs pushed per second. */
+    public static function push(): float
+    {
+        $start = hrtime(true);
+
+        // The usual ways: in bulk, one by one, on another queue, later.
+        for ($i = 0; $i < self::HELLOS; $i += 100) {
+            Queue::bulk(array_map(static fn (int $n) => new SayHello($n), range($i, $i + 99)), '', 'default');
+        }
+        for ($i = 0; $i < self::DELAYED; $i++) {
+            SayHello::dispatch(self::HELLOS + $i)->delay(1 + $i % 3);
+        }
+        self::each(self::CARDS, static fn (int $n) => ChargeCard::dispatch($n)->onQueue('payments'));
+        self::each(self::REFUNDS, static fn (int $n) => RefundOrder::dispatch($n)->onQueue('payments'));
+        self::each(self::SYNCS, static fn (int $n) => SyncStock::dispatch($n));
+        self::each(self::REPORTS, static fn (int $n) => RenderReport::dispatch($n)->onQueue('reports'));
+        self::each(self::FEEDS, static fn (int $n) => ImportLegacyFeed::dispatch($n)->onQueue('reports'));
+
+        return self::JOBS / ((hrtime(true) - $start) / 1e9);
+    }
+
+    private static function each(int $count, callable $push): void
+    {
+        for ($i = 0; $i < $count; $i++) {
+            $push($i);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+<?php
+
+declare(strict_types=1);
+
+// For applications without Composer: the SDK itself, then this package.
+require_once dirname(__DIR__) . '/src/autoload.php';
+
+spl_autoload_register(static function (string $class): void {
+    if (str_starts_with($class, 'Stoker\\Laravel\\')) {
+        $file = __DIR__ . '/src/' . substr($class, 15) . '.php';
+        if (is_file($file)) {
+            require $file;
+        }
+    }
+});

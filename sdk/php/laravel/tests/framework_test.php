@@ -1,0 +1,114 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Laravel\Tests;
+
+use Illuminate\Queue\CallQueuedClosure;
+use Illuminate\Queue\Events\JobExceptionOccurred;
+use Illuminate\Queue\Events\JobFailed;
+use Illuminate\Queue\Events\JobProcessed;
+use Illuminate\Queue\Events\JobProcessing;
+use Illuminate\Support\Facades\Log;
+
+use function Stoker\Tests\holds;
+use function Stoker\Tests\same;
+use function Stoker\Tests\test;
+
+/** @var Harness $harness */
+
+test('scoped instances live for one job', function () use ($harness): void {
+    $harness->app->scoped('tests.scoped', static fn () => new \stdClass());
+    $seen = [];
+    Act::reset(static function () use ($harness, &$seen): void {
+        $seen[] = $harness->app->make('tests.scoped');
+        same(true, end($seen) === $harness->app->make('tests.scoped'));
+    });
+    $harness->life(new Act());
+    $harness->life(new Act());
+    holds($seen[0] !== $seen[1], 'the second job got an instance of its own');
+});
+
+test('what a job adds to the log context ends with it', function () use ($harness): void {
+    $log = $harness->app->storagePath() . '/laravel.log';
+    @unlink($log);
+    Act::reset(static function (Act $job): void {
+        Log::info('run ' . count(Act::$runs));
+        Log::withContext(['secret' => 'of job ' . count(Act::$runs)]);
+        Log::info('with context');
+    });
+    $harness->life(new Act());
+    $harness->life(new Act());
+    holds(str_contains($text = file_get_contents($log), 'of job 1'), 'the context was written');
+    foreach (explode("\n", $text) as $line) {
+        holds(! str_contains($line, 'run 2') || ! str_contains($line, 'secret'), "the next job is free of it: $line");
+    }
+});
+
+test('a warning in a job is an exception, a deprecation is a log line', function () use ($harness): void {
+    Act::reset(static fn () => trigger_error('careful', E_USER_WARNING));
+    same(['fail ErrorException'], $harness->life(new Act()));
+    Act::reset(static fn () => trigger_error('old-fashioned', E_USER_DEPRECATED));
+    same(['done'], $harness->life(new Act()));
+    holds(str_contains(file_get_contents($harness->app->storagePath() . '/laravel.log'), 'old-fashioned'), 'it is logged');
+});
+
+test('the events are those of queue:work', function () use ($harness): void {
+    $events = [];
+    $listen = static function (string $class) use ($harness, &$events): void {
+        $harness->app['events']->listen($class, static function (object $event) use (&$events): void {
+            $events[] = class_basename($event) . ' ' . $event->job->attempts() . ' ' . $event->job->getQueue();
+        });
+    };
+    array_map($listen, [JobProcessing::class, JobProcessed::class, JobExceptionOccurred::class, JobFailed::class]);
+    Act::reset(static fn (Act $job) => throw new \DomainException('no'));
+    $harness->life(new Act(['tries' => 2]));
+    same([
+        'JobProcessing 1 default', 'JobExceptionOccurred 1 default',
+        'JobProcessing 2 default', 'JobFailed 2 default', 'JobExceptionOccurred 2 default',
+    ], $events);
+    array_map([$harness->app['events'], 'forget'], [JobProcessing::class, JobProcessed::class, JobExceptionOccurred::class]);
+});
+
+test('the job has an id, a uuid and a name', function () use ($harness): void {
+    $seen = [];
+    Act::reset(static function (Act $act) use (&$seen): void {
+        $seen = [$act->job->getJobId(), strlen($act->job->uuid()), $act->job->resolveName(), $act->job->getConnectionName()];
+    });
+    $harness->life(new Act());
+    same(['0192f0c1-7a3c-7bcd-8123-456789abcdef', 36, Act::class, 'stoker'], $seen);
+});
+
+test('closures run', function () use ($harness): void {
+    same(['done'], $harness->life(CallQueuedClosure::create(static function (): void {
+        Act::$runs[] = 77;
+    })));
+    same([77], Act::$runs);
+});
+
+test('encrypted jobs run', function () use ($harness): void {
+    $job = new EncryptedAct();
+    holds(! str_contains($harness->payload($job), 'O:'), 'the payload is not readable');
+    same(['done'], $harness->life($job));
+    same([1], Act::$runs);
+});
+
+test('a handler of the old kind that forgets its job gets it again', function () use ($harness): void {
+    $harness->app->bind('OldHandler', static fn () => new class () {
+        public function fire($job, array $data): void
+        {
+            Act::$runs[] = $job->attempts();
+            $data['delete'] && $job->delete();
+        }
+    });
+    $payload = static fn (bool $delete) => json_encode(['job' => 'OldHandler@fire', 'data' => ['delete' => $delete]]);
+    same(90.0, $harness->run($payload(false))->delay);
+    same(null, $harness->run($payload(true)));
+});
+
+test('job middleware may release', function () use ($harness): void {
+    $job = new Act(['tries' => 3]);
+    $job->through([new ReleasesFirst()]);
+    same(['retry 4', 'done'], $harness->life($job));
+    same([2], Act::$runs);
+});

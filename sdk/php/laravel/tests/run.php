@@ -1,0 +1,57 @@
+<?php
+
+declare(strict_types=1);
+
+// php sdk/php/laravel/tests/run.php [part of a name]: the integration on a real Laravel. The end-to-end tests run where
+// STOKER_BIN names the binary or it has been built; without it they are left out, and that is said.
+
+namespace Stoker\Laravel\Tests;
+
+use Illuminate\Database\Schema\Blueprint;
+use Illuminate\Support\Facades\Schema;
+use Stoker\Laravel\ResidentWorker;
+
+use function Stoker\Tests\tests;
+
+error_reporting(E_ALL & ~E_DEPRECATED); // Debian's Laravel 8 under PHP 8.2, until Laravel takes over.
+$composer = getenv('LARAVEL_AUTOLOAD');
+require $composer !== false ? $composer : 'Illuminate/autoload.php';
+require __DIR__ . '/../autoload.php';
+require __DIR__ . '/../../tests/support/check.php';
+foreach (glob(__DIR__ . '/support/[A-Z]*.php') as $class) {
+    require $class;
+}
+
+$app = require __DIR__ . '/support/application.php';
+$harness = new Harness($app, new ResidentWorker($app));
+Schema::create('failed_jobs', static function (Blueprint $table): void {
+    $table->id();
+    foreach (['uuid', 'connection', 'queue', 'payload', 'exception'] as $column) {
+        $table->text($column);
+    }
+    $table->timestamp('failed_at')->useCurrent();
+});
+
+foreach (glob(__DIR__ . '/*_test.php') as $file) {
+    require $file;
+}
+[$passed, $failed] = [0, 0];
+foreach (tests() as $name => $run) {
+    if (! str_contains($name, $argv[1] ?? '')) {
+        continue;
+    }
+    try {
+        Act::reset();
+        $harness->failedJobs();
+        $run();
+        $passed++;
+    } catch (\Throwable $e) {
+        $failed++;
+        printf("FAILED %s\n  %s: %s\n  %s:%d\n", $name, $e::class, $e->getMessage(), $e->getFile(), $e->getLine());
+        if (! $e instanceof \Stoker\Tests\Failure) {
+            echo preg_replace('/^/m', '    ', $e->getTraceAsString()), "\n";
+        }
+    }
+}
+echo "$passed passed, $failed failed\n";
+exit($failed > 0 ? 1 : 0);

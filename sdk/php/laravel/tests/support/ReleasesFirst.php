@@ -1,0 +1,14 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Laravel\Tests;
+
+/** Job middleware that lets the second run through. */
+final class ReleasesFirst
+{
+    public function handle(Act $job, \Closure $next): void
+    {
+        $job->attempts() === 1 ? $job->release(4) : $next($job);
+    }
+}

@@ -1,0 +1,49 @@
+<?php
+
+// The whole configuration of the application that the tests boot, as Laravel's config cache would hold it.
+
+$storage = getenv('APP_STORAGE');
+
+return [
+    'app' => [
+        'name' => 'tests',
+        'env' => 'production',
+        'debug' => false,
+        'timezone' => 'UTC',
+        'locale' => 'en',
+        'fallback_locale' => 'en',
+        'key' => 'base64:' . base64_encode(str_repeat('k', 32)),
+        'cipher' => 'AES-256-CBC',
+        'aliases' => [],
+        'providers' => [
+            Illuminate\Bus\BusServiceProvider::class,
+            Illuminate\Cache\CacheServiceProvider::class,
+            Illuminate\Database\DatabaseServiceProvider::class,
+            Illuminate\Encryption\EncryptionServiceProvider::class,
+            Illuminate\Filesystem\FilesystemServiceProvider::class,
+            Illuminate\Foundation\Providers\ConsoleSupportServiceProvider::class,
+            Illuminate\Foundation\Providers\FoundationServiceProvider::class,
+            Illuminate\Pipeline\PipelineServiceProvider::class,
+            Illuminate\Queue\QueueServiceProvider::class,
+            Illuminate\View\ViewServiceProvider::class,
+            Stoker\Laravel\ServiceProvider::class,
+        ],
+    ],
+    'cache' => ['default' => 'array', 'prefix' => '', 'stores' => ['array' => ['driver' => 'array']]],
+    'database' => [
+        'default' => 'sqlite',
+        'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => "$storage/db.sqlite", 'prefix' => '']],
+    ],
+    'logging' => [
+        'default' => 'single',
+        'deprecations' => 'single',
+        'channels' => ['single' => ['driver' => 'single', 'path' => "$storage/laravel.log"]],
+    ],
+    'queue' => [
+        'default' => 'stoker',
+        'connections' => ['stoker' => ['driver' => 'stoker', 'socket' => "$storage/broker.sock"]],
+        'batching' => ['database' => 'sqlite', 'table' => 'job_batches'],
+        'failed' => ['driver' => 'database-uuids', 'database' => 'sqlite', 'table' => 'failed_jobs'],
+    ],
+    'view' => ['paths' => [], 'compiled' => $storage],
+];
