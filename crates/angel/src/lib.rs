@@ -1,1 +1,33 @@
+//! The angel: the small, single-threaded process that stands above the server.
+//!
+//! It is the only place that forks. It holds the listening socket, starts the server and the workers,
+//! reaps whatever dies below it, cleans up what dead workers left behind, and starts the server again if
+//! that dies. It knows nothing of tasks. It must be entered before the process has a second thread: a
+//! parent-death signal fires when the forking *thread* ends, and a fork of a threaded process blocks.
 
+mod angel;
+mod channel;
+mod message;
+mod procfs;
+mod spawn;
+mod user;
+
+pub use angel::{Options, run};
+pub use channel::{Channel, MAX_MESSAGE};
+pub use message::{End, Spec, ToAngel, ToServer, WorkerKey};
+pub use procfs::{children, descendants, kill_tree, resident_bytes, with_cookie};
+
+/// Names of the variables by which a child learns what it inherited.
+pub mod env {
+    /// Worker: the number of its connected socket.
+    pub const FD: &str = "STOKER_FD";
+    /// Worker, client: the path of the listening socket.
+    pub const SOCKET: &str = "STOKER_SOCKET";
+    /// Worker: its name, `pool-number`.
+    pub const WORKER: &str = "STOKER_WORKER";
+    /// Worker and all that it starts: whose they are.
+    pub const COOKIE: &str = "STOKER_COOKIE";
+    /// Server: the listening socket and the socket to the angel.
+    pub const LISTENER: &str = "STOKER_LISTENER_FD";
+    pub const CONTROL: &str = "STOKER_CONTROL_FD";
+}

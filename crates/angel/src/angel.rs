@@ -1,0 +1,377 @@
+use crate::channel::Channel;
+use crate::{End, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// What the angel needs to know.
+pub struct Options {
+    /// The listening socket, bound and listening.
+    pub listener: OwnedFd,
+    /// Its absolute path, handed to workers.
+    pub socket_path: String,
+    /// The resolved configuration as text, handed to every server that starts.
+    pub config: String,
+}
+
+/// Waits before a server that died is started again; the last one repeats.
+const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
+/// A server that lived this long starts the row of waits anew.
+const SETTLED: Duration = Duration::from_secs(60);
+/// How long what is killed may take to be gone before the angel goes on without it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Starts the server and stands above it until it is done or told to end. Returns the exit code.
+pub fn run(options: Options) -> io::Result<u8> {
+    set_child_subreaper(Some(getpid()))?;
+    let mut angel = Angel::new(options)?;
+    angel.start_server()?;
+    loop {
+        angel.wait_for_something()?;
+        angel.take_signals();
+        angel.take_messages();
+        angel.reap();
+        angel.sweep();
+        if let Some(code) = angel.next_phase()? {
+            return Ok(code);
+        }
+    }
+}
+
+type Signals = SignalDelivery<UnixStream, SignalOnly>;
+
+struct Worker {
+    pid: i32,
+    cookie: String,
+}
+
+/// What the angel is about.
+#[derive(Clone, Copy, PartialEq)]
+enum Phase {
+    Serving,
+    /// The server died: its workers are being killed, then it starts again.
+    Clearing {
+        since: Instant,
+    },
+    /// Waiting out the time before the next start.
+    Restarting {
+        at: Instant,
+    },
+    /// The server is done or the operator insists: all is being killed, then the angel ends.
+    Ending {
+        since: Instant,
+        code: u8,
+    },
+}
+
+struct Angel {
+    options: Options,
+    signals: Signals,
+    channel: Option<Channel>,
+    server: Option<(i32, Instant)>,
+    workers: HashMap<WorkerKey, Worker>,
+    by_pid: HashMap<i32, WorkerKey>,
+    phase: Phase,
+    restarts: u32,
+    quick_deaths: usize,
+    cookies: u64,
+    /// The server said that it is done.
+    done: bool,
+    drain_asked: bool,
+}
+
+impl Angel {
+    fn new(options: Options) -> io::Result<Self> {
+        let (read, write) = UnixStream::pair()?;
+        let wanted = [SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGHUP];
+        let signals = SignalDelivery::with_pipe(read, write, SignalOnly, wanted)?;
+        Ok(Self {
+            options,
+            signals,
+            channel: None,
+            server: None,
+            workers: HashMap::new(),
+            by_pid: HashMap::new(),
+            phase: Phase::Serving,
+            restarts: 0,
+            quick_deaths: 0,
+            cookies: 0,
+            done: false,
+            drain_asked: false,
+        })
+    }
+
+    fn start_server(&mut self) -> io::Result<()> {
+        let (pid, socket) = spawn::server(&self.options.listener)?;
+        let mut channel = Channel::new(socket);
+        let config = ToServer::Config {
+            text: self.options.config.clone(),
+            restarts: self.restarts,
+        };
+        channel.send(&config, Vec::new())?;
+        if self.drain_asked {
+            channel.send(&ToServer::Drain, Vec::new())?;
+        }
+        self.channel = Some(channel);
+        self.server = Some((pid, Instant::now()));
+        self.phase = Phase::Serving;
+        Ok(())
+    }
+
+    fn wait_for_something(&self) -> io::Result<()> {
+        let mut fds = vec![PollFd::new(self.signals.get_read(), PollFlags::IN)];
+        if let Some(channel) = &self.channel {
+            let blocked = if channel.is_blocked() {
+                PollFlags::OUT
+            } else {
+                PollFlags::empty()
+            };
+            fds.push(PollFd::from_borrowed_fd(
+                channel.as_fd(),
+                PollFlags::IN | blocked,
+            ));
+        }
+        let timeout = match self.phase {
+            Phase::Serving => None,
+            Phase::Restarting { at } => Some(at.saturating_duration_since(Instant::now())),
+            // Looks again even if no signal comes: what is dying may be a process of someone else's.
+            Phase::Clearing { .. } | Phase::Ending { .. } => Some(Duration::from_millis(20)),
+        };
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn take_signals(&mut self) {
+        for signal in self.signals.pending().collect::<Vec<_>>() {
+            match signal {
+                SIGHUP => self.tell(&ToServer::Reload, Vec::new()),
+                SIGTERM | SIGINT | SIGQUIT if self.drain_asked || self.server.is_none() => {
+                    self.end(1);
+                }
+                SIGTERM | SIGINT | SIGQUIT => {
+                    self.drain_asked = true;
+                    self.tell(&ToServer::Drain, Vec::new());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell(&mut self, message: &ToServer, fds: Vec<OwnedFd>) {
+        // A server that can't be told has died or is dying, which its exit will tell.
+        if self
+            .channel
+            .as_mut()
+            .is_some_and(|channel| channel.send(message, fds).is_err())
+        {
+            self.channel = None;
+        }
+    }
+
+    fn take_messages(&mut self) {
+        while let Some(channel) = &mut self.channel {
+            let received = channel.flush().and_then(|()| channel.receive::<ToAngel>());
+            match received {
+                Ok(Some((message, _))) => self.obey(message),
+                Ok(None) => return,
+                Err(_) => self.channel = None,
+            }
+        }
+    }
+
+    fn obey(&mut self, message: ToAngel) {
+        match message {
+            ToAngel::Spawn { worker, spec } => self.spawn(worker, &spec),
+            ToAngel::Signal { worker, signal } => self.signal(worker, signal),
+            ToAngel::Kill { worker } => {
+                if let Some(worker) = self.workers.get(&worker) {
+                    procfs::kill_tree(worker.pid);
+                }
+            }
+            ToAngel::Config { text } => self.options.config = text,
+            ToAngel::Done => self.done = true,
+        }
+    }
+
+    fn spawn(&mut self, key: WorkerKey, spec: &Spec) {
+        if self.phase != Phase::Serving {
+            return;
+        }
+        self.cookies += 1;
+        let cookie = format!("{}-{}", getpid().as_raw_nonzero(), self.cookies);
+        match spawn::worker(spec, &self.options.socket_path, &cookie) {
+            Ok(spawned) => {
+                let pid = spawned.pid;
+                self.workers.insert(
+                    key,
+                    Worker {
+                        pid,
+                        cookie,
+                        name: spec.name.clone(),
+                    },
+                );
+                self.by_pid.insert(pid, key);
+                self.tell(&ToServer::Spawned { worker: key, pid }, spawned.fds);
+            }
+            Err(error) => {
+                let error = error.to_string();
+                self.tell(&ToServer::SpawnFailed { worker: key, error }, Vec::new());
+            }
+        }
+    }
+
+    fn signal(&self, key: WorkerKey, signal: i32) {
+        let pid = self
+            .workers
+            .get(&key)
+            .and_then(|worker| Pid::from_raw(worker.pid));
+        if let Some((pid, signal)) = pid.zip(Signal::from_named_raw(signal)) {
+            // The worker has not been reaped, so the number is still its own.
+            kill_process(pid, signal).ok();
+        }
+    }
+
+    /// Takes the exit of everything that has ended: workers, the server, and strangers' orphans.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let pid = pid.as_raw_nonzero().get();
+            let end = match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => End::Code(code),
+                (None, signal) => End::Signal(signal.unwrap_or(0)),
+            };
+            if let Some(key) = self.by_pid.remove(&pid) {
+                self.workers.remove(&key);
+                self.tell(&ToServer::Exited { worker: key, end }, Vec::new());
+            } else if self.server.is_some_and(|(server, _)| server == pid) {
+                self.server_ended(end);
+            }
+        }
+    }
+
+    fn server_ended(&mut self, end: End) {
+        // What it asked for last may still stand in the channel, above all that it is done.
+        self.take_messages();
+        let lived = self
+            .server
+            .take()
+            .map_or(Duration::ZERO, |(_, since)| since.elapsed());
+        self.channel = None;
+        if self.done || matches!(self.phase, Phase::Ending { .. }) {
+            return self.end(u8::from(end != End::Code(0)));
+        }
+        if lived > SETTLED {
+            self.quick_deaths = 0;
+        }
+        self.restarts += 1;
+        self.phase = Phase::Clearing {
+            since: Instant::now(),
+        };
+    }
+
+    /// Kills what dead workers left behind, and in the last phases everything.
+    fn sweep(&mut self) {
+        let all = matches!(self.phase, Phase::Clearing { .. } | Phase::Ending { .. });
+        let server = self.server.map(|(pid, _)| pid);
+        for pid in procfs::children(getpid().as_raw_nonzero().get()) {
+            if Some(pid) == server || procfs::is_dead(pid) {
+                continue;
+            }
+            let known = self.by_pid.contains_key(&pid);
+            if all && known {
+                procfs::kill_tree(pid);
+            } else if !known && (all || self.owner_is_dead(pid)) {
+                self.kill_orphan(pid);
+            }
+        }
+    }
+
+    /// Whether an adopted process belongs to a worker that is gone. One whose owner can't be told stays
+    /// until the end.
+    fn owner_is_dead(&self, pid: i32) -> bool {
+        if procfs::group(pid).is_some_and(|group| self.by_pid.contains_key(&group)) {
+            return false;
+        }
+        let Some(cookie) = procfs::variable(pid, crate::env::COOKIE) else {
+            return false;
+        };
+        !self.workers.values().any(|worker| worker.cookie == cookie)
+    }
+
+    fn kill_orphan(&mut self, pid: i32) {
+        let worker = procfs::variable(pid, crate::env::WORKER).unwrap_or_default();
+        let command = procfs::command(pid);
+        procfs::kill_tree(pid);
+        self.tell(
+            &ToServer::OrphanKilled {
+                worker,
+                pid,
+                command,
+            },
+            Vec::new(),
+        );
+    }
+
+    /// Moves on when what the phase waits for has come. An exit code ends the angel.
+    fn next_phase(&mut self) -> io::Result<Option<u8>> {
+        match self.phase {
+            Phase::Serving if self.done && self.server.is_none() => self.end(0),
+            Phase::Serving => {}
+            Phase::Clearing { since } if self.is_alone() || since.elapsed() > PATIENCE => {
+                if self.drain_asked {
+                    self.end(1);
+                    return Ok(None);
+                }
+                self.forget_workers();
+                let wait = RESTART_AFTER_MS[self.quick_deaths.min(RESTART_AFTER_MS.len() - 1)];
+                self.quick_deaths += 1;
+                self.phase = Phase::Restarting {
+                    at: Instant::now() + Duration::from_millis(wait),
+                };
+            }
+            Phase::Restarting { at } if at <= Instant::now() => self.start_server()?,
+            Phase::Ending { since, code } if self.is_alone() || since.elapsed() > PATIENCE => {
+                return Ok(Some(code));
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn is_alone(&self) -> bool {
+        let children = procfs::children(getpid().as_raw_nonzero().get());
+        children.iter().all(|pid| procfs::is_dead(*pid))
+    }
+
+    fn forget_workers(&mut self) {
+        self.workers.clear();
+        self.by_pid.clear();
+    }
+
+    fn end(&mut self, code: u8) {
+        if !matches!(self.phase, Phase::Ending { .. }) {
+            self.phase = Phase::Ending {
+                since: Instant::now(),
+                code,
+            };
+        }
+        if let Some((pid, _)) = self.server {
+            if let Some(pid) = Pid::from_raw(pid) {
+                // An insisting operator, or a server that is done and lingers: either way it goes now.
+                kill_process(pid, Signal::KILL).ok();
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Names a worker between server and angel; never used twice by one server.
+pub type WorkerKey = u64;
+
+/// How to start a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// `pool-number`.
+    pub name: String,
+    /// Program and arguments; never passed through a shell.
+    pub command: Vec<String>,
+    /// Added to the angel's own environment.
+    pub env: Vec<(String, String)>,
+    pub dir: Option<PathBuf>,
+    /// A name of `/etc/passwd`, or `uid` or `uid:gid`.
+    pub user: Option<String>,
+}
+
+/// What the server asks of the angel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToAngel {
+    Spawn {
+        worker: WorkerKey,
+        spec: Spec,
+    },
+    /// Signal a worker alone.
+    Signal {
+        worker: WorkerKey,
+        signal: i32,
+    },
+    /// Kill a worker with all that it started.
+    Kill {
+        worker: WorkerKey,
+    },
+    /// A server that starts later gets this configuration.
+    Config {
+        text: String,
+    },
+    /// The server has finished its work and exits; so should the angel.
+    Done,
+}
+
+/// What the angel tells the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToServer {
+    /// The configuration to serve. First message of every server's life.
+    Config {
+        text: String,
+        restarts: u32,
+    },
+    /// With three descriptors: the worker's socket, its stdout, its stderr.
+    Spawned {
+        worker: WorkerKey,
+        pid: i32,
+    },
+    SpawnFailed {
+        worker: WorkerKey,
+        error: String,
+    },
+    Exited {
+        worker: WorkerKey,
+        end: End,
+    },
+    /// A process that a dead worker left behind was killed.
+    OrphanKilled {
+        worker: String,
+        pid: i32,
+        command: String,
+    },
+    /// An operator's signal.
+    Drain,
+    Reload,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    Code(i32),
+    Signal(i32),
+}

@@ -1,0 +1,106 @@
+//! Who descends from whom, by `/proc`. A process may leave its group and session, never its parentage:
+//! what loses its parent becomes the angel's own child, because the angel is a subreaper.
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs;
+
+/// The children of a process, of all its threads.
+pub fn children(pid: i32) -> Vec<i32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let lists = threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| parse_pids(&list)).collect()
+}
+
+fn parse_pids(list: &str) -> Vec<i32> {
+    list.split_ascii_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+/// All that descend from a process, itself excluded, parents first.
+pub fn descendants(pid: i32) -> Vec<i32> {
+    let mut found = children(pid);
+    let mut next = 0;
+    // Bounded: a tree that grows faster than it is walked is killed in the next round.
+    while next < found.len() && found.len() < 10_000 {
+        found.extend(children(found[next]));
+        next += 1;
+    }
+    found
+}
+
+/// Kills a process, its group, and all its descendants wherever they went.
+pub fn kill_tree(pid: i32) {
+    let below = descendants(pid);
+    if let Some(group) = Pid::from_raw(pid) {
+        // An error means that it is gone, which is what was wanted.
+        kill_process_group(group, Signal::KILL).ok();
+    }
+    for pid in std::iter::once(pid).chain(below) {
+        if let Some(pid) = Pid::from_raw(pid) {
+            kill_process(pid, Signal::KILL).ok();
+        }
+    }
+}
+
+/// The value of a variable in the environment that a process was started with.
+pub(crate) fn variable(pid: i32, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let prefix = format!("{name}=");
+    let entry = environment
+        .split(|byte| *byte == 0)
+        .find(|entry| entry.starts_with(prefix.as_bytes()))?;
+    Some(String::from_utf8_lossy(&entry[prefix.len()..]).into_owned())
+}
+
+/// All processes whose cookie starts like this, whoever their parent is now. The last resort when the
+/// angel itself was killed: parentage is lost then, the environment is not.
+pub fn with_cookie(prefix: &str) -> Vec<i32> {
+    let Ok(all) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = all
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| {
+        variable(*pid, crate::env::COOKIE).is_some_and(|cookie| cookie.starts_with(prefix))
+    })
+    .collect()
+}
+
+/// The command line of a process, for people.
+pub(crate) fn command(pid: i32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = bytes
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+    words.join(" ").chars().take(200).collect()
+}
+
+/// Whether a process has ended and waits to be reaped, or is gone.
+pub(crate) fn is_dead(pid: i32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    // The command in parentheses may hold anything, parentheses included.
+    stat.rsplit_once(')')
+        .is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// The group of a process.
+pub(crate) fn group(pid: i32) -> Option<i32> {
+    let group = rustix::process::getpgid(Pid::from_raw(pid)).ok()?;
+    Some(group.as_raw_nonzero().get())
+}
+
+/// A process's resident bytes by `statm`: cheap, and shared pages count in full.
+pub fn resident_bytes(pid: i32) -> Option<u64> {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

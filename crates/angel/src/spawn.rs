@@ -1,0 +1,135 @@
+//! Starting processes: the one place that forks, and the one place of the angel with `unsafe` in it.
+
+use crate::{Spec, env, user};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// A worker that was started: its pid, and the descriptors that the server gets.
+pub(crate) struct Spawned {
+    pub(crate) pid: i32,
+    /// Socket, stdout, stderr; all non-blocking.
+    pub(crate) fds: Vec<OwnedFd>,
+}
+
+/// Starts a worker in a group of its own, with a connected socket and two pipes.
+pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result<Spawned> {
+    let (program, arguments) = spec
+        .command
+        .split_first()
+        .ok_or(io::ErrorKind::InvalidInput)?;
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let (stdout, stdout_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (stderr, stderr_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    let mut command = new_command(program);
+    command.args(arguments).envs(spec.env.iter().cloned());
+    command.env(env::FD, theirs.as_raw_fd().to_string());
+    command
+        .env(env::SOCKET, socket_path)
+        .env(env::WORKER, &spec.name)
+        .env(env::COOKIE, cookie);
+    command
+        .stdin(Stdio::null())
+        .stdout(stdout_end)
+        .stderr(stderr_end)
+        .process_group(0);
+    if let Some(dir) = &spec.dir {
+        command.current_dir(dir);
+    }
+    if let Some(user) = &spec.user {
+        let (uid, gid) = user::resolve(user)?;
+        command.uid(uid).gid(gid);
+    }
+    inherit(&mut command, vec![theirs.as_raw_fd()], true);
+    let child = command.spawn().map_err(|error| explain(spec, &error))?;
+    let fds = vec![ours, stdout, stderr];
+    for fd in &fds {
+        fcntl_setfl(fd, OFlags::NONBLOCK)?;
+    }
+    Ok(Spawned {
+        pid: child.id() as i32,
+        fds,
+    })
+}
+
+/// Starts the server: this same program, with the listener and its end of the channel.
+pub(crate) fn server(listener: &OwnedFd) -> io::Result<(i32, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    for socket in [&ours, &theirs] {
+        rustix::net::sockopt::set_socket_send_buffer_size(socket, 4 * crate::MAX_MESSAGE)?;
+    }
+    let mut command = new_command("/proc/self/exe");
+    command
+        .arg0("stoker-server")
+        .arg("server")
+        .process_group(0)
+        .stdin(Stdio::null());
+    command.env(env::LISTENER, listener.as_raw_fd().to_string());
+    command.env(env::CONTROL, theirs.as_raw_fd().to_string());
+    // No parent-death signal: when the angel is killed, the server cleans up after the workers first.
+    inherit(
+        &mut command,
+        vec![listener.as_raw_fd(), theirs.as_raw_fd()],
+        false,
+    );
+    Ok((command.spawn()?.id() as i32, ours))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that starts processes"
+)]
+fn new_command(program: &str) -> Command {
+    Command::new(program)
+}
+
+/// Lets the child keep these descriptors, and, if `bound`, die with the angel.
+///
+/// The standard library has set group, user and directory by then, in this order: a change of user
+/// clears the death signal, so it comes last. If the angel died before it was set, the child's parent is
+/// another one already, and the child gives up.
+#[expect(
+    unsafe_code,
+    reason = "what runs between fork and exec can't be expressed otherwise"
+)]
+fn inherit(command: &mut Command, fds: Vec<RawFd>, bound: bool) {
+    let angel = getpid();
+    let prepare = move || {
+        if bound {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            if getppid() != Some(angel) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+        }
+        for fd in &fds {
+            // SAFETY: the caller of `inherit` keeps these descriptors open until after the spawn.
+            let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
+            fcntl_setfd(fd, FdFlags::empty())?;
+        }
+        Ok(())
+    };
+    // SAFETY: the angel has one thread, so the child's copy of memory is whole; the closure only makes
+    // system calls and allocates nothing.
+    unsafe { command.pre_exec(prepare) };
+}
+
+fn explain(spec: &Spec, error: &io::Error) -> io::Error {
+    let command = spec.command.join(" ");
+    let place = spec
+        .dir
+        .as_ref()
+        .map(|dir| format!(" in {}", dir.display()))
+        .unwrap_or_default();
+    io::Error::new(
+        error.kind(),
+        format!("cannot start '{command}'{place}: {error}"),
+    )
+}
