@@ -215,14 +215,7 @@ impl Angel {
         match spawn::worker(spec, &self.options.socket_path, &cookie) {
             Ok(spawned) => {
                 let pid = spawned.pid;
-                self.workers.insert(
-                    key,
-                    Worker {
-                        pid,
-                        cookie,
-                        name: spec.name.clone(),
-                    },
-                );
+                self.workers.insert(key, Worker { pid, cookie });
                 self.by_pid.insert(pid, key);
                 self.tell(&ToServer::Spawned { worker: key, pid }, spawned.fds);
             }
