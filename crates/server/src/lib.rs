@@ -1,1 +1,2 @@
-
+//! Everything that does I/O, around the pure core.
+pub mod config;

@@ -1,0 +1,101 @@
+//! `stoker.toml`: read permissively, resolved once into a type that can't be invalid.
+
+mod error;
+mod reader;
+mod resolve;
+pub mod schema;
+mod units;
+
+pub use error::{ConfigError, Mistake};
+pub use reader::nearest;
+pub use resolve::resolve;
+pub use units::{parse_size, parse_time};
+
+use std::path::PathBuf;
+use stoker_core::{Backoff, PoolConfig, QueueConfig};
+
+/// The largest configuration file, in bytes.
+pub const MAX_FILE: usize = 128 * 1024;
+
+/// A whole configuration, every reference in it resolved and every number within its bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub socket: Option<PathBuf>,
+    pub socket_mode: u32,
+    pub boots_at_once: u32,
+    pub max_connections: usize,
+    pub max_inflight: usize,
+    pub max_memory: usize,
+    pub log: LogConfig,
+    pub pools: Vec<Pool>,
+    pub queues: Vec<Queue>,
+    pub services: Vec<Service>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogConfig {
+    pub json: bool,
+    pub file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    pub name: String,
+    /// Empty: workers dial in.
+    pub command: Vec<String>,
+    pub directory: Option<PathBuf>,
+    pub user: Option<String>,
+    pub env: Vec<(String, String)>,
+    pub token: Option<String>,
+    pub core: PoolConfig,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    pub name: String,
+    /// Index into [`Config::pools`].
+    pub pool: usize,
+    pub core: QueueConfig,
+    pub jobs: JobsConfig,
+}
+
+/// What a queue's jobs get that do not say themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobsConfig {
+    pub tries: u16,
+    pub backoff: Backoff,
+    pub keep_done: usize,
+    pub keep_failed: usize,
+}
+
+impl Default for JobsConfig {
+    fn default() -> Self {
+        Self { tries: 1, backoff: Backoff::default(), keep_done: 10_000, keep_failed: 100_000 }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    pub name: String,
+    pub pool: usize,
+    pub idempotent: Vec<String>,
+    pub core: QueueConfig,
+}
+
+impl Config {
+    /// The configuration of `stoker serve worker.php`: one pool, everything else as announced.
+    pub fn for_command(command: &[String]) -> String {
+        let quoted: Vec<String> = command.iter().map(|word| quote(word)).collect();
+        format!("[pool.default]\ncommand = [{}]\n", quoted.join(", "))
+    }
+}
+
+/// A text as a TOML basic string.
+fn quote(text: &str) -> String {
+    let escaped = text.chars().map(|c| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if c.is_control() => format!("\\u{:04x}", c as u32),
+        c => c.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}

@@ -1,0 +1,157 @@
+//! Reads one section's keys, and turns what is wrong into mistakes that say how to mend them.
+
+use super::schema::SectionDoc;
+use super::{Mistake, parse_size, parse_time};
+use std::ops::RangeInclusive;
+use stoker_core::Span;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Gathers mistakes over a whole file, so that a user mends them in one go.
+pub(crate) struct Mistakes<'a> {
+    source: &'a str,
+    pub(crate) found: Vec<Mistake>,
+}
+
+impl<'a> Mistakes<'a> {
+    pub(crate) fn new(source: &'a str) -> Self {
+        Self { source, found: Vec::new() }
+    }
+
+    pub(crate) fn line_of(&self, offset: usize) -> usize {
+        let offset = offset.min(self.source.len());
+        1 + self.source.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    pub(crate) fn add(&mut self, offset: usize, key: &str, what: String, hint: Option<String>) {
+        let line = self.line_of(offset);
+        self.found.push(Mistake { line, key: key.to_owned(), what, hint });
+    }
+}
+
+/// The nearest of the valid names, if one is near enough to be what was meant.
+pub fn nearest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let scored = valid.into_iter().map(|valid| (strsim::damerau_levenshtein(name, valid), valid));
+    let (distance, best) = scored.min()?;
+    (distance <= 2.max(name.len() / 3)).then_some(best)
+}
+
+/// "did you mean", or the list of what there is.
+pub(crate) fn suggest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str> + Clone) -> String {
+    match nearest(name, valid.clone()) {
+        Some(best) => format!("did you mean '{best}'?"),
+        None => {
+            let all: Vec<&str> = valid.into_iter().collect();
+            match all.is_empty() {
+                true => "there is none".to_owned(),
+                false => format!("there is: {}", all.join(", ")),
+            }
+        }
+    }
+}
+
+/// One table of the file, under its dotted name.
+pub(crate) struct Section<'t, 'i> {
+    table: Option<&'t DeTable<'i>>,
+    pub(crate) path: String,
+}
+
+impl<'t, 'i> Section<'t, 'i> {
+    /// A section that checks that it has only keys of its schema.
+    pub(crate) fn new(
+        table: Option<&'t DeTable<'i>>,
+        path: String,
+        schema: &SectionDoc,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Self {
+        for key in table.into_iter().flat_map(|table| table.keys()) {
+            let name: &str = key.get_ref();
+            if !schema.keys.iter().any(|known| known.name == name) {
+                let hint = suggest(name, schema.keys.iter().map(|known| known.name));
+                let full = format!("{path}.{name}");
+                mistakes.add(key.span().start, &full, "unknown key".to_owned(), Some(hint));
+            }
+        }
+        Self { table, path }
+    }
+
+    pub(crate) fn value(&self, key: &str) -> Option<&'t Spanned<DeValue<'i>>> {
+        self.table?.get(key)
+    }
+
+    /// The value of a key, converted; a mistake if it is there and can't be.
+    pub(crate) fn get<T>(
+        &self,
+        key: &str,
+        mistakes: &mut Mistakes<'_>,
+        wanted: &str,
+        convert: impl FnOnce(&DeValue<'i>) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.value(key)?;
+        let converted = convert(value.get_ref());
+        if converted.is_none() {
+            let full = format!("{}.{key}", self.path);
+            let found = value.get_ref().type_str();
+            mistakes.add(value.span().start, &full, format!("expected {wanted}, found {}", show(value.get_ref(), found)), None);
+        }
+        converted
+    }
+
+    pub(crate) fn number(
+        &self,
+        key: &str,
+        range: RangeInclusive<u64>,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Option<u64> {
+        let wanted = format!("a number from {} to {}", range.start(), range.end());
+        self.get(key, mistakes, &wanted, |value| integer(value).filter(|n| range.contains(n)))
+    }
+
+    pub(crate) fn text(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<String> {
+        self.get(key, mistakes, "a text", |value| value.as_str().map(str::to_owned))
+    }
+
+    pub(crate) fn texts(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Vec<String>> {
+        self.get(key, mistakes, "a list of texts, as [\"php\", \"worker.php\"]", |value| {
+            let list = value.as_array()?.iter();
+            list.map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
+        })
+    }
+
+    pub(crate) fn time(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
+        self.get(key, mistakes, "a time such as \"500ms\", \"30s\", \"5m\"", |value| {
+            parse_time(value.as_str()?)
+        })
+    }
+
+    /// A time, or "none" for no bound.
+    pub(crate) fn time_or_none(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
+        self.get(key, mistakes, "a time such as \"30s\", or \"none\"", |value| match value.as_str()? {
+            "none" => Some(Span::FOREVER),
+            text => parse_time(text),
+        })
+    }
+
+    pub(crate) fn size(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<u64> {
+        self.get(key, mistakes, "a size such as \"256MB\"", |value| parse_size(value.as_str()?))
+    }
+
+    pub(crate) fn offset_of(&self, key: &str) -> usize {
+        self.value(key).map_or(0, |value| value.span().start)
+    }
+}
+
+pub(crate) fn integer(value: &DeValue<'_>) -> Option<u64> {
+    let integer = value.as_integer()?;
+    u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()
+}
+
+fn show(value: &DeValue<'_>, kind: &str) -> String {
+    match value {
+        DeValue::String(text) => format!("\"{text}\""),
+        DeValue::Integer(number) => number.as_str().to_owned(),
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Boolean(truth) => truth.to_string(),
+        _ => format!("a value of type {kind}"),
+    }
+}
