@@ -49,6 +49,7 @@ final class StokerQueue extends Queue implements QueueContract
     {
         return $queue ?? $this->default;
     }
+public function pendingSize($queue=null){} public function delayedSize($queue=null){} public function reservedSize($queue=null){} public function creationTimeOfOldestPendingJob($queue=null){}
     public function size($queue = null) {}
     public function pop($queue = null) {}
 }

@@ -1,0 +1,85 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Internal;
+
+use Stoker\TaskTimeout;
+use Stoker\Wire\Frame;
+use Stoker\Wire\Type;
+
+use function fwrite;
+use function getmypid;
+use function strlen;
+
+/** The worker's end of its socket. Only the process that opened it ever writes to it. @internal */
+final class Channel
+{
+    /** The broker is gone: nothing more can be told to it. */
+    public bool $broken = false;
+
+    /** A soft cancel came while a frame was half written; it is thrown when the frame is whole. */
+    public bool $interrupted = false;
+
+    public bool $writing = false;
+    private int $pid;
+
+    /** @param resource $stream */
+    public function __construct(private $stream)
+    {
+        $this->pid = getmypid();
+    }
+
+    /** False in a child that a handler forked: it has the same socket, and no right to it. */
+    public function isMine(): bool
+    {
+        return getmypid() === $this->pid;
+    }
+
+    /** Waits for bytes; null is the end of the connection. */
+    public function read(): ?string
+    {
+        do {
+            $bytes = @fread($this->stream, Socket::CHUNK);
+        } while (($bytes === '' || $bytes === false) && !feof($this->stream));
+
+        return $bytes === '' || $bytes === false ? null : $bytes;
+    }
+
+    public function event(int $kind, int $id, string $body, int $stream = 0): void
+    {
+        if ($this->isMine()) {
+            $this->write(Frame::of(Type::EVENT, code: $kind, prio: $stream, id: $id, body: $body)->encode());
+        }
+    }
+
+    /** Writes whole frames. The caller has made sure that this isMine(). */
+    public function write(string $bytes): void
+    {
+        $this->writing = true;
+        $sent = @fwrite($this->stream, $bytes);
+        if ($sent !== strlen($bytes)) {
+            $this->rest($bytes, (int) $sent);
+        }
+        $this->writing = false;
+        if ($this->interrupted) {
+            $this->interrupted = false;
+            throw new TaskTimeout();
+        }
+    }
+
+    /** PHP has written less than it was given. Goes on until all is written, or nothing more can be. */
+    private function rest(string $bytes, int $sent): void
+    {
+        while ($sent < strlen($bytes) && !$this->broken) {
+            $more = (int) @fwrite($this->stream, substr($bytes, $sent, Socket::CHUNK));
+            $this->broken = $more === 0;
+            $sent += $more;
+        }
+    }
+
+    public function close(): void
+    {
+        fclose($this->stream);
+    }
+}

@@ -1,0 +1,46 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Internal;
+
+use Stoker\Verdict;
+use Stoker\Wire\Key;
+use Stoker\Wire\Meta;
+use Stoker\Wire\Status;
+
+/** What the broker is told of a task that threw. @internal */
+final class Failure
+{
+    /** Most bytes of message and trace: enough for people, and no burden for a broker that keeps them. */
+    private const DETAILS = 16384;
+
+    /** @return array{int, string, string} status, metadata, body */
+    public static function of(\Throwable $e, bool $isJob): array
+    {
+        $verdict = $isJob && $e instanceof Verdict ? $e : null;
+        $cause = $verdict?->getPrevious() ?? $e;
+        $meta = [
+            // An anonymous class has a path and a NUL in its name; get_debug_type() leaves them out.
+            Key::ERROR_CLASS => substr(get_debug_type($cause), 0, 1000),
+            Key::ERROR_PLACE => substr($cause->getFile() . ':' . $cause->getLine(), 0, 4096),
+        ];
+        if ($verdict instanceof \Stoker\Retry && $verdict->delay !== null) {
+            $meta[Key::RETRY_AFTER] = Meta::u32((int) round($verdict->delay * 1000));
+        }
+        $message = ltrim($e->getMessage());
+        $body = ($message !== '' ? $message : get_debug_type($e)) . ($cause === $verdict ? '' : self::trace($cause));
+
+        return [$verdict === null ? Status::APPLICATION : $verdict::STATUS, Meta::encode($meta), substr($body, 0, self::DETAILS)];
+    }
+
+    private static function trace(\Throwable $e): string
+    {
+        $trace = "\n" . $e->getTraceAsString();
+        for ($n = 0; $n < 5 && ($e = $e->getPrevious()) !== null; $n++) {
+            $trace .= sprintf("\ncaused by %s: %s at %s:%d", get_debug_type($e), $e->getMessage(), $e->getFile(), $e->getLine());
+        }
+
+        return $trace;
+    }
+}

@@ -1,0 +1,215 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Internal;
+
+use Stoker\StokerException;
+use Stoker\Task;
+use Stoker\TaskTimeout;
+use Stoker\Wire\Codec;
+use Stoker\Wire\Flag;
+use Stoker\Wire\Frame;
+use Stoker\Wire\FrameReader;
+use Stoker\Wire\Key;
+use Stoker\Wire\Kind;
+use Stoker\Wire\Meta;
+use Stoker\Wire\Status;
+use Stoker\Wire\Type;
+
+use function hrtime;
+use function intdiv;
+use function is_string;
+use function strlen;
+
+/** The life of a running worker: read, run, answer, until somebody says to go. @internal */
+final class Loop
+{
+    public static ?self $active = null;
+
+    /** Our own code said to go: leave after the task that runs. */
+    public bool $stopping = false;
+
+    public ?Task $task = null;
+
+    /** The broker said to go: finish what is here, then leave. */
+    private bool $leaving = false;
+
+    /** A handler is running: the one time at which a soft cancel may strike. */
+    private bool $running = false;
+
+    private FrameReader $reader;
+    public readonly Output $output;
+    private Guard $guard;
+
+    /** Given back when the process dies, so that one that ran out of memory can still say so. */
+    private ?string $reserve;
+
+    /**
+     * @param array<string, callable(Task): mixed> $calls
+     * @param array<string, callable(Task): mixed> $jobs
+     */
+    public function __construct(public readonly Channel $channel, private array $calls, private array $jobs)
+    {
+        $this->reader = new FrameReader();
+        $this->output = new Output($channel);
+        $this->guard = new Guard();
+        $this->reserve = str_repeat("\0", 32768);
+    }
+
+    public function run(string $hello): void
+    {
+        self::$active = $this;
+        $this->channel->write(Frame::of(Type::HELLO, body: $hello)->encode());
+        $this->output->open();
+        try {
+            while (!$this->leaving && ($bytes = $this->channel->read()) !== null) {
+                if (!$this->work($bytes)) {
+                    break;
+                }
+            }
+        } finally {
+            $this->output->close();
+            self::$active = null;
+        }
+    }
+
+    /** SIGUSR1, a soft cancel. What a signal handler throws surfaces in the code that it interrupted. */
+    public function interrupt(): void
+    {
+        if ($this->running && $this->channel->isMine()) {
+            $this->output->open = false; // It may strike in the buffer's callback, and PHP then disables the buffer.
+            $this->channel->writing ? $this->channel->interrupted = true : throw new TaskTimeout();
+        }
+    }
+
+    /** The process ends. If a task runs, it is the reason. */
+    public function die(): void
+    {
+        $this->reserve = null;
+        $this->running = false;
+        if ($this->task !== null && $this->channel->isMine()) {
+            $this->output->close();
+            $words = LastWords::json($this->task->name, $this->handler($this->task->name, $this->task->isJob));
+            $this->channel->event(Kind::LAST_WORDS, $this->task->id, $words);
+        }
+    }
+
+    /** Runs what a read brought. False: leave. */
+    private function work(string $bytes): bool
+    {
+        $now = hrtime(true);
+        $this->reader->feed($bytes);
+        // All frames first: one of them may cancel another, and after GOAWAY what is here is still ours.
+        $tasks = $cancelled = [];
+        while (($frame = $this->reader->next()) !== null) {
+            if ($frame->type === Type::REQ) {
+                $tasks[$frame->id] = $frame;
+            } elseif ($frame->type === Type::CANCEL) {
+                if (isset($tasks[$frame->id])) {
+                    $cancelled[$frame->id] = true;
+                }
+            } else {
+                $this->control($frame);
+            }
+        }
+        foreach ($tasks as $id => $frame) {
+            isset($cancelled[$id])
+                ? $this->refuse($frame, Status::CANCELLED, 'cancelled before it began')
+                : $this->serve($frame, $now);
+            if ($this->stopping || $this->channel->broken) {
+                return false;
+            }
+        }
+
+        return true;
+    }
+
+    private function serve(Frame $frame, int $arrived): void
+    {
+        $isJob = $frame->meta !== '' && Meta::has($frame->meta, Key::JOB_ID);
+        $handler = $this->handler($frame->name, $isJob);
+        if ($handler === null) {
+            $this->refuse($frame, Status::UNIMPLEMENTED, "this worker does not serve {$frame->name}");
+
+            return;
+        }
+        if ($frame->flags & Flag::CRITICAL && ($key = Meta::unknown($frame->meta)) !== null) {
+            $this->refuse($frame, Status::INVALID_ARGUMENT, "critical, and its metadata $key is unknown here");
+
+            return;
+        }
+        $this->task = $task = new Task($frame, $isJob, $arrived);
+        $this->output->task = $frame->id;
+        [$status, $codec, $meta] = [Status::OK, Codec::RAW, ''];
+        $start = hrtime(true);
+        try {
+            $this->running = true;
+            $body = $handler($task);
+            $this->running = false;
+            if ($task->verdict !== null) {
+                throw $task->verdict;
+            }
+            if ($body === null && $isJob) {
+                $body = ''; // Done, and nothing to keep. A call's null is an answer.
+            } elseif (!is_string($body)) {
+                $codec = Codec::JSON;
+                $body = Codec::json($body);
+            }
+        } catch (\Throwable $e) {
+            $this->running = false;
+            [$status, $meta, $body] = Failure::of($e, $isJob);
+            $codec = Codec::RAW;
+        }
+        $micros = intdiv(hrtime(true) - $start, 1000) ?: 1;
+        if (!$this->channel->isMine()) {
+            exit(0); // A child that the handler forked and did not end. The task is its parent's.
+        }
+        $this->guard->restore();
+        $this->output->end();
+        if (strlen($body) + strlen($meta) + 16 > $this->reader->maxFrame) {
+            [$status, $codec, $meta] = [Status::APPLICATION, Codec::RAW, ''];
+            $body = sprintf('the answer has %d bytes, and a frame holds %d', strlen($body), $this->reader->maxFrame - 16);
+        }
+        $this->answer(Frame::answer($frame->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body));
+        $this->task = null;
+    }
+
+    /** One write, before the next task begins: so the first unanswered task is the one that ran. */
+    private function answer(string $bytes): void
+    {
+        $this->channel->write($this->stopping ? $bytes . Frame::of(Type::GOAWAY)->encode() : $bytes);
+    }
+
+    private function refuse(Frame $frame, int $status, string $why): void
+    {
+        $this->answer(Frame::answer($frame->id, $status, Codec::RAW, 0, '', $why));
+    }
+
+    private function handler(string $name, bool $isJob): ?callable
+    {
+        return $isJob ? $this->jobs[$name] ?? $this->jobs['*'] ?? null : $this->calls[$name] ?? null;
+    }
+
+    private function control(Frame $frame): void
+    {
+        switch ($frame->type) {
+            case Type::GOAWAY:
+                $this->leaving = true;
+                break;
+            case Type::PING:
+                $this->channel->write(Frame::of(Type::PONG, id: $frame->id)->encode());
+                break;
+            case Type::WELCOME:
+                $welcome = json_decode($frame->body, true);
+                $this->reader->maxFrame = $welcome['max_frame'] ?? Frame::MAX;
+                // Clients in this process and in its children tell the broker inside which worker they are.
+                if (isset($welcome['worker']) && getenv('STOKER_WORKER') === false) {
+                    putenv("STOKER_WORKER={$welcome['worker']}");
+                }
+                break;
+            case Type::RES: // Of id 0: a worker asks nothing, so nothing else can be answered to it.
+                throw StokerException::fromAnswer($frame, 'Stoker refused this worker');
+        }
+    }
+}

@@ -1,0 +1,75 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Internal;
+
+use Stoker\ConnectionRefused;
+
+/** Opens the streams that this SDK speaks over, all with the settings that PHP needs for it. @internal */
+final class Socket
+{
+    /**
+     * Bytes per read. The stream's chunk size must be the same: with more, or less, asked of fread() than a chunk
+     * holds, a read with bytes at hand can block.
+     */
+    public const CHUNK = 65536;
+
+    /**
+     * The socket that a spawned worker inherits.
+     *
+     * @return resource
+     * @throws ConnectionRefused
+     */
+    public static function inherited(string $fd)
+    {
+        $stream = ctype_digit($fd) ? @fopen("php://fd/$fd", 'r+') : false;
+        if ($stream === false) {
+            throw new ConnectionRefused("STOKER_FD is \"$fd\", which is no open descriptor of this process");
+        }
+
+        return self::tuned($stream);
+    }
+
+    /**
+     * A connection to a broker.
+     *
+     * @param string $socket path of a unix socket, or a PHP stream address such as tcp://127.0.0.1:7000
+     * @param float $timeout seconds
+     * @return resource
+     * @throws ConnectionRefused
+     */
+    public static function dial(string $socket, float $timeout, bool $persistent = false)
+    {
+        $address = str_contains($socket, '://') ? $socket : "unix://$socket";
+        $flags = STREAM_CLIENT_CONNECT | ($persistent ? STREAM_CLIENT_PERSISTENT : 0);
+        // An application's error handler may throw even at a warning that is silenced.
+        set_error_handler(static fn (): bool => true);
+        try {
+            $stream = stream_socket_client($address, $errno, $why, $timeout, $flags);
+        } finally {
+            restore_error_handler();
+        }
+        if ($stream === false) {
+            throw new ConnectionRefused(
+                "can't reach Stoker at $socket" . ($why !== '' ? " ($why)" : '')
+                . ': is `stoker serve` running? STOKER_SOCKET, or the path given to connect(), says where',
+            );
+        }
+
+        return self::tuned($stream);
+    }
+
+    /**
+     * @param resource $stream
+     * @return resource
+     */
+    private static function tuned($stream)
+    {
+        // The default is 60 s, after which fread() of an idle connection says false, as if it had ended.
+        stream_set_timeout($stream, -1);
+        stream_set_chunk_size($stream, self::CHUNK);
+
+        return $stream;
+    }
+}

@@ -1,0 +1,75 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker;
+
+use Stoker\Wire\Frame;
+use Stoker\Wire\Flag;
+use Stoker\Wire\Key;
+use Stoker\Wire\Meta;
+use Stoker\Wire\Status;
+
+/**
+ * Something that Stoker said no to. Every exception of this SDK is one of these.
+ *
+ * Catch the subclass that you can do something about; the statuses stand in docs/protocol.md, section 5.
+ */
+class StokerException extends \RuntimeException
+{
+    /** Status of the answer; null where there was none (a lost or refused connection). */
+    public ?int $status = null;
+
+    /** Seconds after which a repeat has a chance; null when nobody said. */
+    public ?float $retryAfter = null;
+
+    /** True when no worker has started the task, so that a repeat can't do anything twice. */
+    public bool $notProcessed = false;
+
+    /** @var array<array-key, string> pushMany() only: ids of the jobs that were accepted, by the key of their body */
+    public array $accepted = [];
+
+    private const CLASSES = [
+        Status::INVALID_ARGUMENT => InvalidRequest::class,
+        Status::DEADLINE_EXCEEDED => DeadlineExceeded::class,
+        Status::NOT_FOUND => NotFound::class,
+        Status::ALREADY_EXISTS => AlreadyExists::class,
+        Status::PERMISSION_DENIED => PermissionDenied::class,
+        Status::RESOURCE_EXHAUSTED => Overloaded::class,
+        Status::FAILED_PRECONDITION => InvalidRequest::class,
+        Status::UNIMPLEMENTED => NoWorker::class,
+        Status::UNAVAILABLE => Unavailable::class,
+        Status::UNAUTHENTICATED => PermissionDenied::class,
+        Status::NO_WORKER => NoWorker::class,
+        Status::WORKER_DIED => WorkerDied::class,
+        Status::QUARANTINED => Quarantined::class,
+        Status::SHED => Overloaded::class,
+    ];
+
+    /**
+     * The exception that an answer other than OK stands for.
+     *
+     * @internal
+     * @param string $what the method called, for the message
+     */
+    public static function fromAnswer(Frame $answer, string $what): self
+    {
+        $meta = Meta::decode($answer->meta);
+        [$message, $details] = explode("\n", $answer->body, 2) + ['', ''];
+        $class = $answer->code >= Status::APPLICATION ? CallFailed::class : self::CLASSES[$answer->code] ?? self::class;
+        $e = new $class($what . ': ' . ($message !== '' ? $message : "status {$answer->code}"));
+        $e->status = $answer->code;
+        $wait = Meta::int($meta[Key::RETRY_AFTER] ?? null);
+        $e->retryAfter = $wait === null ? null : $wait / 1000;
+        $e->notProcessed = (bool) ($answer->flags & Flag::NOT_PROCESSED);
+        if ($e instanceof CallFailed) {
+            $e->errorClass = $meta[Key::ERROR_CLASS] ?? '';
+            $e->place = $meta[Key::ERROR_PLACE] ?? '';
+            $e->details = $details;
+        } elseif ($e instanceof AlreadyExists) {
+            $e->jobId = $message;
+        }
+
+        return $e;
+    }
+}

@@ -1,0 +1,14 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker;
+
+/** Thrown inside a handler whose time is up, if the worker asked for it with Worker::softCancel(). Clean up and let it pass. */
+final class TaskTimeout extends \RuntimeException
+{
+    public function __construct(string $message = 'the time for this task is up')
+    {
+        parent::__construct($message);
+    }
+}

@@ -1,0 +1,20 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker;
+
+use Stoker\Wire\Status;
+
+/**
+ * What a job's handler says about its end, other than "done" or an exception. Throw one, or use Task::release(),
+ * Task::fail() and Task::returned().
+ */
+abstract class Verdict extends \RuntimeException
+{
+    /** Status of the answer: docs/protocol.md, section 5. */
+    public const STATUS = Status::UNKNOWN;
+
+    /** Seconds until the next run; null leaves it to the queue. */
+    public ?float $delay = null;
+}

@@ -1,0 +1,42 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Wire;
+
+/** Metadata keys: docs/protocol.md, section 4. 0x80 to 0xFE are the application's own. */
+final class Key
+{
+    public const TRACEPARENT = 1;
+    public const TRACESTATE = 2;
+    public const BAGGAGE = 3;
+    public const AFFINITY = 4;
+    public const FAIRNESS = 5;
+    public const IDEMPOTENCY = 6;
+    public const CALLER = 7;
+    public const TOKEN = 8;
+    public const PIN = 9;
+    public const PARENT = 10;
+    public const RETRY_AFTER = 11;
+    public const QUEUE_TIME = 12;
+    public const WORKER = 13;
+    public const ERROR_CLASS = 14;
+    public const DEADLINE_ORIGIN = 15;
+    public const JOB_ID = 16;
+    public const DELAY = 17;
+    public const UNIQUE = 18;
+    public const TRIES = 19;
+    public const BACKOFF = 20;
+    public const COST = 21;
+    public const TIMEOUT = 22;
+    public const DUE_AT = 23;
+    public const QUEUE = 24;
+    public const CRASHES = 25;
+    public const ERROR_PLACE = 26;
+    public const CREATED_AT = 27;
+
+    /** The last key that this version knows. */
+    public const LAST = self::CREATED_AT;
+    /** The first of the application's own. */
+    public const YOURS = 0x80;
+}

@@ -1,0 +1,23 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Wire;
+
+/** Frame types: docs/protocol.md, section 2. 6, 10 and 11 are reserved. */
+final class Type
+{
+    public const REQ = 1;
+    public const RES = 2;
+    public const CANCEL = 3;
+    public const HELLO = 4;
+    public const WELCOME = 5;
+    public const PING = 7;
+    public const PONG = 8;
+    public const GOAWAY = 9;
+    public const EVENT = 12;
+    public const STARTED = 13;
+
+    /** One bit for each type that a frame may have, so that a reader needs one test. */
+    public const KNOWN = 0b0011_0011_1011_1110;
+}

@@ -1,0 +1,77 @@
+<?php
+
+// php sdk/php/tests/bench.php: tasks per second through one worker, fed in writes of 1, 16 and 64 frames.
+//
+// The driver is PHP too and shares the machine: take ratios. "floor" is a worker of a dozen lines that parses, packs
+// and writes, and does nothing else.
+
+declare(strict_types=1);
+
+namespace Stoker\Tests;
+
+use Stoker\Wire\Frame;
+use Stoker\Wire\Meta;
+use Stoker\Wire\Type;
+
+require __DIR__ . '/../src/autoload.php';
+require __DIR__ . '/support/Processes.php';
+
+/** @return array{float, float} tasks per second, and the worker's own processor time per task in µs */
+function measure(string $script, string $name, string $meta, int $batch, int $size, int $answerSize, float $seconds): array
+{
+    $before = childrenSeconds();
+    [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+    [$process] = Processes::php([$script], [1 => ['file', '/dev/null', 'w'], 2 => STDERR, 3 => $theirs], ['STOKER_FD' => '3']);
+    fclose($theirs);
+    stream_set_chunk_size($ours, 65536);
+    $head = fread($ours, 65536);
+    fwrite($ours, Frame::of(Type::WELCOME, body: '{"v":1}')->encode());
+    $frames = '';
+    for ($id = 1; $id <= $batch; $id++) {
+        $frames .= Frame::of(Type::REQ, prio: 3, id: $id, ttl: 60000, name: $name, meta: $meta, body: str_repeat('x', $size))->encode();
+    }
+    $want = $batch * (Frame::HEADER + $answerSize);
+    $start = hrtime(true);
+    $tasks = 0;
+    do {
+        fwrite($ours, $frames);
+        for ($got = 0; $got < $want; $got += strlen($bytes)) {
+            $bytes = fread($ours, 65536);
+            $bytes === '' || $bytes === false and exit("the worker is gone\n");
+        }
+        $tasks += $batch;
+        $now = hrtime(true);
+    } while ($now - $start < $seconds * 1e9);
+    fclose($ours);
+    Processes::endAll();
+
+    return [$tasks / (($now - $start) / 1e9), (childrenSeconds() - $before) * 1e6 / $tasks];
+}
+
+function childrenSeconds(): float
+{
+    $u = getrusage(1);
+
+    return $u['ru_utime.tv_sec'] + $u['ru_stime.tv_sec'] + ($u['ru_utime.tv_usec'] + $u['ru_stime.tv_usec']) / 1e6;
+}
+
+$job = Meta::encode([16 => str_repeat("\1", 16), 19 => "\0\3"]);
+$rows = [
+    ['floor', __DIR__ . '/fixtures/floor.php', 'bench.echo', '', 64],
+    ['call, echo of a string', __DIR__ . '/fixtures/bench.php', 'bench.echo', '', 64],
+    ['job, nothing', __DIR__ . '/fixtures/bench.php', 'bench', $job, 0],
+    ['call, JSON to JSON', __DIR__ . '/fixtures/bench.php', 'bench.json', '', 11],
+];
+printf("%-26s%20s%20s%20s\n", 'tasks/s, worker µs/task', 'one per write', '16', '64');
+foreach ($rows as [$label, $script, $name, $meta, $answerSize]) {
+    $cells = [];
+    foreach ([1, 16, 64] as $batch) {
+        $runs = [];
+        for ($i = 0; $i < 5; $i++) {
+            $runs[] = measure($script, $name, $meta, $batch, 64, $answerSize, (float) ($argv[1] ?? 0.5));
+        }
+        sort($runs);
+        $cells[] = sprintf('%s %6.2f', number_format($runs[2][0]), min(array_column($runs, 1)));
+    }
+    printf("%-26s%20s%20s%20s\n", $label, ...$cells);
+}

@@ -1,0 +1,173 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Tests;
+
+use Stoker\Wire\Frame;
+use Stoker\Wire\FrameReader;
+use Stoker\Wire\Meta;
+use Stoker\Wire\Type;
+
+/** A broker of one worker: starts tests/fixtures/worker.php on a socket pair and speaks frames with it. */
+final class Probe
+{
+    /** Seconds after which a test that waits for a frame has failed. */
+    private const PATIENCE = 20;
+
+    public readonly int $pid;
+    /** @var array<string, mixed> */
+    public readonly array $hello;
+    /** @var resource */
+    private $socket;
+    /** @var resource */
+    private $process;
+    /** @var resource */
+    private $stdout;
+    private FrameReader $reader;
+
+    /**
+     * @param list<string> $arguments for the fixture
+     * @param list<string> $ini       such as "memory_limit=32M"
+     */
+    public function __construct(array $arguments = [], array $ini = [], string $script = 'worker.php')
+    {
+        [$this->socket, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        $command = [];
+        foreach ($ini as $setting) {
+            array_push($command, '-d', $setting);
+        }
+        [$this->process, $pipes] = Processes::php(
+            [...$command, __DIR__ . "/../fixtures/$script", ...$arguments],
+            [1 => ['pipe', 'w'], 2 => STDERR, 3 => $theirs],
+            ['STOKER_FD' => '3'],
+        );
+        fclose($theirs);
+        $this->stdout = $pipes[1];
+        $this->pid = proc_get_status($this->process)['pid'];
+        stream_set_timeout($this->socket, self::PATIENCE);
+        stream_set_chunk_size($this->socket, 65536);
+        $this->reader = new FrameReader();
+        $first = $this->next();
+        same(Type::HELLO, $first->type, 'the first frame');
+        $this->hello = json_decode($first->body, true, 16, JSON_THROW_ON_ERROR);
+    }
+
+    public function welcome(array $more = []): self
+    {
+        $this->send(Frame::of(Type::WELCOME, body: json_encode($more + ['v' => 1, 'worker' => 'app-1', 'pool' => 'app'])));
+
+        return $this;
+    }
+
+    /** @param Frame|string ...$frames written in one go */
+    public function send(Frame|string ...$frames): void
+    {
+        $bytes = '';
+        foreach ($frames as $frame) {
+            $bytes .= is_string($frame) ? $frame : $frame->encode();
+        }
+        same(strlen($bytes), fwrite($this->socket, $bytes), 'bytes written to the worker');
+    }
+
+    /** Sends one task and returns its answer; frames before it, events as a rule, go to $events. */
+    public function ask(Frame $task, ?array &$events = null): Frame
+    {
+        $this->send($task);
+        for ($events = []; ($frame = $this->next())->type !== Type::RES; $events[] = $frame);
+        same($task->id, $frame->id, 'id of the answer');
+
+        return $frame;
+    }
+
+    /** The next frame; fails when the worker has closed, or says nothing for a long time. */
+    public function next(): Frame
+    {
+        return $this->nextOrEnd() ?? throw new Failure('the worker has closed its socket');
+    }
+
+    public function nextOrEnd(): ?Frame
+    {
+        while (($frame = $this->reader->next()) === null) {
+            $bytes = fread($this->socket, 65536);
+            if ($bytes === '' || $bytes === false) {
+                stream_get_meta_data($this->socket)['timed_out'] and throw new Failure('the worker says nothing');
+                same(false, $this->reader->isInsideFrame(), 'a frame cut short');
+
+                return null;
+            }
+            $this->reader->feed($bytes);
+        }
+
+        return $frame;
+    }
+
+    /** @return list<Frame> everything until the worker is gone */
+    public function rest(): array
+    {
+        // The worker holds a copy of our end too, so only its death closes the connection. Its stdout ends with it.
+        $this->stdout();
+        for ($frames = [], stream_set_blocking($this->socket, false); ($frame = $this->nextOrGap()) !== null; $frames[] = $frame);
+
+        return $frames;
+    }
+
+    private function nextOrGap(): ?Frame
+    {
+        while (($frame = $this->reader->next()) === null && ($bytes = (string) fread($this->socket, 65536)) !== '') {
+            $this->reader->feed($bytes);
+        }
+
+        return $frame;
+    }
+
+    public function halfClose(): void
+    {
+        stream_socket_shutdown($this->socket, STREAM_SHUT_WR);
+    }
+
+    /** What the worker printed to its stdout, once it has ended. */
+    public function stdout(): string
+    {
+        return $this->printed ??= stream_get_contents($this->stdout);
+    }
+
+    private ?string $printed = null;
+
+    /** Waits for the end. Exit code, or 128 + signal. */
+    public function exitCode(): int
+    {
+        $this->stdout();
+        do {
+            $status = proc_get_status($this->process);
+        } while ($status['running'] && pcntl_waitpid($this->pid, $raw, WNOHANG) === 0);
+
+        return $status['running'] ? (pcntl_wifexited($raw) ? pcntl_wexitstatus($raw) : 128 + pcntl_wtermsig($raw))
+            : ($status['signaled'] ? 128 + $status['termsig'] : $status['exitcode']);
+    }
+
+    public static function call(string $name, string $body = '', int $id = 1, int $ttl = 0, array $meta = [], int $flags = 0): Frame
+    {
+        return Frame::of(Type::REQ, $flags, 1, 3, $id, $ttl, 0, $name, Meta::encode($meta), $body);
+    }
+
+    public static function job(string $queue, string $body = '', int $id = 1, int $attempt = 0, array $meta = []): Frame
+    {
+        $meta = [16 => hex2bin('019a9f3c5e007a1b8c2d0123456789ab')] + $meta;
+
+        return Frame::of(Type::REQ, 0, 0, 3, $id, 0, $attempt, $queue, Meta::encode($meta), $body);
+    }
+
+    /** @param list<Frame> $events the bytes of all logs of one task */
+    public static function logged(array $events, int $id, int $stream = 1): string
+    {
+        $bytes = '';
+        foreach ($events as $event) {
+            if ($event->type === Type::EVENT && $event->code === 1 && $event->id === $id && $event->prio === $stream) {
+                $bytes .= $event->body;
+            }
+        }
+
+        return $bytes;
+    }
+}

@@ -1,0 +1,208 @@
+<?php
+
+// A real worker process against a broker that the test plays: what it says and does, one behaviour a test.
+
+declare(strict_types=1);
+
+namespace Stoker\Tests;
+
+use Stoker\Wire\Frame;
+use Stoker\Wire\Meta;
+use Stoker\Wire\Type;
+
+test('worker: HELLO says what it serves', function (): void {
+    $hello = (new Probe(['star']))->hello;
+    same([[1], 'worker', 1, false], [$hello['v'], $hello['role'], $hello['slots'], $hello['soft_cancel']]);
+    holds(in_array('t.echo', $hello['calls'], true) && in_array('t.json', $hello['calls'], true), 'calls');
+    same(['t.echo'], $hello['idempotent']);
+    holds(in_array('7', $hello['jobs'], true) && in_array('*', $hello['jobs'], true), 'jobs are strings');
+    same('worker.php', $hello['name']);
+    holds(!isset($hello['pool']) && !isset($hello['token']), 'a spawned worker names no pool');
+});
+
+test('worker: a string answers as it is, anything else as JSON', function (): void {
+    $probe = (new Probe())->welcome();
+    $echo = $probe->ask(Probe::call('t.echo', "\0\xff bytes"));
+    same([0, 0, "\0\xff bytes"], [$echo->code, $echo->prio, $echo->body]);
+    holds($echo->ttl >= 1, 'µs worked');
+    $json = $probe->ask(Probe::call('t.json', '{"a":["ü/",1.0,null]}', 4294967295));
+    same([0, 1, '{"a":["ü/",1.0,null]}'], [$json->code, $json->prio, $json->body]);
+    $null = $probe->ask(Probe::call('t.null'));
+    same([0, 1, 'null'], [$null->code, $null->prio, $null->body]);
+});
+
+test('worker: frames in any pieces', function (): void {
+    $probe = (new Probe())->welcome();
+    $bytes = Probe::call('t.echo', 'one', 1)->encode() . Probe::call('t.echo', str_repeat('y', 300), 2)->encode();
+    foreach (str_split($bytes, 7) as $piece) {
+        $probe->send($piece);
+    }
+    same(['one', 300], [$probe->next()->body, strlen($probe->next()->body)]);
+});
+
+test('worker: a megabyte there and back', function (): void {
+    $probe = (new Probe())->welcome();
+    $body = random_bytes(1 << 20);
+    holds($probe->ask(Probe::call('t.echo', $body))->body === $body, 'the same megabyte');
+});
+
+test('worker: an answer larger than max_frame is an error, not a fault', function (): void {
+    $probe = (new Probe())->welcome(['max_frame' => 1000]);
+    same([0, 970], [($ok = $probe->ask(Probe::call('t.big', '97')))->code, strlen($ok->body)]);
+    $big = $probe->ask(Probe::call('t.big', '100'));
+    same([64, 'the answer has 1000 bytes, and a frame holds 984'], [$big->code, $big->body]);
+});
+
+test('worker: an exception of a call', function (): void {
+    $probe = (new Probe())->welcome();
+    $answer = $probe->ask(Probe::call('t.throw'));
+    $meta = Meta::decode($answer->meta);
+    same([64, 0, 'DomainException'], [$answer->code, $answer->prio, $meta[14]]);
+    holds((bool) preg_match('~/worker\.php:\d+$~', $meta[26]), 'place: ' . $meta[26]);
+    holds(str_starts_with($answer->body, "first line\nsecond line\n#0 "), 'message and trace: ' . $answer->body);
+    same('RuntimeException@anonymous', Meta::decode($probe->ask(Probe::call('t.anonymous'))->meta)[14]);
+    same('ArgumentCountError', Meta::decode($probe->ask(Probe::call('t.error'))->meta)[14]);
+    same('JsonException', Meta::decode($probe->ask(Probe::call('t.resource'))->meta)[14]);
+    same('JsonException', Meta::decode($probe->ask(Probe::call('t.json', '{'))->meta)[14]);
+    same(16384, strlen($probe->ask(Probe::call('t.long'))->body));
+    same('still here', $probe->ask(Probe::call('t.echo', 'still here'))->body);
+});
+
+test('worker: jobs end as their code says', function (): void {
+    $probe = (new Probe())->welcome();
+    $end = function (string $queue, string $body = '') use ($probe): array {
+        $answer = $probe->ask(Probe::job($queue, $body));
+        $meta = Meta::decode($answer->meta);
+
+        return [$answer->code, strtok($answer->body, "\n"), $meta[14] ?? null, Meta::int($meta[11] ?? null)];
+    };
+    same([0, false, null, null], $end('nothing'));
+    same([0, '{"n":1}', null, null], $end('result'));
+    same([48, 'not now', 'Stoker\Retry', 1500], $end('release', '1.5'));
+    same([48, 'not now', 'Stoker\Retry', 0], $end('release', '0'));
+    same([48, 'released', 'Stoker\Retry', null], $end('release.default'));
+    same([48, 'cause', 'OutOfRangeException', 2500], $end('retry'));
+    same([49, 'no good', 'Stoker\Fail', null], $end('fail'));
+    same([49, 'full', 'OverflowException', null], $end('fail.throwable'));
+    same([49, 'gone', 'Stoker\Fail', null], $end('fail.thrown'));
+    same([50, 'not started', 'Stoker\Returned', null], $end('returned'));
+    same([64, 'bad job', 'DomainException', null], $end('throw'));
+    same([0, 'seven', null, null], $end('7'));
+});
+
+test('worker: a call can\'t be released', function (): void {
+    same('LogicException', Meta::decode((new Probe())->welcome()->ask(Probe::call('t.release'))->meta)[14]);
+});
+
+test('worker: calls and jobs of one name are two things', function (): void {
+    $probe = (new Probe())->welcome();
+    same('me', $probe->ask(Probe::call('t.echo', 'me'))->body);
+    same('the job of that name', $probe->ask(Probe::job('t.echo', 'me'))->body);
+    same('the job of that name', $probe->ask(Probe::job('t.echo', 'me', meta: [130 => str_repeat('v', 300)]))->body);
+});
+
+test('worker: what it does not serve it says', function (): void {
+    $probe = (new Probe())->welcome();
+    same([12, 'this worker does not serve no.such'], [($a = $probe->ask(Probe::call('no.such')))->code, $a->body]);
+    same(12, $probe->ask(Probe::job('nosuch'))->code);
+    same('any: nosuch', (new Probe(['star']))->welcome()->ask(Probe::job('nosuch'))->body);
+});
+
+test('worker: CRITICAL with metadata that it can\'t know is refused', function (): void {
+    $probe = (new Probe())->welcome();
+    same(3, $probe->ask(Probe::call('t.echo', 'x', meta: [99 => 'v'], flags: 0x80))->code);
+    same(0, $probe->ask(Probe::call('t.echo', 'x', meta: [99 => 'v']))->code);
+    same(0, $probe->ask(Probe::call('t.echo', 'x', meta: [5 => 'v', 0x80 => 'v'], flags: 0x80))->code);
+});
+
+test('worker: all that a task knows', function (): void {
+    $probe = (new Probe())->welcome();
+    $frame = Probe::call('t.task', '', 7, 5000, [5 => 'tenant', 1 => '00-trace', 25 => "\2", 19 => "\0\3", 0x80 => 'x', 27 => pack('J', 1500)], 0x20);
+    $frame->prio = 31 << 3 | 6;
+    $frame->attempt = 4;
+    same([
+        'id' => 7, 'name' => 't.task', 'isJob' => false, 'jobId' => null, 'priority' => 6,
+        'attempt' => 4, 'attempts' => 5, 'crashes' => 2, 'tries' => 3,
+        'key' => 'tenant', 'traceparent' => '00-trace', 'mine' => 'x', 'none' => null,
+        'shadow' => true, 'created' => 1.5, 'current' => true, 'left' => true,
+    ], json_decode($probe->ask($frame)->body, true));
+    same(null, json_decode($probe->ask(Probe::call('t.task'))->body, true)['left']);
+});
+
+test('worker: a job\'s id as text', function (): void {
+    $task = Probe::job('t.task');
+    $probe = new Probe(['star']);
+    same('019a9f3c-5e00-7a1b-8c2d-0123456789ab', (new \Stoker\Task($task, true, 0))->jobId());
+});
+
+test('worker: STOKER_FD is unset, STOKER_WORKER is set', function (): void {
+    $env = (new Probe())->welcome(['worker' => 'app-9'])->ask(Probe::call('t.env'));
+    same(['fd' => false, 'set' => false, 'worker' => 'app-9'], json_decode($env->body, true));
+});
+
+test('worker: each answer is written before the next task starts', function (): void {
+    $probe = (new Probe())->welcome();
+    $probe->send(Probe::call('t.echo', 'one', 1), Probe::call('t.echo', 'two', 2), Probe::call('t.kill', '', 3), Probe::call('t.echo', 'never', 4));
+    $ids = array_map(fn (Frame $f) => "$f->type:$f->id", $probe->rest());
+    same(['2:1', '2:2', '12:3'], $ids, 'the first unanswered is the one that ran');
+    same(137, $probe->exitCode());
+});
+
+test('worker: a task cancelled before it began is not run', function (): void {
+    $probe = (new Probe())->welcome();
+    $probe->send(
+        Frame::of(Type::CANCEL, id: 3),
+        Probe::call('t.print', "one\n", 1),
+        Probe::call('t.print', "two\n", 2),
+        Frame::of(Type::CANCEL, id: 2),
+        Frame::of(Type::CANCEL, id: 99),
+        Probe::call('t.print', "three\n", 3),
+    );
+    $frames = [];
+    for ($answers = 0; $answers < 3; $answers += end($frames)->type === Type::RES ? 1 : 0) {
+        $frames[] = $probe->next();
+    }
+    same(['12:1:1', '2:1:0', '2:2:1', '12:3:1', '2:3:0'], array_map(fn (Frame $f) => "$f->type:$f->id:$f->code", $frames));
+});
+
+test('worker: PING is answered', function (): void {
+    $probe = (new Probe())->welcome();
+    $probe->send(Frame::of(Type::PING, id: 77));
+    same([Type::PONG, 77], [($pong = $probe->next())->type, $pong->id]);
+});
+
+test('worker: GOAWAY: it finishes what it has, and leaves run()', function (): void {
+    $probe = (new Probe())->welcome();
+    $probe->send(Probe::call('t.echo', 'a', 1), Frame::of(Type::GOAWAY), Probe::call('t.echo', 'b', 2));
+    same(['a', 'b'], array_map(fn (Frame $f) => $f->body, $probe->rest()));
+    same([0, "boot\nafter run\nshutdown\n"], [$probe->exitCode(), $probe->stdout()]);
+});
+
+test('worker: the end of the connection is a goodbye too', function (): void {
+    $probe = (new Probe())->welcome();
+    $probe->send(Probe::call('t.echo', 'a', 1), substr(Probe::call('t.echo', 'cut short', 2)->encode(), 0, 25));
+    $probe->halfClose();
+    same(['a'], array_map(fn (Frame $f) => $f->body, $probe->rest()));
+    same([0, "boot\nafter run\nshutdown\n"], [$probe->exitCode(), $probe->stdout()]);
+});
+
+test('worker: stop() answers, says GOAWAY, and leaves the rest', function (): void {
+    $probe = (new Probe())->welcome();
+    $probe->send(Probe::call('t.stop', '', 1), Probe::call('t.echo', 'never', 2));
+    $frames = $probe->rest();
+    same([[Type::RES, 'stopping'], [Type::GOAWAY, '']], array_map(fn (Frame $f) => [$f->type, $f->body], $frames));
+    same(0, $probe->exitCode());
+});
+
+test('worker: a refusal ends it, with the reason', function (): void {
+    $probe = new Probe([], ['display_errors=1']);
+    $probe->send(Frame::of(Type::RES, code: 3, body: 'queue "x" belongs to another pool'));
+    same(255, $probe->exitCode());
+    holds(str_contains($probe->stdout(), 'Stoker refused this worker: queue "x" belongs to another pool'), $probe->stdout());
+});
+
+test('worker: bytes that are no frame end it', function (): void {
+    $probe = (new Probe())->welcome();
+    $probe->send("\0\0\0\1garbage garbage garbage");
+    same(255, $probe->exitCode());
+});
