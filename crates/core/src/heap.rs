@@ -29,9 +29,13 @@ impl<P: Ord + Copy> Heap<P> {
         self.entries.is_empty()
     }
 
-    #[cfg(test)]
-    fn contains(&self, id: u32) -> bool {
-        self.place(id).is_some()
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The priority of an id that is in.
+    pub(crate) fn get(&self, id: u32) -> Option<P> {
+        self.place(id).map(|at| self.entries[at].0)
     }
 
     /// Inserts an id or moves it to another priority.
@@ -126,7 +130,8 @@ mod tests {
                 }
                 let least = model.iter().map(|(id, p)| (*p, *id)).min();
                 prop_assert_eq!(heap.first(), least);
-                prop_assert_eq!(heap.contains(id), model.contains_key(&id));
+                prop_assert_eq!(heap.get(id), model.get(&id).copied());
+                prop_assert_eq!(heap.len(), model.len());
             }
         }
     }

@@ -14,7 +14,7 @@ const BUCKETS: u64 = 256;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) head: Option<TaskId>,
-    tail: Option<TaskId>,
+    pub(crate) tail: Option<TaskId>,
     pub(crate) len: u32,
     /// The store has more of this lane than is loaded here.
     pub(crate) more: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.out == 0 && self.waiting == 0 && !self.lanes.iter().any(|lane| lane.more || lane.asked)
     }
 }
@@ -84,7 +84,7 @@ pub(crate) struct Keys {
     by_name: HashMap<Box<[u8]>, KeyId>,
     /// Idle keys that had more than their share: remembered until the others caught up, or a tenant
     /// could wash off its debt by pausing for a moment.
-    debtors: Heap<u64>,
+    pub(crate) debtors: Heap<u64>,
 }
 
 impl Keys {
@@ -212,6 +212,11 @@ impl Keys {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Key> {
         self.slots.iter().flatten()
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (KeyId, &Key)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(at, key)| Some((KeyId(at as u32), key.as_ref()?)))
     }
 }
 

@@ -59,9 +59,9 @@ impl Default for QueueConfig {
 
 /// Lanes of one class that may be served now, by share and by age.
 #[derive(Debug, Default)]
-struct Class {
-    by_share: Heap<u64>,
-    by_age: Heap<Time>,
+pub(crate) struct Class {
+    pub(crate) by_share: Heap<u64>,
+    pub(crate) by_age: Heap<Time>,
 }
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub(crate) struct Queue {
     /// Virtual time of the key served last.
     served: u64,
     pub(crate) keys: Keys,
-    classes: [Class; CLASSES],
+    pub(crate) classes: [Class; CLASSES],
     pub(crate) suspects: VecDeque<TaskId>,
     /// The store holds keys that found no room here.
     pub(crate) more_keys: bool,
@@ -286,11 +286,7 @@ impl Queue {
 
     /// Lists every lane anew, after `per_key` changed.
     pub(crate) fn relist(&mut self, tasks: &Tasks) {
-        let keys: Vec<KeyId> = self
-            .keys
-            .iter()
-            .filter_map(|key| self.keys.find(&key.name))
-            .collect();
+        let keys: Vec<KeyId> = self.keys.entries().map(|(id, _)| id).collect();
         for key in keys {
             for class in 0..CLASSES {
                 self.list(tasks, key, class);

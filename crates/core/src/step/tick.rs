@@ -138,7 +138,14 @@ impl Core {
 
     /// Sets the one timer of a worker to whatever is due first.
     pub(crate) fn set_worker_timer(&mut self, id: WorkerId) {
-        let at = match self.workers[id].life {
+        match self.worker_deadline(id) {
+            Time::NEVER => self.worker_timers.remove(id.slot),
+            at => self.worker_timers.set(id.slot, at),
+        }
+    }
+
+    pub(crate) fn worker_deadline(&self, id: WorkerId) -> Time {
+        match self.workers[id].life {
             Life::Starting { until } => until,
             Life::Killed { .. } => Time::NEVER,
             Life::Live { idle_since } => self
@@ -146,10 +153,6 @@ impl Core {
                 .min(self.next_escalation(id)),
             Life::Draining { .. } => self.task_deadline(id).min(self.next_escalation(id)),
             Life::Stopping { .. } => self.next_escalation(id),
-        };
-        match at {
-            Time::NEVER => self.worker_timers.remove(id.slot),
-            at => self.worker_timers.set(id.slot, at),
         }
     }
 

@@ -1,0 +1,270 @@
+//! What is true after every step, whatever happened. Tests call it; a broken rule panics with its name.
+
+use crate::queue::Queue;
+use crate::task::{CLASSES, Place, Task};
+use crate::worker::Life;
+use crate::{Core, KeyId, PoolId, QueueId, TaskId, Time, WorkerId};
+
+impl Core {
+    /// Panics if the core's books do not agree with each other.
+    #[doc(hidden)]
+    pub fn check_invariants(&self) {
+        assert!(self.dirty.is_empty(), "a step ends with every pool settled");
+        let mut found = Found::default();
+        for id in (0..self.queues.len() as u32).map(QueueId) {
+            self.check_queue(id, &mut found);
+        }
+        for id in self.workers.ids() {
+            self.check_worker(id, &mut found);
+        }
+        for id in (0..self.pools.len() as u32).map(PoolId) {
+            self.check_pool(id);
+        }
+        let held: Vec<TaskId> = self.tasks.ids().collect();
+        assert_eq!(
+            sorted(found.0),
+            held,
+            "each task stands in exactly one place"
+        );
+        assert_eq!(held.len(), self.tasks.len(), "tasks are counted");
+        self.check_task_timers(&held);
+        self.check_workers();
+    }
+
+    fn check_queue(&self, id: QueueId, found: &mut Found) {
+        let queue = &self.queues[id.index()];
+        let of_queue = |task: &&Task| task.queue == id;
+        let lent = || self.lent().filter(of_queue);
+        let running = lent().filter(|task| task.started.is_some()).count();
+        assert_eq!(queue.running as usize, running, "{id:?}: running");
+        assert_eq!(queue.out as usize, lent().count(), "{id:?}: lent");
+        let mut listed = [0; CLASSES];
+        let mut waiting = queue.suspects.len() as u32;
+        for (key_id, key) in queue.keys.entries() {
+            let of_key = |task: &&Task| task.key == key_id;
+            let out = lent().filter(of_key).count();
+            assert_eq!(key.out as usize, out, "{id:?} {key_id:?}: lent");
+            let mut in_lanes = 0;
+            for (class, listed) in listed.iter_mut().enumerate() {
+                in_lanes += self.check_lane(id, key_id, class, found);
+                *listed += usize::from(queue.classes[class].by_share.get(key_id.0).is_some());
+            }
+            let suspects = queue.suspects.iter().map(|task| &self.tasks[*task]);
+            let apart = suspects.filter(of_key).count() as u32;
+            assert_eq!(key.waiting, in_lanes + apart, "{id:?} {key_id:?}: waiting");
+            waiting += in_lanes;
+            check_debt(queue, key_id);
+        }
+        for (class, listed) in listed.into_iter().enumerate() {
+            let class = &queue.classes[class];
+            assert_eq!(class.by_share.len(), listed, "{id:?}: lanes by share");
+            assert_eq!(class.by_age.len(), listed, "{id:?}: lanes by age");
+        }
+        for task in &queue.suspects {
+            let suspect = &self.tasks[*task];
+            assert_eq!(suspect.place, Place::Suspects, "{task:?}: among suspects");
+            assert_eq!(suspect.queue, id, "{task:?}: among suspects");
+            found.add(*task);
+        }
+        assert_eq!(queue.waiting, waiting, "{id:?}: waiting");
+        assert!(
+            !queue.more_keys || !queue.keys.has_room() || self.draining.is_some(),
+            "{id:?}: there is room for keys, and nobody asks for them"
+        );
+    }
+
+    /// Walks a lane. Returns its length.
+    fn check_lane(&self, id: QueueId, key_id: KeyId, class: usize, found: &mut Found) -> u32 {
+        let (queue, mut len, mut prev) = (&self.queues[id.index()], 0, None);
+        let key = &queue.keys[key_id];
+        let lane = &key.lanes[class];
+        let mut at = lane.head;
+        while let Some(id_of) = at {
+            let task = &self.tasks[id_of];
+            assert_eq!(task.place, Place::Lane, "{id_of:?}: in a lane");
+            let home = (task.queue, task.key, usize::from(task.class));
+            assert_eq!(
+                home,
+                (id, key_id, class),
+                "{id_of:?}: in a lane not its own"
+            );
+            assert_eq!(task.prev, prev, "{id_of:?}: linked both ways");
+            assert_eq!(task.crashes, 0, "{id_of:?}: a suspect among the innocent");
+            found.add(id_of);
+            (prev, at, len) = (at, task.next, len + 1);
+        }
+        assert_eq!(
+            (lane.tail, lane.len),
+            (prev, len),
+            "{id:?} {key_id:?} {class}: lane"
+        );
+        let ready = lane.head.filter(|_| key.out < queue.config.per_key);
+        let lanes = &queue.classes[class];
+        let share = ready.map(|_| key.had);
+        let age = ready.map(|head| self.tasks[head].arrived);
+        assert_eq!(
+            lanes.by_share.get(key_id.0),
+            share,
+            "{id:?} {key_id:?} {class}: by share"
+        );
+        assert_eq!(
+            lanes.by_age.get(key_id.0),
+            age,
+            "{id:?} {key_id:?} {class}: by age"
+        );
+        let asks = !lane.more || lane.asked || len > self.limits.lane / 2;
+        assert!(
+            asks || self.draining.is_some(),
+            "{id:?} {key_id:?} {class}: the store has more, little is left, and nobody asks"
+        );
+        len
+    }
+
+    fn check_worker(&self, id: WorkerId, found: &mut Found) {
+        let worker = &self.workers[id];
+        let (lent, slots) = (worker.tasks.len(), usize::from(worker.slots));
+        assert!(
+            lent <= slots.max(self.limits.window),
+            "{id:?}: lent more than its window"
+        );
+        assert!(
+            slots == 1 || lent <= slots,
+            "{id:?}: lent more than its slots"
+        );
+        match worker.life {
+            Life::Starting { .. } | Life::Stopping { .. } => {
+                assert_eq!(lent, 0, "{id:?}: has tasks while {}", worker.state());
+            }
+            Life::Draining { .. } => assert!(lent > 0, "{id:?}: drains nothing"),
+            Life::Live { .. } | Life::Killed { .. } => {}
+        }
+        let suspect = self.pools[worker.pool.index()].suspect;
+        for (nth, id_of) in worker.tasks.iter().enumerate() {
+            let task = &self.tasks[*id_of];
+            assert_eq!(task.place, Place::Out(id), "{id_of:?}: lent");
+            assert_eq!(task.started.is_some(), nth < slots, "{id_of:?}: has a slot");
+            assert!(
+                !task.reached || task.started.is_some(),
+                "{id_of:?}: reached"
+            );
+            if task.crashes > 0 {
+                assert_eq!(suspect, Some(*id_of), "{id_of:?}: the pool's one suspect");
+                assert_eq!(lent, 1, "{id_of:?}: a suspect runs alone");
+            }
+            found.add(*id_of);
+        }
+        let home = |task: &&Task| task.parent == Some(id);
+        let calls = self.tasks.ids().map(|task| &self.tasks[task]).filter(home);
+        assert_eq!(
+            worker.calls_home as usize,
+            calls.count(),
+            "{id:?}: calls home"
+        );
+        let due = self.worker_timers.get(id.slot).unwrap_or(Time::NEVER);
+        assert!(
+            due <= self.worker_deadline(id),
+            "{id:?}: nothing wakes it in time"
+        );
+    }
+
+    fn check_workers(&self) {
+        let is_booting = |id: &WorkerId| matches!(self.workers[*id].life, Life::Starting { .. });
+        let booting = self.workers.ids().filter(is_booting).count();
+        assert_eq!(self.booting as usize, booting, "booting");
+        assert!(self.booting <= self.limits.boots_at_once, "boots at once");
+        let timed = |id: &WorkerId| self.worker_timers.get(id.slot).is_some();
+        let timers = self.workers.ids().filter(timed).count();
+        assert_eq!(self.worker_timers.len(), timers, "timers of the dead");
+    }
+
+    fn check_pool(&self, id: PoolId) {
+        let pool = &self.pools[id.index()];
+        let members = self.workers.ids().filter(|at| self.workers[*at].pool == id);
+        assert_eq!(
+            sorted(pool.workers.clone()),
+            sorted(members),
+            "{id:?}: workers"
+        );
+        let idle = self.workers.ids().filter(|at| self.is_idle(*at, id));
+        assert_eq!(
+            sorted(pool.idle.clone()),
+            sorted(idle),
+            "{id:?}: idle workers"
+        );
+        let waits = |at: &QueueId| self.queues[at.index()].waiting > 0;
+        let waiting = pool.queues.iter().copied().filter(waits);
+        assert_eq!(
+            sorted(pool.active.clone()),
+            sorted(waiting),
+            "{id:?}: active queues"
+        );
+        if let Some(suspect) = pool.suspect {
+            let place = self.tasks.get(suspect).map(|task| task.place);
+            let here = matches!(place, Some(Place::Out(at)) if self.workers[at].pool == id);
+            assert!(here, "{id:?}: the suspect {suspect:?} is not lent here");
+        }
+        for worker in &pool.idle {
+            let next = self.choose(id, self.workers[*worker].tasks.is_empty());
+            assert_eq!(next, None, "{id:?}: {worker:?} is free and a task waits");
+        }
+    }
+
+    fn is_idle(&self, id: WorkerId, pool: PoolId) -> bool {
+        let worker = &self.workers[id];
+        let suspect = self.pools[worker.pool.index()].suspect;
+        let guarded = worker.tasks.iter().any(|task| Some(*task) == suspect);
+        worker.pool == pool && worker.has_free_slot() && !guarded
+    }
+
+    fn check_task_timers(&self, held: &[TaskId]) {
+        let mut timed = 0;
+        for id in held {
+            let task = &self.tasks[*id];
+            let due = Some(task.deadline).filter(|at| task.wanted && *at < Time::NEVER);
+            assert_eq!(self.task_timers.get(id.0), due, "{id:?}: deadline");
+            timed += usize::from(due.is_some());
+        }
+        assert_eq!(self.task_timers.len(), timed, "timers of tasks that ended");
+    }
+
+    fn lent(&self) -> impl Iterator<Item = &Task> {
+        let tasks = self.tasks.ids().map(|id| &self.tasks[id]);
+        tasks.filter(|task| matches!(task.place, Place::Out(_)))
+    }
+}
+
+/// A key without tasks is remembered exactly while it owes.
+fn check_debt(queue: &Queue, id: KeyId) {
+    let key = &queue.keys[id];
+    let debt = queue.keys.debtors.get(id.0);
+    assert_eq!(
+        queue.keys.find(&key.name),
+        Some(id),
+        "{id:?}: found by its name"
+    );
+    if let Some(had) = debt {
+        assert!(key.is_idle(), "{id:?}: a debtor at work");
+        assert_eq!(had, key.had, "{id:?}: its debt");
+    } else {
+        assert!(
+            id == KeyId(0) || !key.is_idle(),
+            "{id:?}: a key that leaked"
+        );
+    }
+}
+
+/// The tasks that were found in a place, as often as they were.
+#[derive(Default)]
+struct Found(Vec<TaskId>);
+
+impl Found {
+    fn add(&mut self, id: TaskId) {
+        self.0.push(id);
+    }
+}
+
+fn sorted<T: Ord>(ids: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut ids: Vec<T> = ids.into_iter().collect();
+    ids.sort();
+    ids
+}

@@ -1,0 +1,151 @@
+//! What became of every task and worker, told from the actions alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use stoker_core::{Action, Cause, Facts, Outcome, Span, TaskId, WorkerId};
+
+/// What the source of a task heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Told(Outcome, Facts),
+    Retry {
+        after: Option<Span>,
+        cause: Cause,
+        facts: Facts,
+    },
+    Returned,
+}
+
+/// Kept from the actions. Panics if an action contradicts those before it.
+#[derive(Default)]
+pub struct Books {
+    /// Tasks that the core holds.
+    pub held: BTreeSet<TaskId>,
+    /// Outcomes of those that were told while a worker still had them.
+    pub told: BTreeMap<TaskId, End>,
+    /// Who was given a task last.
+    pub holder: BTreeMap<TaskId, WorkerId>,
+    /// Workers that were started or let in and are not gone.
+    pub workers: BTreeSet<WorkerId>,
+    /// How each task ended, by its number; a number used again is told anew.
+    pub ends: BTreeMap<TaskId, End>,
+    /// Deliveries of each task since it was brought.
+    pub deliveries: BTreeMap<TaskId, u32>,
+    pub drained: bool,
+}
+
+impl Books {
+    pub fn bring(&mut self, id: TaskId) {
+        assert!(self.held.insert(id), "{id:?} is in use");
+        self.ends.remove(&id);
+        self.deliveries.insert(id, 0);
+    }
+
+    pub fn record(&mut self, action: &Action) {
+        assert!(
+            !self.drained || is_late(action),
+            "after the drain: {action:?}"
+        );
+        match *action {
+            Action::Spawn { worker, .. } | Action::Admit { worker, .. } => {
+                assert!(self.workers.insert(worker), "{worker:?} exists twice");
+            }
+            Action::Release { worker } => {
+                assert!(self.workers.remove(&worker), "{worker:?} is gone twice");
+                self.holder.retain(|_, holder| *holder != worker);
+            }
+            Action::Deliver { worker, task, .. } => {
+                self.expect(worker, task);
+                assert!(!self.told.contains_key(&task), "{task:?} runs for nobody");
+                assert_ne!(
+                    self.holder.insert(task, worker),
+                    Some(worker),
+                    "{task:?} again"
+                );
+                *self.deliveries.entry(task).or_default() += 1;
+            }
+            Action::CancelOn { worker, task } => {
+                self.expect(worker, task);
+                assert_eq!(
+                    self.holder.get(&task),
+                    Some(&worker),
+                    "{task:?} is elsewhere"
+                );
+            }
+            Action::Nudge { worker }
+            | Action::Goaway { worker, .. }
+            | Action::Terminate { worker }
+            | Action::Kill { worker, .. }
+            | Action::Measure { worker } => {
+                assert!(self.workers.contains(&worker), "{action:?} to nobody");
+            }
+            Action::Answer {
+                task,
+                outcome,
+                facts,
+            } => {
+                assert!(self.held.contains(&task), "{task:?} is not held");
+                let before = self.told.insert(task, End::Told(outcome, facts));
+                assert_eq!(before, None, "{task:?} is told twice");
+            }
+            Action::Finish {
+                task,
+                outcome,
+                facts,
+            } => self.end(task, End::Told(outcome, facts)),
+            Action::Retry {
+                task,
+                after,
+                cause,
+                facts,
+            } => {
+                self.end(
+                    task,
+                    End::Retry {
+                        after,
+                        cause,
+                        facts,
+                    },
+                );
+            }
+            Action::Return { task } => self.end(task, End::Returned),
+            Action::Drop { task } => {
+                let told = self
+                    .told
+                    .remove(&task)
+                    .expect("only what was told is dropped");
+                self.end(task, told);
+            }
+            Action::Drained => {
+                assert_eq!(self.held, BTreeSet::new(), "drained with tasks");
+                assert_eq!(self.workers, BTreeSet::new(), "drained with workers");
+                assert!(!self.drained, "drained twice");
+                self.drained = true;
+            }
+            Action::Refill { .. }
+            | Action::RefillKeys { .. }
+            | Action::Notice(_)
+            | Action::Reloaded { .. } => {}
+        }
+    }
+
+    fn expect(&self, worker: WorkerId, task: TaskId) {
+        assert!(self.workers.contains(&worker), "{worker:?} is nobody");
+        assert!(self.held.contains(&task), "{task:?} is not held");
+    }
+
+    fn end(&mut self, task: TaskId, end: End) {
+        assert!(self.held.remove(&task), "{task:?} ends and was not held");
+        assert!(!self.told.contains_key(&task), "{task:?} has two outcomes");
+        self.holder.remove(&task);
+        self.ends.insert(task, end);
+    }
+}
+
+/// What may still be said once everything is drained: that what comes now is refused, and that who dials
+/// in may go.
+fn is_late(action: &Action) -> bool {
+    !matches!(
+        action,
+        Action::Spawn { .. } | Action::Deliver { .. } | Action::Drained
+    )
+}

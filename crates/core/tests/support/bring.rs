@@ -1,0 +1,126 @@
+//! Tasks and workers as scenarios name them.
+
+use stoker_core::{NameId, NewTask, Offer, Origin, Span, TaskId, WorkerId};
+
+/// A task to be brought.
+#[derive(Clone)]
+pub struct Bring(pub NewTask<'static>);
+
+fn task(name: NameId, origin: Origin) -> Bring {
+    Bring(NewTask {
+        id: TaskId(0),
+        name,
+        key: b"",
+        class: 3,
+        origin,
+        ttl: None,
+        limit: None,
+        attempt: 0,
+        crashes: 0,
+        parent: None,
+    })
+}
+
+pub fn job(name: NameId) -> Bring {
+    task(name, Origin::Job { tries: 0 })
+}
+
+pub fn call(name: NameId) -> Bring {
+    task(name, Origin::Call { idempotent: false })
+}
+
+impl Bring {
+    pub fn key(mut self, key: &'static str) -> Self {
+        self.0.key = key.as_bytes();
+        self
+    }
+
+    pub fn class(mut self, class: u8) -> Self {
+        self.0.class = class;
+        self
+    }
+
+    pub fn tries(mut self, tries: u16) -> Self {
+        self.0.origin = Origin::Job { tries };
+        self
+    }
+
+    pub fn idempotent(mut self) -> Self {
+        self.0.origin = Origin::Call { idempotent: true };
+        self
+    }
+
+    pub fn ttl(mut self, ttl: Span) -> Self {
+        self.0.ttl = Some(ttl);
+        self
+    }
+
+    pub fn limit(mut self, limit: Span) -> Self {
+        self.0.limit = Some(limit);
+        self
+    }
+
+    pub fn crashes(mut self, crashes: u8) -> Self {
+        self.0.crashes = crashes;
+        self
+    }
+
+    pub fn attempt(mut self, attempt: u16) -> Self {
+        self.0.attempt = attempt;
+        self
+    }
+
+    pub fn inside(mut self, parent: WorkerId) -> Self {
+        self.0.parent = Some(parent);
+        self
+    }
+}
+
+/// What a worker says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Hello {
+    /// 0 means 1, so that the default is a worker as they usually are.
+    pub slots: u16,
+    pub soft_cancel: bool,
+    pub calls: Vec<String>,
+    pub idempotent: Vec<String>,
+    pub jobs: Vec<String>,
+}
+
+impl Hello {
+    pub fn slots(slots: u16) -> Self {
+        Self {
+            slots,
+            ..Self::default()
+        }
+    }
+
+    pub fn soft() -> Self {
+        Self {
+            soft_cancel: true,
+            ..Self::default()
+        }
+    }
+
+    pub fn serving(calls: &[&str], jobs: &[&str]) -> Self {
+        Self {
+            calls: texts(calls),
+            jobs: texts(jobs),
+            ..Self::default()
+        }
+    }
+
+    pub fn offer(&self) -> Offer<'_> {
+        Offer {
+            slots: self.slots.max(1),
+            soft_cancel: self.soft_cancel,
+            calls: &self.calls,
+            idempotent: &self.idempotent,
+            jobs: &self.jobs,
+        }
+    }
+}
+
+fn texts(of: &[&str]) -> Vec<String> {
+    of.iter().map(|text| (*text).to_string()).collect()
+}

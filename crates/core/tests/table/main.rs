@@ -1,0 +1,7 @@
+//! Each rule of the core as one short scenario.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod classes;
+mod reserve;

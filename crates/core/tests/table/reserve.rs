@@ -1,0 +1,107 @@
+//! Reserve, keep, lending and limit: what a queue has for sure, and what it never exceeds.
+use crate::support::*;
+use stoker_core::*;
+
+fn reserving(reserve: u32) -> QueueConfig {
+    QueueConfig {
+        reserve,
+        ..QueueConfig::default()
+    }
+}
+
+/// A queue below its reserve goes first, however much it had before.
+#[test]
+fn a_reserve_goes_before_shares() {
+    let (mut w, pool) = World::ready(workers(2));
+    let flood = w.jobs(pool, "flood", QueueConfig::default());
+    let vip = w.jobs(pool, "vip", reserving(1));
+    let rich = w.bring(job(vip));
+    w.run(rich, secs(50));
+    let flood = w.bring_many(10, &job(flood));
+    let waiting = w.bring_many(2, &job(vip));
+    assert!(w.waits(waiting[0]), "nobody is interrupted");
+    w.done(flood[0]);
+    assert!(
+        w.on(waiting[0]).is_some(),
+        "but the next free slot is its own"
+    );
+    w.done(flood[1]);
+    assert!(
+        w.waits(waiting[1]),
+        "beyond the reserve it has its share only"
+    );
+}
+
+#[test]
+fn what_is_reserved_is_lent_while_its_owner_is_away() {
+    let (mut w, pool) = World::ready(workers(2));
+    w.jobs(pool, "vip", reserving(1));
+    let flood = w.jobs(pool, "flood", QueueConfig::default());
+    let tasks = w.bring_many(3, &job(flood));
+    assert_eq!(w.lent(&tasks).len(), 2);
+}
+
+#[test]
+fn what_is_kept_is_never_lent() {
+    let (mut w, pool) = World::ready(workers(3));
+    let vip = w.jobs(
+        pool,
+        "vip",
+        QueueConfig {
+            reserve: 2,
+            keep: 1,
+            ..QueueConfig::default()
+        },
+    );
+    let flood = w.jobs(pool, "flood", QueueConfig::default());
+    let tasks = w.bring_many(5, &job(flood));
+    assert_eq!(w.lent(&tasks), tasks[..2], "one slot is kept");
+    let own = w.bring(job(vip));
+    assert!(w.on(own).is_some(), "and is its owner's at once");
+    w.done(tasks[0]);
+    assert_eq!(
+        w.lent(&tasks),
+        tasks[1..3],
+        "the owner uses what was kept, so this one is lent"
+    );
+    w.done(own);
+    assert_eq!(w.lent(&tasks).len(), 2, "and kept again");
+}
+
+#[test]
+fn a_limit_is_never_exceeded() {
+    let (mut w, pool) = World::ready(workers(4));
+    let limited = w.jobs(
+        pool,
+        "limited",
+        QueueConfig {
+            limit: 2,
+            ..QueueConfig::default()
+        },
+    );
+    let free = w.jobs(pool, "free", QueueConfig::default());
+    let tasks = w.bring_many(4, &job(limited));
+    assert_eq!(w.lent(&tasks), tasks[..2]);
+    let others = w.bring_many(3, &job(free));
+    assert_eq!(w.lent(&others).len(), 2, "what it leaves is for others");
+    w.done(tasks[0]);
+    assert_eq!(w.lent(&tasks), tasks[1..3]);
+}
+
+#[test]
+fn a_limit_that_is_raised_counts_at_once() {
+    let (mut w, pool) = World::ready(workers(4));
+    let limited = w.jobs(
+        pool,
+        "limited",
+        QueueConfig {
+            limit: 1,
+            ..QueueConfig::default()
+        },
+    );
+    let tasks = w.bring_many(4, &job(limited));
+    w.core
+        .configure_queue(w.core.queue_of_name(limited), reserving(0));
+    w.step(Event::Tick);
+    assert_eq!(w.lent(&tasks).len(), 4);
+}
