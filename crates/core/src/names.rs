@@ -224,9 +224,13 @@ impl Core {
             return;
         }
         pools.push((pool, share));
-        self.pools[pool.index()].queues.push(queue);
-        if self.queues[queue.index()].waiting > 0 {
-            self.pools[pool.index()].activate(queue);
+        let pool_of = &mut self.pools[pool.index()];
+        pool_of.queues.push(queue);
+        let queue_of = &mut self.queues[queue.index()];
+        if queue_of.waiting > 0 {
+            // Level with those that were served meanwhile, as every queue that begins to wait.
+            queue_of.had = queue_of.had.max(pool_of.served);
+            pool_of.activate(queue);
         }
         self.touch(pool);
     }

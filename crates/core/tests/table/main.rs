@@ -4,4 +4,5 @@
 mod support;
 
 mod classes;
+mod fairness;
 mod reserve;
