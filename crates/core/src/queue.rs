@@ -205,6 +205,12 @@ impl Queue {
         self.keys[KeyId(key)].lanes[class].head
     }
 
+    /// The suspect that goes next: the first whose key may have another task out.
+    pub(crate) fn peek_suspect(&self, tasks: &Tasks) -> Option<TaskId> {
+        let mut suspects = self.suspects.iter().copied();
+        suspects.find(|id| self.keys[tasks[*id].key].out < self.config.per_key)
+    }
+
     /// When the longest-waiting task arrived.
     pub(crate) fn oldest(&self, tasks: &Tasks) -> Option<Time> {
         let heads = self

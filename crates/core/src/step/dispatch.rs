@@ -69,12 +69,8 @@ impl Core {
             return None;
         }
         let may_suspect = alone && self.pools[pool.index()].suspect.is_none();
-        queue
-            .suspects
-            .front()
-            .copied()
-            .filter(|_| may_suspect)
-            .or_else(|| queue.peek())
+        let suspect = may_suspect.then(|| queue.peek_suspect(&self.tasks));
+        suspect.flatten().or_else(|| queue.peek())
     }
 
     /// Whether a free slot may go to a queue that is not below its reserve: only while enough slots

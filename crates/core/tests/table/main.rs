@@ -5,4 +5,5 @@ mod support;
 
 mod classes;
 mod fairness;
+mod keys;
 mod reserve;

@@ -1,0 +1,148 @@
+//! Between the tenants of one queue.
+use crate::support::*;
+use stoker_core::*;
+
+fn one_worker() -> (World, NameId, TaskId) {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let first = w.bring(job(mail));
+    (w, mail, first)
+}
+
+/// Whoever floods waits behind its own flood.
+#[test]
+fn a_tenant_with_one_task_is_served_within_two_runs() {
+    let (mut w, mail, running) = one_worker();
+    let flood = w.bring_many(100, &job(mail).key("flood"));
+    w.run(running, ms(1));
+    w.run(flood[0], ms(1));
+    let alone = w.bring(job(mail).key("alone"));
+    w.run(flood[1], ms(1));
+    assert!(w.on(alone).is_some());
+}
+
+#[test]
+fn tenants_share_time_not_counts() {
+    let (mut w, mail, running) = one_worker();
+    w.bring_many(200, &job(mail).key("quick"));
+    let slow = w.bring_many(20, &job(mail).key("slow"));
+    w.run(running, ms(1));
+    let mut busy = [0, 0];
+    for _ in 0..60 {
+        let task = w.core.lent_to(w.live()[0]).next().expect("work waits");
+        let is_slow = slow.contains(&task);
+        let span = if is_slow { 100 } else { 10 };
+        busy[usize::from(is_slow)] += span;
+        w.run(task, ms(span));
+    }
+    assert!(busy[0].abs_diff(busy[1]) <= 200, "{busy:?}");
+}
+
+/// A tenant that had its share and pauses for a moment comes back with its debt.
+#[test]
+fn a_debt_is_not_washed_off_by_a_pause() {
+    let (mut w, mail, running) = one_worker();
+    w.run(running, ms(1));
+    let rich = w.bring(job(mail).key("rich"));
+    w.run(rich, secs(10));
+    let first = w.bring(job(mail).key("poor"));
+    let [poor, rich] = ["poor", "rich"].map(|key| w.bring_many(20, &job(mail).key(key)));
+    w.run(first, ms(100));
+    for task in &poor[..19] {
+        assert!(w.on(*task).is_some(), "the one who had nothing goes first");
+        w.run(*task, ms(100));
+    }
+    assert!(rich.iter().all(|task| w.waits(*task)));
+}
+
+#[test]
+fn a_tenant_has_only_so_many_tasks_out() {
+    let (mut w, pool) = World::ready(workers(4));
+    let mail = w.jobs(
+        pool,
+        "mail",
+        QueueConfig {
+            per_key: 2,
+            ..QueueConfig::default()
+        },
+    );
+    let a = w.bring_many(4, &job(mail).key("a"));
+    assert_eq!(w.lent(&a), a[..2]);
+    let b = w.bring_many(1, &job(mail).key("b"));
+    assert_eq!(w.lent(&b), b, "another tenant's tasks go past");
+    w.done(a[0]);
+    assert_eq!(w.lent(&a), a[1..3]);
+}
+
+#[test]
+fn a_changed_bound_per_tenant_counts_at_once() {
+    let (mut w, pool) = World::ready(workers(4));
+    let one = QueueConfig {
+        per_key: 1,
+        ..QueueConfig::default()
+    };
+    let mail = w.jobs(pool, "mail", one.clone());
+    let tasks = w.bring_many(3, &job(mail).key("a"));
+    assert_eq!(w.lent(&tasks).len(), 1);
+    w.core
+        .configure_queue(w.queue(mail), QueueConfig { per_key: 3, ..one });
+    w.step(Event::Tick);
+    assert_eq!(w.lent(&tasks).len(), 3);
+}
+
+/// A suspect too is out, and has to wait for its tenant's turn.
+#[test]
+fn a_suspect_counts_for_its_tenant() {
+    let (mut w, pool) = World::ready(workers(2));
+    let mail = w.jobs(
+        pool,
+        "mail",
+        QueueConfig {
+            per_key: 1,
+            ..QueueConfig::default()
+        },
+    );
+    let [b, a] = ["b", "a"].map(|key| w.bring(job(mail).key(key)));
+    let next = w.bring(job(mail).key("a"));
+    w.kill_by(b);
+    w.kill_by(a);
+    w.boot();
+    assert_eq!(w.lent(&[a, b, next]), [b, next], "one suspect at a time");
+    w.done(b);
+    assert!(w.waits(a), "its tenant has one out already");
+    w.done(next);
+    assert!(w.on(a).is_some());
+}
+
+/// More tenants than are told apart share buckets: memory stays bounded, and all are served.
+#[test]
+fn a_flood_of_tenants_shares_buckets() {
+    let (mut w, pool) = World::ready(workers(1));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let queue = w.queue(users);
+    let mut core_tasks = Vec::new();
+    for n in 0..4_500_u32 {
+        let id = TaskId(n);
+        let key = format!("tenant {n}");
+        let task = call(users).ttl(Span::FOREVER).0;
+        w.books.bring(id);
+        let mut out = Vec::new();
+        let task = NewTask {
+            id,
+            key: key.as_bytes(),
+            ..task
+        };
+        w.core.step(w.now, Event::Arrived(task), &mut out);
+        out.iter().for_each(|action| w.books.record(action));
+        core_tasks.push(id);
+    }
+    w.core.check_invariants();
+    let known = (0..4_500).filter(|n| w.core.knows_key(queue, format!("tenant {n}").as_bytes()));
+    assert_eq!(
+        known.count(),
+        4_095,
+        "4096 keys, that of no tenant among them"
+    );
+    w.core.step(w.now, Event::Drain, &mut w.seen);
+    w.core.check_invariants();
+}
