@@ -56,6 +56,8 @@ pub(crate) struct Task {
     pub(crate) wanted: bool,
     /// Its outcome is already decided, whatever the worker says: an operator cancelled it.
     pub(crate) cancelled: bool,
+    /// It looked hopeless and may run nevertheless. Asked once, or few would pass both gates.
+    pub(crate) spared: bool,
     pub(crate) arrived: Time,
     /// When it got a slot; `None` while it waits or stands behind another.
     pub(crate) started: Option<Time>,

@@ -112,6 +112,17 @@ impl Core {
         Some(PoolId(at as u32))
     }
 
+    /// Whether a task has a slot of a worker.
+    pub fn is_running(&self, task: TaskId) -> bool {
+        self.tasks
+            .get(task)
+            .is_some_and(|task| task.started.is_some())
+    }
+
+    pub fn worker_state(&self, id: WorkerId) -> Option<&'static str> {
+        self.workers.get(id).map(crate::worker::Worker::state)
+    }
+
     /// Tasks held, waiting and lent.
     pub fn tasks(&self) -> usize {
         self.tasks.len()

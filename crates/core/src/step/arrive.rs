@@ -55,6 +55,7 @@ impl Core {
             place: Place::Lane,
             wanted: true,
             cancelled: false,
+            spared: false,
             arrived: self.now,
             started: None,
             reached: false,
@@ -111,8 +112,7 @@ impl Core {
         }
         let left = self.tasks[new.id].deadline.since(self.now);
         let left_after_waiting = Span(left.0.saturating_sub(wait.0));
-        let estimate = &mut self.names.all[new.name.index()].estimate;
-        if !estimate.is_hopeless(left_after_waiting) {
+        if !self.is_hopeless(new.id, left_after_waiting) {
             return None;
         }
         if wait == Span::ZERO {

@@ -158,12 +158,23 @@ impl Core {
 
     /// Whether a task's time has run out, or most likely will before its run ends.
     fn is_doomed(&mut self, task: TaskId) -> bool {
-        let (deadline, name) = (self.tasks[task].deadline, self.tasks[task].name);
+        let deadline = self.tasks[task].deadline;
         if deadline == Time::NEVER {
             return false;
         }
         let left = deadline.since(self.now);
-        left == Span::ZERO || self.names.all[name.index()].estimate.is_hopeless(left)
+        left == Span::ZERO || self.is_hopeless(task, left)
+    }
+
+    /// Whether a task is to be refused because its run most likely takes longer than this.
+    pub(crate) fn is_hopeless(&mut self, task: TaskId, left: Span) -> bool {
+        let task = &mut self.tasks[task];
+        let estimate = &mut self.names.all[task.name.index()].estimate;
+        if task.spared || !estimate.exceeds(left) {
+            return false;
+        }
+        task.spared = estimate.lets_through();
+        !task.spared
     }
 
     /// Charges running tasks what they took beyond what they were expected to.

@@ -1,0 +1,165 @@
+//! Time: at arrival, waiting, at dispatch, while running.
+use crate::support::*;
+use stoker_core::*;
+
+fn one_worker() -> (World, NameId) {
+    let (mut w, pool) = World::ready(workers(1));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    (w, users)
+}
+
+/// A queue in which every run took so long, and whose worker is idle.
+fn slow(run: Span) -> (World, NameId) {
+    let (mut w, users) = one_worker();
+    w.learn(&call(users).ttl(secs(3_600)), run);
+    (w, users)
+}
+
+const DEADLINE: Outcome = Outcome::Deadline { ran: false };
+
+#[test]
+fn a_call_that_cannot_finish_in_time_is_refused_at_arrival() {
+    let (mut w, users) = slow(ms(20));
+    let hopeless = w.bring(call(users).ttl(ms(3)));
+    assert_eq!(w.outcome(hopeless), Some(DEADLINE));
+    let hopeful = w.bring(call(users).ttl(ms(21)));
+    assert!(w.on(hopeful).is_some());
+}
+
+/// One in twenty gets through and is really run: else one slow hour would refuse for ever.
+#[test]
+fn one_hopeless_call_in_twenty_is_run() {
+    let (mut w, users) = slow(ms(20));
+    let mut ran = 0;
+    for _ in 0..200 {
+        let task = w.bring(call(users).ttl(ms(3)));
+        if w.on(task).is_some() {
+            ran += 1;
+            w.run(task, ms(1));
+        }
+    }
+    assert_eq!(ran, 10);
+}
+
+/// And so the estimate finds out that runs became quick again.
+#[test]
+fn a_service_that_recovers_is_trusted_again() {
+    let (mut w, users) = slow(ms(20));
+    for _ in 0..2_000 {
+        let task = w.bring(call(users).ttl(ms(3)));
+        if w.on(task).is_some() {
+            w.run(task, ms(1));
+        }
+    }
+    let task = w.bring(call(users).ttl(ms(3)));
+    assert!(w.on(task).is_some());
+}
+
+#[test]
+fn a_call_that_waits_too_long_ends() {
+    let (mut w, users) = one_worker();
+    let running = w.bring(call(users));
+    let waiting = w.bring(call(users).ttl(ms(500)));
+    w.pass(ms(499));
+    assert_eq!(w.outcome(waiting), None);
+    w.pass(ms(1));
+    assert_eq!(w.outcome(waiting), Some(DEADLINE));
+    w.done(running);
+}
+
+#[test]
+fn a_queue_has_a_default_for_calls_that_name_no_time() {
+    let (mut w, pool) = World::ready(workers(1));
+    let users = w.calls(
+        pool,
+        "users.get",
+        QueueConfig {
+            timeout: secs(2),
+            ..QueueConfig::default()
+        },
+    );
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.bring(job(mail));
+    let [waiting, patient] = [call(users), job(mail)].map(|task| w.bring(task));
+    w.pass(secs(2));
+    assert_eq!(w.outcome(waiting), Some(DEADLINE));
+    w.pass(secs(30));
+    assert!(w.waits(patient), "a job has all the time in the world");
+}
+
+/// A worker gets what is left of the time, not what there was.
+#[test]
+fn the_wait_is_taken_off_the_time_left() {
+    let (mut w, users) = one_worker();
+    let running = w.bring(call(users));
+    let waiting = w.bring(call(users).ttl(ms(1_000)));
+    w.run(running, ms(400));
+    let worker = w.on(waiting).expect("it is its turn");
+    let (ttl, attempt, crashes) = (Some(ms(600)), 0, 0);
+    assert!(w.saw(&Action::Deliver {
+        worker,
+        task: waiting,
+        ttl,
+        attempt,
+        crashes
+    }));
+}
+
+/// What has become hopeless while it waited costs no worker.
+#[test]
+fn a_call_that_became_hopeless_is_ended_at_dispatch() {
+    let (mut w, users) = slow(ms(100));
+    let running = w.bring(call(users).ttl(secs(60)));
+    let waiting = w.bring(call(users).ttl(ms(290)));
+    w.run(running, ms(200));
+    assert_eq!(w.outcome(waiting), Some(DEADLINE));
+    assert!(w.live().len() == 1 && w.core.tasks() == 0);
+}
+
+/// Its caller hears at once; the worker finishes for nobody, and its late answer is dropped.
+#[test]
+fn a_call_that_runs_too_long_is_answered_early() {
+    let (mut w, users) = one_worker();
+    let task = w.bring(call(users).ttl(ms(100)));
+    w.pass(ms(100));
+    assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: true }));
+    assert!(
+        w.on(task).is_some() && w.count(|action| matches!(action, Action::CancelOn { .. })) == 0
+    );
+    w.run(task, ms(50));
+    assert!(w.saw(&Action::Drop { task }));
+    assert_eq!(w.core.tasks(), 0);
+}
+
+/// A worker that understands it is told that nobody waits any more.
+#[test]
+fn a_worker_that_understands_is_told_of_the_deadline() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let task = w.bring(call(users).ttl(ms(100)));
+    w.pass(ms(100));
+    let worker = w.on(task).expect("it still runs");
+    assert!(w.saw(&Action::CancelOn { worker, task }));
+}
+
+/// Two tasks due at the same moment both end, and the clock may be late.
+#[test]
+fn everything_that_is_due_happens_in_one_tick() {
+    let (mut w, users) = one_worker();
+    let tasks = w.bring_many(5, &call(users).ttl(ms(100)));
+    w.now = w.now + ms(5_000);
+    w.tick();
+    assert!(tasks.iter().all(|task| w.outcome(*task).is_some()));
+}
+
+/// Time never goes back, whatever the caller's clock says.
+#[test]
+fn time_never_goes_back() {
+    let (mut w, users) = one_worker();
+    let running = w.bring(call(users).ttl(secs(9)));
+    w.now = Time(5);
+    let waiting = w.bring(call(users).ttl(ms(10)));
+    w.tick();
+    assert_eq!(w.outcome(waiting), None);
+    assert!(w.on(running).is_some());
+}
