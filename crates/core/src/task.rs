@@ -63,6 +63,8 @@ pub(crate) struct Task {
     pub(crate) started: Option<Time>,
     /// Its worker has begun it, so that it may be what killed the worker.
     pub(crate) reached: bool,
+    /// A worker that is gone had begun it.
+    pub(crate) ran: bool,
     pub(crate) deadline: Time,
     pub(crate) limit: Option<Span>,
     pub(crate) attempt: u16,

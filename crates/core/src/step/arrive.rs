@@ -59,6 +59,7 @@ impl Core {
             arrived: self.now,
             started: None,
             reached: false,
+            ran: false,
             deadline: self.now + new.ttl.unwrap_or(default_ttl),
             limit: new.limit,
             attempt: new.attempt,

@@ -43,6 +43,7 @@ impl Core {
                 self.requeue(task);
                 continue;
             }
+            self.tasks[task].ran = true;
             match forced {
                 _ if !self.tasks[task].wanted => self.finish(task, Outcome::Cancelled),
                 Some(Why::Cancelled) if self.tasks[task].cancelled => {

@@ -104,7 +104,8 @@ impl Core {
         );
         self.withdraw(task);
         if self.is_doomed(task) {
-            self.finish(task, Outcome::Deadline { ran: false });
+            let ran = self.tasks[task].ran;
+            self.finish(task, Outcome::Deadline { ran });
             return;
         }
         let queue = &mut self.queues[queue_id.index()];

@@ -28,10 +28,11 @@ impl Core {
     fn out_of_time(&mut self, task: TaskId) {
         match self.tasks[task].place {
             Place::Lane | Place::Suspects => {
-                self.finish_waiting(task, Outcome::Deadline { ran: false });
+                let ran = self.tasks[task].ran;
+                self.finish_waiting(task, Outcome::Deadline { ran });
             }
             Place::Out(worker) => {
-                let ran = self.tasks[task].started.is_some();
+                let ran = self.tasks[task].ran || self.tasks[task].reached;
                 if self.workers[worker].soft_cancel {
                     self.out.push(Action::CancelOn { worker, task });
                 }

@@ -142,6 +142,35 @@ fn a_worker_that_understands_is_told_of_the_deadline() {
     assert!(w.saw(&Action::CancelOn { worker, task }));
 }
 
+/// A worker with several slots says what it began; what it did not begin did not run.
+#[test]
+fn what_a_worker_did_not_begin_has_not_run() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let [begun, not_begun] = [0, 1].map(|_| w.bring(call(users).ttl(ms(100))));
+    w.step(Event::Started {
+        worker: w.live()[0],
+        task: begun,
+    });
+    w.pass(ms(100));
+    assert_eq!(w.outcome(begun), Some(Outcome::Deadline { ran: true }));
+    assert_eq!(w.outcome(not_begun), Some(DEADLINE));
+}
+
+/// A task that runs again keeps its deadline, and its caller is told that it had run.
+#[test]
+fn a_second_run_gets_no_new_time() {
+    let (mut w, pool) = World::ready(workers(1));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let task = w.bring(call(users).idempotent().ttl(ms(1_000)));
+    w.pass(ms(300));
+    w.kill_by(task);
+    w.pass(ms(699));
+    assert_eq!(w.outcome(task), None);
+    w.pass(ms(1));
+    assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: true }));
+}
+
 /// Two tasks due at the same moment both end, and the clock may be late.
 #[test]
 fn everything_that_is_due_happens_in_one_tick() {

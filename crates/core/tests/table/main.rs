@@ -4,6 +4,8 @@
 mod support;
 
 mod classes;
+mod deadlines;
 mod fairness;
 mod keys;
+mod refusal;
 mod reserve;

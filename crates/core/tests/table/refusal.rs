@@ -1,0 +1,182 @@
+//! What is not even let in, and when to come back.
+use crate::support::*;
+use stoker_core::*;
+
+fn bounded(config: QueueConfig) -> (World, PoolId, NameId, TaskId) {
+    let (mut w, pool) = World::ready(workers(1));
+    let users = w.calls(pool, "users.get", config);
+    w.learn(&call(users), ms(100));
+    let running = w.bring(call(users));
+    (w, pool, users, running)
+}
+
+#[test]
+fn a_full_queue_refuses_and_says_when_to_come_back() {
+    let full = QueueConfig {
+        max_waiting: 3,
+        ..QueueConfig::default()
+    };
+    let (mut w, _, users, running) = bounded(full);
+    let waiting = w.bring_many(3, &call(users));
+    let refused = w.bring(call(users));
+    let Some(Outcome::Exhausted { retry_after }) = w.outcome(refused) else {
+        panic!("{:?}", w.end(refused));
+    };
+    assert!(
+        retry_after >= ms(290) && retry_after <= ms(310),
+        "three runs of 100 ms: {retry_after:?}"
+    );
+    w.done(running);
+    let admitted = w.bring(call(users));
+    assert!(w.on(waiting[0]).is_some() && w.waits(admitted));
+}
+
+/// The hint is never so short that coming back at once would be right.
+#[test]
+fn the_hint_has_a_floor() {
+    let (mut w, pool) = World::ready(workers(1));
+    let full = QueueConfig {
+        max_waiting: 0,
+        ..QueueConfig::default()
+    };
+    let users = w.calls(pool, "users.get", full);
+    let refused = w.bring(call(users));
+    assert_eq!(
+        w.outcome(refused),
+        Some(Outcome::Exhausted {
+            retry_after: ms(10)
+        })
+    );
+}
+
+/// Its store has accepted a job already, so nothing here refuses it.
+#[test]
+fn jobs_are_never_refused() {
+    let (mut w, pool) = World::ready(workers(1));
+    let full = QueueConfig {
+        max_waiting: 1,
+        max_wait: ms(1),
+        ..QueueConfig::default()
+    };
+    let mail = w.jobs(pool, "mail", full);
+    let tasks = w.bring_many(5, &job(mail));
+    assert!(tasks.iter().all(|task| w.end(*task).is_none()));
+}
+
+#[test]
+fn a_wait_that_is_too_long_is_shed() {
+    let brief = QueueConfig {
+        max_wait: ms(250),
+        ..QueueConfig::default()
+    };
+    let (mut w, _, users, _) = bounded(brief);
+    let waiting = w.bring_many(3, &call(users));
+    assert!(
+        waiting.iter().all(|task| w.waits(*task)),
+        "behind two is 200 ms"
+    );
+    let refused = w.bring(call(users));
+    let Some(Outcome::Shed { retry_after }) = w.outcome(refused) else {
+        panic!("{:?}", w.end(refused));
+    };
+    assert!(
+        retry_after > ms(250) && retry_after < ms(350),
+        "{retry_after:?}"
+    );
+}
+
+/// The wait comes off the time that a call has for its run.
+#[test]
+fn a_call_whose_time_would_pass_in_the_queue_is_shed() {
+    let (mut w, _, users, _) = bounded(QueueConfig::default());
+    w.bring_many(5, &call(users));
+    let refused = w.bring(call(users).ttl(ms(550)));
+    assert!(
+        matches!(w.outcome(refused), Some(Outcome::Shed { .. })),
+        "{:?}",
+        w.end(refused)
+    );
+    let let_in = w.bring(call(users).ttl(ms(750)));
+    assert!(w.waits(let_in));
+}
+
+/// More workers, a shorter wait.
+#[test]
+fn the_wait_is_spread_over_the_workers() {
+    let (mut w, pool) = World::ready(workers(2));
+    let users = w.calls(
+        pool,
+        "users.get",
+        QueueConfig {
+            max_wait: ms(250),
+            ..QueueConfig::default()
+        },
+    );
+    w.learn(&call(users), ms(100));
+    let tasks = w.bring_many(2 + 6, &call(users));
+    assert!(tasks.iter().all(|task| w.outcome(*task).is_none()));
+    let refused = w.bring(call(users));
+    assert!(matches!(w.outcome(refused), Some(Outcome::Shed { .. })));
+}
+
+/// A call made inside a worker of the pool that alone could serve it, while all its workers wait so.
+#[test]
+fn a_call_that_would_wait_for_itself_is_refused() {
+    let (mut w, pool) = World::ready(workers(2));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let outer = w.bring_many(2, &call(users));
+    let [first, second] = [0, 1].map(|at| w.on(outer[at]).expect("both run"));
+    let inner = w.bring(call(users).inside(first));
+    assert!(w.waits(inner), "the other worker will be free some day");
+    let deadlock = w.bring(call(users).inside(second));
+    assert_eq!(w.outcome(deadlock), Some(Outcome::WouldDeadlock));
+    w.done(outer[1]);
+    w.done(inner);
+    let again = w.bring(call(users).inside(first));
+    assert!(
+        w.on(again).is_some(),
+        "nothing waits for the first any more"
+    );
+}
+
+#[test]
+fn a_pool_that_may_grow_does_not_deadlock() {
+    let (mut w, pool) = World::ready(PoolConfig {
+        max: 2,
+        ..workers(1)
+    });
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let outer = w.bring(call(users));
+    let inner = w.bring(call(users).inside(w.live()[0]));
+    w.pass(ms(50));
+    w.boot();
+    assert!(w.on(inner).is_some());
+    w.done(inner);
+    w.done(outer);
+}
+
+/// Another pool's workers do not wait for ours.
+#[test]
+fn a_call_to_another_pool_does_not_deadlock() {
+    let (mut w, pool) = World::ready(workers(1));
+    let other = w.core.add_pool("other", workers(1));
+    w.boot();
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let mail = w.calls(other, "mail.send", QueueConfig::default());
+    let outer = w.bring(call(users));
+    let inner = w.bring(call(mail).inside(w.on(outer).expect("it runs")));
+    assert!(w.on(inner).is_some());
+}
+
+/// The one who makes a call may have gone meanwhile.
+#[test]
+fn a_parent_that_is_gone_does_not_matter() {
+    let (mut w, pool) = World::ready(workers(1));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let parent = w.live()[0];
+    w.die(parent);
+    w.boot();
+    let task = w.bring(call(users).inside(parent));
+    w.done(task);
+    assert_eq!(w.outcome(task), Some(Outcome::Answered));
+}
