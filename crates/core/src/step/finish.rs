@@ -28,6 +28,7 @@ impl Core {
         let facts = self.facts(id);
         if std::mem::replace(&mut self.tasks[id].wanted, false) {
             self.task_timers.remove(id.0);
+            self.unblock(id);
             self.out.push(Action::Answer {
                 task: id,
                 outcome,
@@ -61,13 +62,18 @@ impl Core {
 
     fn forget(&mut self, id: TaskId) {
         self.task_timers.remove(id.0);
+        self.unblock(id);
         let task = self.tasks.remove(id);
         if self.queues[task.queue.index()].retire(task.key) {
             self.want_keys(task.queue);
         }
-        let parent = task.parent.and_then(|parent| self.workers.get_mut(parent));
-        if let Some(parent) = parent {
-            parent.calls_home = parent.calls_home.saturating_sub(1);
+    }
+
+    /// The worker that made this call no longer waits for it.
+    fn unblock(&mut self, id: TaskId) {
+        let parent = self.tasks[id].parent.take();
+        if let Some(parent) = parent.and_then(|parent| self.workers.get_mut(parent)) {
+            parent.calls_home -= 1;
         }
     }
 

@@ -168,6 +168,24 @@ fn a_call_to_another_pool_does_not_deadlock() {
     assert!(w.on(inner).is_some());
 }
 
+/// Once its caller has heard, a call no longer counts as waited for.
+#[test]
+fn a_call_that_was_answered_early_blocks_nobody() {
+    let (mut w, pool) = World::ready(workers(2));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let outer = w.bring(call(users));
+    let first = w.on(outer).expect("it runs");
+    let inner = w.bring(call(users).ttl(ms(100)).inside(first));
+    let second = w.on(inner).expect("the other worker is free");
+    w.pass(ms(100));
+    assert_eq!(w.outcome(inner), Some(Outcome::Deadline { ran: true }));
+    let innermost = w.bring(call(users).inside(second));
+    assert!(
+        w.waits(innermost),
+        "the first worker goes on and will be free"
+    );
+}
+
 /// The one who makes a call may have gone meanwhile.
 #[test]
 fn a_parent_that_is_gone_does_not_matter() {
