@@ -1,6 +1,7 @@
 use crate::keys::Keys;
 use crate::pool::Health;
 use crate::task::{Place, Task};
+use crate::worker::Life;
 use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, Time, WorkerId};
 
 /// How long a caller is told to wait when nothing better is known.
@@ -134,14 +135,14 @@ impl Core {
 
     /// Whether all workers that could serve a call from `parent` would themselves wait for such calls.
     fn would_deadlock(&self, parent: WorkerId) -> bool {
-        let pool = &self.pools[self.workers[parent].pool.index()];
-        let can_grow = pool.config.spawned && (pool.workers.len() as u32) < pool.config.max;
+        let pool = self.workers[parent].pool;
         let helps = |worker: &WorkerId| {
             let other = &self.workers[*worker];
+            let stays = matches!(other.life, Life::Starting { .. } | Life::Live { .. });
             let blocked = other.calls_home + u32::from(*worker == parent);
-            blocked < u32::from(other.slots)
+            stays && blocked < u32::from(other.slots)
         };
-        !can_grow && !pool.workers.iter().any(helps)
+        !self.may_grow(pool) && !self.pools[pool.index()].workers.iter().any(helps)
     }
 
     /// How long a task that comes now would wait: what is ahead of it, by what runs cost lately, over

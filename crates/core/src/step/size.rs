@@ -13,6 +13,13 @@ struct Census {
     stale: u32,
 }
 
+impl Census {
+    /// Workers that take tasks, or will.
+    fn there(self) -> u32 {
+        self.starting + self.fresh + self.stale
+    }
+}
+
 impl Core {
     /// Brings a pool to the size it should have: its minimum, one more while work starves, a successor
     /// for whoever is to be replaced.
@@ -59,15 +66,20 @@ impl Core {
             return false;
         }
         let census = self.census(id);
-        let there = census.starting + census.fresh + census.stale;
-        if there < pool.config.min {
+        if census.there() < pool.config.min {
             return true;
         }
         let starved = pool
             .starved_since
             .is_some_and(|since| self.now.since(since) >= GROW_AFTER);
-        (starved && census.starting == 0 && there < pool.config.max)
+        (starved && census.starting == 0 && self.may_grow(id))
             || census.starting < census.stale.min(self.limits.boots_at_once)
+    }
+
+    /// Whether a pool has room for another worker. Those that leave make room.
+    pub(crate) fn may_grow(&self, id: PoolId) -> bool {
+        let config = &self.pools[id.index()].config;
+        config.spawned && self.census(id).there() < config.max
     }
 
     fn boot(&mut self, pool: PoolId) {
@@ -105,10 +117,9 @@ impl Core {
         } else {
             Time::NEVER
         };
-        let grows = pool.config.spawned && (pool.workers.len() as u32) < pool.config.max;
         let grow = pool
             .starved_since
-            .filter(|_| grows)
+            .filter(|_| self.may_grow(id))
             .map_or(Time::NEVER, |since| since + GROW_AFTER);
         // A pool that is starved and may not boot yet is looked at again when something changes.
         let grow = if grow <= self.now { Time::NEVER } else { grow };

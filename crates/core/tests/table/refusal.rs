@@ -186,6 +186,22 @@ fn a_call_that_was_answered_early_blocks_nobody() {
     );
 }
 
+/// A worker that has gone makes room for one that can help; one that can't be replaced does not.
+#[test]
+fn workers_that_leave_do_not_help() {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..workers(2)
+    });
+    let [first, second] = [0, 1].map(|_| w.join(pool, &Hello::default()));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    w.step(Event::Left { worker: second });
+    let outer = w.bring(call(users));
+    assert_eq!(w.on(outer), Some(first));
+    let inner = w.bring(call(users).inside(first));
+    assert_eq!(w.outcome(inner), Some(Outcome::WouldDeadlock));
+}
+
 /// The one who makes a call may have gone meanwhile.
 #[test]
 fn a_parent_that_is_gone_does_not_matter() {
