@@ -1,2 +1,22 @@
-//! Everything that does I/O, around the pure core.
+//! Everything that does I/O, around the pure core: sources, workers, store, logs, and the operators' door.
+//!
+//! One thread, the data plane, owns the core, all sockets and all pipes. See `ARCHITECTURE.md`.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod clock;
 pub mod config;
+mod net;
+mod observe;
+mod perform;
+mod plane;
+mod sources;
+mod store;
+mod turn;
+mod workers;
+
+pub use turn::run;
+
+/// The largest frame accepted from a peer. Below the wire's own limit by what the broker may have to add
+/// to a frame on its way: metadata and a name.
+pub(crate) const MAX_FRAME: usize = stoker_wire::MAX_FRAME - (128 << 10);

@@ -1,0 +1,100 @@
+use super::{Answer, Refused, text_of};
+use crate::plane::Plane;
+use serde_json::{Value, json};
+use stoker_core::{Event, Kind, QueueId, Span};
+
+impl Plane {
+    pub(crate) fn list_queues(&mut self) -> Value {
+        let ids: Vec<QueueId> = self.core.queues().map(|queue| queue.id).collect();
+        let queues: Vec<Value> = ids.into_iter().map(|id| self.queue_json(id)).collect();
+        json!({"queues": queues})
+    }
+
+    fn queue_json(&mut self, id: QueueId) -> Value {
+        let counts = self.store.counts(id);
+        let figures = self.figures(id);
+        let percentiles = |recent: &crate::observe::Recent| {
+            let [p50, p99] = recent.quantiles([500, 990]).map_or([None; 2], |both| both.map(Some));
+            json!({"p50": p50, "p99": p99})
+        };
+        let (wait_ms, run_ms) = (percentiles(&figures.waited), percentiles(&figures.ran));
+        let (calls_done, calls_failed) = (figures.done, figures.failed);
+        let queue = self.core.queue(id);
+        let pool = queue.pools.first().map(|(pool, _)| self.core.pool(*pool).0);
+        let bound = |limit: u32| (limit != u32::MAX).then_some(limit);
+        let running = u64::from(queue.running);
+        let is_jobs = queue.kind == Kind::Jobs;
+        let mut value = json!({
+            "name": queue.name,
+            "kind": if is_jobs { "jobs" } else { "calls" },
+            "pool": pool,
+            "weight": queue.config.weight,
+            "reserve": queue.config.reserve,
+            "limit": bound(queue.config.limit),
+            "paused": queue.paused,
+            "ready": if is_jobs { counts.ready.saturating_sub(running) } else { u64::from(queue.waiting) },
+            "delayed": counts.delayed,
+            "running": running,
+            "done": if is_jobs { counts.done } else { calls_done },
+            "failed": if is_jobs { counts.failed } else { calls_failed },
+            "wait_ms": wait_ms,
+            "run_ms": run_ms,
+            "oldest_ms": queue.oldest.map(Span::as_millis),
+        });
+        if is_jobs {
+            value["retried"] = counts.retried.into();
+            value["cancelled"] = counts.cancelled.into();
+        }
+        value
+    }
+
+    pub(crate) fn pause_queue(&mut self, ask: &Value, paused: bool) -> Answer {
+        let queue = self.queue_of(ask)?;
+        self.step(Event::Paused { queue, paused }, None);
+        self.settle();
+        Ok(Some(json!({"queue": self.core.queue(queue).name, "paused": paused})))
+    }
+
+    pub(crate) fn set_queue(&mut self, ask: &Value) -> Answer {
+        let id = self.queue_of(ask)?;
+        let mut config = self.core.queue(id).config.clone();
+        let number = |key: &str, from: u64, now: u32| match &ask[key] {
+            Value::Null => Ok(now),
+            value => value.as_u64().filter(|n| (from..=1_000_000).contains(n)).map(|n| n as u32)
+                .ok_or_else(|| Refused::invalid(format!("'{key}' is a number from {from} to 1000000"))),
+        };
+        config.weight = number("weight", 1, config.weight)?;
+        config.reserve = number("reserve", 0, config.reserve)?;
+        config.limit = number("limit", 1, config.limit)?;
+        if config.reserve > config.limit {
+            return Err(Refused::invalid("the reserve would be above the limit"));
+        }
+        self.check_reserves(id, config.reserve)?;
+        self.core.configure_queue(id, config);
+        self.step(Event::Tick, None);
+        Ok(Some(self.queue_json(id)))
+    }
+
+    /// A pool must have as many workers for certain as its queues reserve.
+    fn check_reserves(&self, changed: QueueId, reserve: u32) -> Result<(), Refused> {
+        for (pool, _) in self.core.queue(changed).pools {
+            let others = self.core.queues().filter(|queue| {
+                queue.id != changed && queue.pools.iter().any(|(bound, _)| bound == pool)
+            });
+            let sum: u32 = others.map(|queue| queue.config.reserve).sum::<u32>() + reserve;
+            let (name, config, _, _) = self.core.pool(*pool);
+            if sum > config.min {
+                let text = format!("pool {name} has only {} workers for certain, and {sum} would be reserved", config.min);
+                return Err(Refused::invalid(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The queue that a request names; a service if no queue has that name.
+    fn queue_of(&self, ask: &Value) -> Result<QueueId, Refused> {
+        let name = text_of(ask, "queue")?;
+        let found = self.core.find_queue(Kind::Jobs, name).or(self.core.find_queue(Kind::Calls, name));
+        found.ok_or_else(|| Refused::not_found(self.unknown_queue(Kind::Jobs, name)))
+    }
+}

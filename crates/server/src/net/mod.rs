@@ -1,0 +1,9 @@
+//! Sockets and readiness: bytes in, bytes out, nothing about what they mean.
+
+mod conn;
+mod poller;
+mod slots;
+
+pub(crate) use conn::{Client, Conn, Flow, Peer, Role};
+pub(crate) use poller::{Poller, Source};
+pub(crate) use slots::{ConnId, Slots};

@@ -1,0 +1,62 @@
+/// A connection. The generation tells it from an earlier one that had the same slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ConnId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// Things in numbered slots that are used again; an id of an earlier use finds nothing.
+#[derive(Debug)]
+pub(crate) struct Slots<T> {
+    slots: Vec<(u32, Option<T>)>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slots<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(crate) fn insert(&mut self, make: impl FnOnce(ConnId) -> T) -> ConnId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            self.slots.len() as u32 - 1
+        });
+        let (generation, place) = &mut self.slots[slot as usize];
+        *generation = generation.wrapping_add(1) & 0x00ff_ffff;
+        let id = ConnId { slot, generation: *generation };
+        *place = Some(make(id));
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: ConnId) -> Option<T> {
+        self.get(id)?;
+        self.free.push(id.slot);
+        self.slots[id.slot as usize].1.take()
+    }
+
+    pub(crate) fn get(&self, id: ConnId) -> Option<&T> {
+        let (generation, value) = self.slots.get(id.slot as usize)?;
+        value.as_ref().filter(|_| *generation == id.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut T> {
+        let (generation, value) = self.slots.get_mut(id.slot as usize)?;
+        value.as_mut().filter(|_| *generation == id.generation)
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ConnId> {
+        let used = self.slots.iter().enumerate().filter(|(_, (_, value))| value.is_some());
+        let ids = used.map(|(slot, (generation, _))| ConnId {
+            slot: slot as u32,
+            generation: *generation,
+        });
+        ids.collect()
+    }
+}

@@ -1,0 +1,121 @@
+use stoker_core::{Span, Time};
+
+/// Sub-buckets per power of two: 8 keep every figure within 12.5 %.
+const STEPS: u32 = 8;
+const BUCKETS: usize = 41 * STEPS as usize;
+const MINUTE: Span = Span::from_secs(60);
+
+/// Counts of durations by size.
+#[derive(Clone, Debug)]
+struct Histogram {
+    counts: Box<[u32; BUCKETS]>,
+    total: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: Box::new([0; BUCKETS]), total: 0 }
+    }
+}
+
+fn bucket(us: u64) -> usize {
+    if us < u64::from(STEPS) {
+        return us as usize;
+    }
+    let exponent = us.ilog2() - STEPS.ilog2();
+    let step = (us >> exponent) as u32 - STEPS;
+    (((exponent + 1) * STEPS + step) as usize).min(BUCKETS - 1)
+}
+
+/// The middle of a bucket, in µs.
+fn value(bucket: usize) -> u64 {
+    let (row, step) = (bucket as u32 / STEPS, u64::from(bucket as u32 % STEPS));
+    if row == 0 {
+        return step;
+    }
+    let low = (u64::from(STEPS) + step) << (row - 1);
+    low + (1 << (row - 1)) / 2
+}
+
+/// Durations of the last one to two minutes, without a timer: the older minute falls out when something
+/// is recorded or asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recent {
+    now: Histogram,
+    before: Histogram,
+    since: Time,
+}
+
+impl Recent {
+    pub(crate) fn record(&mut self, now: Time, span: Span) {
+        self.turn(now);
+        self.now.counts[bucket(span.0)] += 1;
+        self.now.total += 1;
+    }
+
+    fn turn(&mut self, now: Time) {
+        let age = now.since(self.since);
+        if age < MINUTE {
+            return;
+        }
+        std::mem::swap(&mut self.now, &mut self.before);
+        self.now.counts.fill(0);
+        self.now.total = 0;
+        if age >= Span(2 * MINUTE.0) {
+            self.before.counts.fill(0);
+            self.before.total = 0;
+        }
+        self.since = now;
+    }
+
+    /// The given parts of a thousand, in milliseconds; `None` while nothing is recorded.
+    pub(crate) fn quantiles<const N: usize>(&self, permille: [u64; N]) -> Option<[f64; N]> {
+        let total = self.now.total + self.before.total;
+        (total > 0).then(|| permille.map(|part| self.quantile(total, part)))
+    }
+
+    fn quantile(&self, total: u64, permille: u64) -> f64 {
+        let rank = (total * permille).div_ceil(1_000).max(1);
+        let mut seen = 0;
+        for at in 0..BUCKETS {
+            seen += u64::from(self.now.counts[at]) + u64::from(self.before.counts[at]);
+            if seen >= rank {
+                return value(at) as f64 / 1_000.0;
+            }
+        }
+        value(BUCKETS - 1) as f64 / 1_000.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_an_eighth() {
+        let mut recent = Recent::default();
+        (1..=1_000).for_each(|ms| recent.record(Time::ZERO, Span::from_millis(ms)));
+        let [p50, p99] = recent.quantiles([500, 990]).unwrap();
+        assert!((p50 - 500.0).abs() < 62.5 && (p99 - 990.0).abs() < 123.75, "{p50} {p99}");
+    }
+
+    #[test]
+    fn every_duration_has_a_bucket_near_it() {
+        for us in (0..64).map(|bit| 1u64 << bit).chain([0, 3, 7, 9, 1_000_003]) {
+            let shown = value(bucket(us));
+            let off = shown.abs_diff(us);
+            assert!(off * 8 <= us || us > 1 << 40, "{us} shown as {shown}");
+        }
+    }
+
+    #[test]
+    fn old_minutes_fall_out() {
+        let mut recent = Recent::default();
+        recent.record(Time::ZERO, Span::from_millis(1));
+        recent.record(Time::ZERO + Span::from_secs(70), Span::from_millis(9));
+        assert!(recent.quantiles([1]).unwrap()[0] < 2.0);
+        recent.record(Time::ZERO + Span::from_secs(140), Span::from_millis(9));
+        assert!(recent.quantiles([1]).unwrap()[0] > 7.0);
+        assert!(Recent::default().quantiles([500]).is_none());
+    }
+}

@@ -1,0 +1,286 @@
+//! The log thread: formats lines and writes them, so that a slow sink never holds up the data plane.
+//!
+//! Output of workers is bounded per worker: what is read and not yet written. Above the bound that
+//! worker's pipe is not read, the worker blocks on its own write, and everybody else goes on.
+
+use super::lines::{Line, Lines};
+use crate::clock::{rfc3339, wall_ms};
+use crate::config::LogConfig;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+/// Messages on their way to the thread.
+const CHANNEL: usize = 4_096;
+/// Bytes of one worker on their way, above which its pipes are not read.
+pub(crate) const WORKER_HIGH: usize = 256 << 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Info,
+    Warn,
+    Error,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+/// A worker as its lines name it.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) pool: String,
+    pub(crate) name: String,
+    pub(crate) pid: i32,
+}
+
+/// A worker's end of the log: who it is, and how much of its output is on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerLog {
+    origin: Arc<Origin>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl WorkerLog {
+    pub(crate) fn new(pool: &str, name: &str, pid: i32) -> Self {
+        let origin = Origin { pool: pool.to_owned(), name: name.to_owned(), pid };
+        Self { origin: Arc::new(origin), waiting: Arc::default() }
+    }
+
+    /// Whether its pipes should rest until the sink has caught up.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) >= WORKER_HIGH
+    }
+}
+
+enum Message {
+    Line { level: Level, text: String },
+    Output { worker: WorkerLog, stream: Stream, tag: String, bytes: Vec<u8> },
+    /// A worker is gone: its unfinished lines are given out.
+    Closed { worker: WorkerLog },
+    End,
+}
+
+/// The data plane's end.
+pub(crate) struct Log {
+    sender: SyncSender<Message>,
+    thread: Option<JoinHandle<()>>,
+    /// Readable when a pipe that rested may be read again.
+    pub(crate) wake: Arc<OwnedFd>,
+    /// Lines of our own that found the channel full: kept, in order, until there is room.
+    held: Vec<Message>,
+}
+
+impl Log {
+    pub(crate) fn start(config: &LogConfig) -> io::Result<Self> {
+        let sink: Box<dyn Write + Send> = match &config.file {
+            Some(path) => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
+            None => Box::new(io::stderr()),
+        };
+        let (sender, receiver) = sync_channel(CHANNEL);
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let writer = Writer { sink, json: config.json, lines: HashMap::new(), wake: wake.clone() };
+        let thread = std::thread::Builder::new()
+            .name("log".to_owned())
+            .stack_size(128 << 10)
+            .spawn(move || writer.run(&receiver))?;
+        Ok(Self { sender, thread: Some(thread), wake, held: Vec::new() })
+    }
+
+    pub(crate) fn info(&mut self, text: impl Into<String>) {
+        self.say(Level::Info, text.into());
+    }
+
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        self.say(Level::Warn, text.into());
+    }
+
+    pub(crate) fn error(&mut self, text: impl Into<String>) {
+        self.say(Level::Error, text.into());
+    }
+
+    fn say(&mut self, level: Level, text: String) {
+        self.send(Message::Line { level, text });
+    }
+
+    /// Passes on what a worker wrote while it ran `tag`.
+    pub(crate) fn output(&mut self, worker: &WorkerLog, stream: Stream, tag: String, bytes: Vec<u8>) {
+        worker.waiting.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.send(Message::Output { worker: worker.clone(), stream, tag, bytes });
+    }
+
+    pub(crate) fn closed(&mut self, worker: &WorkerLog) {
+        self.send(Message::Closed { worker: worker.clone() });
+    }
+
+    /// Whether the thread is behind, so that no pipe should be read.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    fn send(&mut self, message: Message) {
+        if self.held.is_empty() {
+            match self.sender.try_send(message) {
+                Ok(()) | Err(TrySendError::Disconnected(_)) => {}
+                Err(TrySendError::Full(message)) => self.held.push(message),
+            }
+        } else {
+            self.held.push(message);
+        }
+    }
+
+    /// Sends what was held back. To be called when [`Self::wake`] is readable.
+    pub(crate) fn catch_up(&mut self) {
+        rustix::io::read(&*self.wake, &mut [0u8; 8]).ok();
+        let mut held = std::mem::take(&mut self.held).into_iter();
+        for message in held.by_ref() {
+            if let Err(TrySendError::Full(message)) = self.sender.try_send(message) {
+                self.held.push(message);
+                break;
+            }
+        }
+        self.held.extend(held);
+    }
+
+    /// Writes all that is on its way and ends the thread.
+    pub(crate) fn finish(mut self) {
+        for message in std::mem::take(&mut self.held).into_iter().chain([Message::End]) {
+            self.sender.send(message).ok();
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
+}
+
+struct Writer {
+    sink: Box<dyn Write + Send>,
+    json: bool,
+    lines: HashMap<(String, i32, Stream), Lines>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Writer {
+    fn run(mut self, receiver: &Receiver<Message>) {
+        let mut text = Vec::with_capacity(4 << 10);
+        while let Ok(message) = receiver.recv() {
+            let mut next = Some(message);
+            let mut drained = 0;
+            // One write for whatever has gathered, but never so much that a reader waits for long.
+            while let Some(message) = next {
+                match message {
+                    Message::End => return self.put(&mut text),
+                    message => self.format(message, &mut text),
+                }
+                drained += 1;
+                next = if text.len() < 64 << 10 { receiver.try_recv().ok() } else { None };
+            }
+            self.put(&mut text);
+            if drained > 0 {
+                rustix::io::write(&*self.wake, &1u64.to_ne_bytes()).ok();
+            }
+        }
+    }
+
+    fn put(&mut self, text: &mut Vec<u8>) {
+        // There is nowhere to complain to when the log itself can't be written.
+        self.sink.write_all(text).and_then(|()| self.sink.flush()).ok();
+        text.clear();
+        if text.capacity() > 1 << 20 {
+            *text = Vec::with_capacity(4 << 10);
+        }
+    }
+
+    fn format(&mut self, message: Message, text: &mut Vec<u8>) {
+        match message {
+            Message::Line { level, text: line } => own_line(self.json, level, &line, text),
+            Message::Output { worker, stream, tag, bytes } => {
+                let key = (worker.origin.name.clone(), worker.origin.pid, stream);
+                let json = self.json;
+                let lines = self.lines.entry(key).or_default();
+                lines.feed(&tag, &bytes, |line| worker_line(json, &worker.origin, stream, &line, text));
+                worker.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
+            }
+            Message::Closed { worker } => {
+                for stream in [Stream::Stdout, Stream::Stderr] {
+                    let key = (worker.origin.name.clone(), worker.origin.pid, stream);
+                    if let Some(mut lines) = self.lines.remove(&key) {
+                        let json = self.json;
+                        lines.finish(|line| worker_line(json, &worker.origin, stream, &line, text));
+                    }
+                }
+            }
+            Message::End => {}
+        }
+    }
+}
+
+fn own_line(json: bool, level: Level, line: &str, out: &mut Vec<u8>) {
+    let at = rfc3339(wall_ms());
+    let text = match json {
+        true => serde_json::json!({"at": at, "level": level.name(), "message": line}).to_string(),
+        false => format!("{at} {} {line}", level.name()),
+    };
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'\n');
+}
+
+fn worker_line(json: bool, origin: &Origin, stream: Stream, line: &Line<'_>, out: &mut Vec<u8>) {
+    let at = rfc3339(wall_ms());
+    let stream = if stream == Stream::Stdout { "stdout" } else { "stderr" };
+    let text = printable(line.bytes);
+    let line = if json {
+        let mut object = serde_json::json!({
+            "at": at, "level": "info", "pool": origin.pool, "worker": origin.name,
+            "pid": origin.pid, "stream": stream, "message": text,
+        });
+        if !line.tag.is_empty() {
+            object["task"] = line.tag.into();
+        }
+        if line.part > 0 {
+            object["part"] = line.part.into();
+        }
+        object.to_string()
+    } else {
+        let task = if line.tag.is_empty() { String::new() } else { format!(" {}", line.tag) };
+        let part = if line.part == 0 { String::new() } else { format!(" part {}", line.part) };
+        format!("{at} {}[{}] {stream}{task}{part}: {text}", origin.name, origin.pid)
+    };
+    out.extend_from_slice(line.as_bytes());
+    out.push(b'\n');
+}
+
+/// The text of a line, with bytes that are no text and control characters written as escapes: a log is
+/// read by people on terminals.
+fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\t' => text.push(c),
+                c if c.is_control() => text.extend(c.escape_default()),
+                c => text.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    text
+}

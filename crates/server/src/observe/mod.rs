@@ -1,0 +1,8 @@
+//! What can be seen from outside: log lines and figures.
+
+mod histogram;
+mod lines;
+mod log;
+
+pub(crate) use histogram::Recent;
+pub(crate) use log::{Level, Log, Origin, Stream, WorkerLog};

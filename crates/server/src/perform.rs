@@ -1,0 +1,146 @@
+//! Performs what the core asks for. Nothing here decides anything, and nothing here takes a step.
+
+use crate::plane::{Plane, Todo};
+use crate::sources::Origin;
+use crate::sources::rpc::exit_text;
+use crate::workers::Link;
+use rustix::process::Signal;
+use stoker_angel::{ToAngel, resident_bytes};
+use stoker_core::{Action, Facts, Health, Notice, Outcome, TaskId, Why, WorkerId};
+use stoker_wire::Frame;
+
+impl Plane {
+    pub(crate) fn perform(&mut self, action: Action, answer: Option<&Frame<'_>>) {
+        match action {
+            Action::Spawn { worker, pool, version, number } => self.spawn(worker, pool, version, number),
+            Action::Admit { worker, ticket, number } => self.admit(worker, ticket, number),
+            Action::Deliver { worker, task, ttl, attempt, crashes } => {
+                self.deliver(worker, task, ttl, attempt, crashes);
+            }
+            Action::CancelOn { worker, task } => self.cancel_on(worker, task),
+            Action::Nudge { worker } => self.signal(worker, Signal::USR1),
+            Action::Goaway { worker, .. } => self.goaway(worker),
+            Action::Terminate { worker } => self.signal(worker, Signal::TERM),
+            Action::Kill { worker, why } => self.kill(worker, why),
+            Action::Release { worker } => self.release(worker),
+            Action::Answer { task, outcome, facts } => self.reply(task, outcome, facts, answer),
+            Action::Finish { task, outcome, facts } => self.finish(task, outcome, facts, answer),
+            Action::Drop { task } => self.loads.remove(task),
+            Action::Retry { task, after, cause, facts } => {
+                if let Origin::Job(job) = self.loads[task].origin {
+                    self.retry_job(job, after, cause, facts, answer);
+                }
+                self.loads.remove(task);
+            }
+            Action::Return { task } => {
+                if let Origin::Job(job) = self.loads[task].origin {
+                    self.return_job(job);
+                }
+                self.loads.remove(task);
+            }
+            Action::Refill { queue, class, key } => {
+                self.todo.push_back(Todo::Refill { queue, class, key });
+            }
+            Action::RefillKeys { queue } => self.todo.push_back(Todo::RefillKeys { queue }),
+            Action::Measure { worker } => self.measure(worker),
+            Action::Notice(notice) => self.notice(notice),
+            Action::Reloaded { pool, done } => self.reloaded(pool, done),
+            Action::Drained => self.drained = true,
+        }
+    }
+
+    fn finish(&mut self, task: TaskId, outcome: Outcome, facts: Facts, answer: Option<&Frame<'_>>) {
+        if let Outcome::Quarantined { .. } | Outcome::WorkerDied(_) = outcome {
+            self.remember_killer(task, outcome, facts);
+        }
+        match self.loads[task].origin {
+            Origin::Job(job) => self.end_job(job, outcome, facts, answer),
+            _ => self.reply(task, outcome, facts, answer),
+        }
+        self.loads.remove(task);
+    }
+
+    fn kill(&mut self, worker: WorkerId, why: Why) {
+        let Some(link) = self.link(worker) else { return };
+        let (name, spawned) = (link.name.clone(), link.spawned);
+        if let Some(reason) = killed_for(why) {
+            let task = self.present_task(worker);
+            let task = if task.is_empty() { String::new() } else { format!(" at {task}") };
+            self.log.warn(format!("{name} is killed{task}: {reason}"));
+        }
+        if spawned {
+            self.ask_angel(&ToAngel::Kill { worker: Link::key(worker) });
+        } else {
+            self.todo.push_back(Todo::KillDialled { worker });
+        }
+    }
+
+    fn measure(&mut self, worker: WorkerId) {
+        let pid = self.link(worker).map_or(0, |link| link.pid);
+        if let Some(rss) = resident_bytes(pid) {
+            self.todo.push_back(Todo::Measured { worker, rss });
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Ready { worker } => {
+                let Some(link) = self.link(worker) else { return };
+                let text = format!("{} is ready (pid {})", link.name, link.pid);
+                self.log.info(text);
+            }
+            Notice::Died { worker, exit, expected, why, crashed } => {
+                let Some(link) = self.link(worker) else { return };
+                let (name, words) = (link.name.clone(), link.dying_words());
+                let how = exit_text(exit);
+                let pool = link.pool;
+                if expected {
+                    return self.log.info(format!("{name} has gone ({how})"));
+                }
+                *self.restarts.entry(pool).or_default() += 1;
+                self.last_exits.insert(pool, how.clone());
+                let task = crashed.map_or(String::new(), |_| " while it ran a task".to_owned());
+                let why = why.and_then(killed_for).map_or(String::new(), |why| format!("; {why}"));
+                let words = words.map_or(String::new(), |words| format!("; last words: {words}"));
+                self.log.warn(format!("{name} died by {how}{task}{why}{words}"));
+            }
+            Notice::BootFailed { worker, exit, again_in } => {
+                let Some(link) = self.link(worker) else { return };
+                let (name, words) = (link.name.clone(), link.dying_words());
+                let words = words.map_or(String::new(), |words| format!(": {words}"));
+                let (how, ms) = (exit_text(exit), again_in.as_millis());
+                self.log.error(format!("{name} did not get ready ({how}){words}; next boot in {ms} ms"));
+            }
+            Notice::Health { pool, health } => {
+                let pool = self.core.pool(pool).0.to_owned();
+                match health {
+                    Health::Healthy => self.log.info(format!("pool {pool} is healthy")),
+                    Health::Starting => {}
+                    Health::Failing { boots } => self.log.error(format!(
+                        "pool {pool} is unhealthy: {boots} boots in a row failed"
+                    )),
+                    Health::Blamed => self.log.error(format!(
+                        "pool {pool}: many different tasks kill its workers; the version is to blame"
+                    )),
+                }
+            }
+            Notice::ReloadGivenUp { pool } => {
+                let pool = self.core.pool(pool).0.to_owned();
+                self.log.error(format!("pool {pool}: the new version can't run; the old one stays"));
+            }
+        }
+    }
+}
+
+/// Why a worker was killed, where that is not a matter of course.
+fn killed_for(why: Why) -> Option<&'static str> {
+    Some(match why {
+        Why::BootTimeout => "it was not ready within boot_timeout",
+        Why::TaskTimeout => "its task ran longer than task_timeout",
+        Why::Cancelled => "its task was cancelled",
+        Why::Memory => "it used more memory than memory_limit allows within a task",
+        Why::Misbehaved => "it broke the protocol",
+        Why::Shutdown => "it did not end within stop_grace",
+        Why::Surplus | Why::Replaced | Why::Left => "it did not go within stop_grace",
+    })
+}

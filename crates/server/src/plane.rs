@@ -1,0 +1,147 @@
+//! The state of the server, owned by one thread.
+
+use crate::admin::{Quarantine, Reloads};
+use crate::clock::Clock;
+use crate::config::{Config, Pool as PoolSpec};
+use crate::net::{Conn, ConnId, Poller, Slots};
+use crate::observe::{Log, Recent};
+use crate::sources::jobs::Ids;
+use crate::sources::{Load, Loads};
+use crate::store::MemoryStore;
+use crate::workers::Link;
+use rustix::fd::OwnedFd;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use stoker_angel::Channel;
+use stoker_core::{Action, Core, Event, KeyId, PoolId, QueueId, TaskId, Time, WorkerId};
+use stoker_wire::{Frame, MetaBuf};
+
+/// What is to be done after the actions of the present step: each of these takes steps of its own.
+pub(crate) enum Todo {
+    Refill { queue: QueueId, class: u8, key: KeyId },
+    RefillKeys { queue: QueueId },
+    Measured { worker: WorkerId, rss: u64 },
+    KillDialled { worker: WorkerId },
+}
+
+/// Something that is looked at again when its time has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    /// A client that takes nothing of what waits for it.
+    Stalled(ConnId),
+    /// A worker that closed its socket.
+    Closed(WorkerId),
+}
+
+/// Figures of one queue or service.
+#[derive(Default)]
+pub(crate) struct Figures {
+    pub(crate) waited: Recent,
+    pub(crate) ran: Recent,
+    /// Calls by how they ended; jobs are counted by their store.
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+}
+
+pub(crate) struct Plane {
+    pub(crate) config: Config,
+    pub(crate) core: Core,
+    pub(crate) clock: Clock,
+    pub(crate) now: Time,
+    pub(crate) poller: Poller,
+    pub(crate) channel: Channel,
+    pub(crate) listener: OwnedFd,
+    pub(crate) conns: Slots<Conn>,
+    /// Connections with something to flush at the end of the turn.
+    pub(crate) dirty: Vec<ConnId>,
+    /// What is to be looked at again at some time.
+    pub(crate) alarms: Vec<(Time, Alarm)>,
+    /// By the slot of the worker's number.
+    pub(crate) links: Vec<Option<Link>>,
+    /// Worker outputs that rest until the log has caught up.
+    pub(crate) resting: Vec<ConnId>,
+    pub(crate) loads: Loads,
+    pub(crate) store: MemoryStore,
+    pub(crate) figures: Vec<Figures>,
+    pub(crate) log: Log,
+    pub(crate) quarantine: Quarantine,
+    pub(crate) reloads: Reloads,
+    /// How workers of each version of a pool are started.
+    pub(crate) specs: HashMap<(PoolId, u32), Arc<PoolSpec>>,
+    /// Workers of a pool that ended without having been told to, and how the last of them did.
+    pub(crate) restarts: HashMap<PoolId, u64>,
+    pub(crate) last_exits: HashMap<PoolId, String>,
+    pub(crate) ids: Ids,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) todo: VecDeque<Todo>,
+    pub(crate) meta: MetaBuf,
+    pub(crate) drained: bool,
+    pub(crate) lost_angel: bool,
+    pub(crate) max_lag_us: u64,
+}
+
+impl Plane {
+    /// Applies an event to the core and performs what follows. `answer` is the frame that the event
+    /// came from, for outcomes that carry its body.
+    pub(crate) fn step(&mut self, event: Event<'_>, answer: Option<&Frame<'_>>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.core.step(self.now, event, &mut actions);
+        for action in actions.drain(..) {
+            self.perform(action, answer);
+        }
+        self.actions = actions;
+    }
+
+    /// Does what steps have put off, until nothing is left.
+    pub(crate) fn settle(&mut self) {
+        while let Some(todo) = self.todo.pop_front() {
+            match todo {
+                Todo::Refill { queue, class, key } => self.refill(queue, class, key),
+                Todo::RefillKeys { queue } => self.refill_keys(queue),
+                Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),
+                Todo::KillDialled { worker } => self.kill_dialled(worker),
+            }
+        }
+    }
+
+    pub(crate) fn figures(&mut self, queue: QueueId) -> &mut Figures {
+        if self.figures.len() <= queue.index() {
+            self.figures.resize_with(queue.index() + 1, Figures::default);
+        }
+        &mut self.figures[queue.index()]
+    }
+
+    pub(crate) fn load(&self, task: TaskId) -> &Load {
+        &self.loads[task]
+    }
+
+    /// Bytes of bodies held for calls and jobs.
+    pub(crate) fn bytes_held(&self) -> usize {
+        self.loads.bytes() + self.store.bytes()
+    }
+
+    pub(crate) fn link(&self, worker: WorkerId) -> Option<&Link> {
+        self.links.get(worker.slot as usize)?.as_ref().filter(|link| link.id == worker)
+    }
+
+    pub(crate) fn link_mut(&mut self, worker: WorkerId) -> Option<&mut Link> {
+        self.links.get_mut(worker.slot as usize)?.as_mut().filter(|link| link.id == worker)
+    }
+
+    pub(crate) fn add_link(&mut self, link: Link) {
+        let slot = link.id.slot as usize;
+        if self.links.len() <= slot {
+            self.links.resize_with(slot + 1, || None);
+        }
+        self.links[slot] = Some(link);
+    }
+
+    /// Lists a connection to be flushed at the end of the turn.
+    pub(crate) fn mark(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.get_mut(id) {
+            if !std::mem::replace(&mut conn.dirty, true) {
+                self.dirty.push(id);
+            }
+        }
+    }
+}

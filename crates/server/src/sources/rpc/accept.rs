@@ -1,0 +1,261 @@
+use crate::net::{Conn, ConnId, Flow, Role, Source};
+use crate::plane::{Alarm, Plane};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use stoker_core::{Event, Span};
+use stoker_wire::{Frame, MAX_FRAME, Splitter, Status, Type, WireError};
+
+/// Connections accepted in one turn; the rest wait in the listen queue for the next.
+const ACCEPTS: usize = 64;
+/// Reads of one connection in one turn, so that nobody's flood holds up the others.
+const READS: usize = 4;
+/// How long a peer may take nothing of what waits for it.
+const STALL: Span = Span::from_secs(10);
+
+impl Plane {
+    pub(crate) fn accept(&mut self) {
+        for _ in 0..ACCEPTS {
+            match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) if self.conns.len() >= self.config.max_connections => drop(socket),
+                Ok(socket) => {
+                    self.add_conn(socket, Role::New);
+                }
+                Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return,
+                Err(error) => {
+                    self.log.error(format!("cannot accept a connection: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn add_conn(&mut self, socket: rustix::fd::OwnedFd, role: Role) -> ConnId {
+        let id = self.conns.insert(|id| Conn::new(id, socket));
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.role = role;
+            if let Err(error) = self.poller.add(&conn.fd, Source::Conn(id)) {
+                self.log.error(format!("cannot watch a connection: {error}"));
+            }
+        }
+        id
+    }
+
+    /// Reads what a connection has and applies its frames.
+    pub(crate) fn read_conn(&mut self, id: ConnId, buffer: &mut [u8]) {
+        for _ in 0..READS {
+            let Some(conn) = self.conns.get(id).filter(|conn| !conn.closing) else { return };
+            let (count, flow) = conn.read(buffer);
+            if count > 0 && !self.take(id, &buffer[..count]) {
+                return;
+            }
+            match flow {
+                Flow::Open => {}
+                Flow::Dry => return,
+                Flow::Ended => return self.conn_ended(id),
+            }
+        }
+    }
+
+    /// Applies bytes of a connection. False when that ended it.
+    pub(crate) fn take(&mut self, id: ConnId, bytes: &[u8]) -> bool {
+        let Some(conn) = self.conns.get_mut(id) else { return false };
+        if matches!(conn.role, Role::New) && conn.splitter.held() == 0 && bytes[0] != 0 {
+            self.refuse_stranger(id, bytes[0]);
+            return false;
+        }
+        // The splitter leaves its connection meanwhile, so that frames can be applied to everything.
+        let mut splitter = std::mem::replace(&mut conn.splitter, Splitter::new(MAX_FRAME));
+        let mut fresh = splitter.held() == 0;
+        let result = splitter.feed(bytes, |frame| {
+            let result = self.take_frame(id, &frame, fresh);
+            fresh = false;
+            self.settle();
+            result
+        });
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.splitter = splitter;
+        }
+        match result {
+            Ok(()) => true,
+            Err(fault) => {
+                self.fault(id, &fault);
+                false
+            }
+        }
+    }
+
+    /// One frame, by who sent it. `first` tells that its beginning is what made the socket ready.
+    fn take_frame(&mut self, id: ConnId, frame: &Frame<'_>, first: bool) -> Result<(), Fault> {
+        let Some(conn) = self.conns.get(id).filter(|conn| !conn.closing) else {
+            return Ok(());
+        };
+        match (&conn.role, frame.kind) {
+            (_, Type::Ping) => {
+                self.pong(id, frame.id);
+                Ok(())
+            }
+            (_, Type::Pong) => Ok(()),
+            (Role::New, Type::Hello) => self.hello(id, frame),
+            (Role::New, _) => Err(Fault::State("the first frame must be a HELLO")),
+            (Role::Client(_), Type::Req) => self.request(id, frame),
+            (Role::Client(_), Type::Cancel) => {
+                self.cancel(id, frame.id);
+                Ok(())
+            }
+            (Role::Worker(worker), _) => {
+                let worker = *worker;
+                self.worker_frame(worker, frame, first)
+            }
+            (Role::Client(_), _) => Err(Fault::State("a client sends REQ, CANCEL, PING and PONG")),
+        }
+    }
+
+    /// Says what speaks here to whoever came with something else.
+    fn refuse_stranger(&mut self, id: ConnId, first: u8) {
+        let text: &[u8] = match first {
+            b'A'..=b'Z' => {
+                b"HTTP/1.1 501 Not Implemented\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+                Stoker's socket speaks its own frames; HTTP is not served here yet.\n"
+            }
+            _ => b"",
+        };
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.out.extend_from_slice(text);
+            conn.closing = true;
+        }
+        self.mark(id);
+    }
+
+    /// Ends a connection whose bytes can't be trusted any more, with the reason as its last frame.
+    fn fault(&mut self, id: ConnId, fault: &Fault) {
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        if let Role::Worker(worker) = conn.role {
+            let name = self.link(worker).map(|link| link.name.clone()).unwrap_or_default();
+            self.log.warn(format!("{name} broke the protocol: {}", fault.text()));
+            self.step(Event::Misbehaved { worker }, None);
+        }
+        self.status(id, 0, fault.status(), &fault.text(), None);
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.closing = true;
+        }
+        self.drop_client(id);
+        self.settle();
+    }
+
+    /// The peer of a connection has closed it.
+    fn conn_ended(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get(id) else { return };
+        match conn.role {
+            Role::Worker(worker) => self.worker_conn_ended(worker),
+            _ => self.close(id),
+        }
+        self.settle();
+    }
+
+    /// Forgets a connection; a client's calls are cancelled.
+    pub(crate) fn close(&mut self, id: ConnId) {
+        self.drop_client(id);
+        if let Some(conn) = self.conns.remove(id) {
+            self.poller.remove(&conn.fd);
+        }
+    }
+
+    /// Cancels what a client waits for. One-way calls go on.
+    fn drop_client(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        let Role::Client(client) = &mut conn.role else { return };
+        let tasks: Vec<_> = client.inflight.drain().map(|(_, task)| task).collect();
+        for task in tasks {
+            self.step(Event::Cancel { task, kill: false }, None);
+        }
+    }
+
+    /// Writes what waits for the connections of this turn.
+    pub(crate) fn flush(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for id in dirty.drain(..) {
+            self.flush_conn(id);
+        }
+        // What closing a connection marked is written in the next turn.
+        dirty.append(&mut self.dirty);
+        self.dirty = dirty;
+    }
+
+    pub(crate) fn flush_conn(&mut self, id: ConnId) {
+        let now = self.now;
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        conn.dirty = false;
+        let written = conn.flush(now).is_ok();
+        if !written || (conn.closing && conn.unsent() == 0) {
+            match conn.role {
+                // A worker's end is the end of its process; until then what it wrote is still read.
+                Role::Worker(_) => {
+                    conn.out.clear();
+                    conn.half_close();
+                }
+                _ => return self.close(id),
+            }
+        }
+        self.watch(id);
+    }
+
+    /// Watches a connection for what it can do: written to while output waits, read from unless too
+    /// much waits already.
+    fn watch(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        let (write, read) = (conn.unsent() > 0, !conn.is_clogged());
+        let newly = write && !conn.waits_to_write;
+        if (write, read) != (conn.waits_to_write, conn.reads) {
+            (conn.waits_to_write, conn.reads) = (write, read);
+            self.poller.set(&conn.fd, Source::Conn(id), read, write);
+        }
+        if newly {
+            self.alarms.push((self.now + STALL, Alarm::Stalled(id)));
+        }
+    }
+
+    /// Drops a client that still takes nothing of what waits for it.
+    pub(crate) fn drop_if_stalled(&mut self, id: ConnId) {
+        let Some(since) = self.conns.get(id).and_then(|conn| conn.stalled) else { return };
+        if self.now.since(since) < STALL {
+            return self.alarms.push((since + STALL, Alarm::Stalled(id)));
+        }
+        let is_worker = self.conns.get(id).is_some_and(|conn| matches!(conn.role, Role::Worker(_)));
+        if !is_worker {
+            self.log.warn("a client took none of its answers for 10 s and is disconnected");
+            self.close(id);
+        }
+    }
+}
+
+/// Why a connection ends.
+pub(crate) enum Fault {
+    Wire(WireError),
+    /// A frame that is well formed and out of place.
+    State(&'static str),
+    Refused(Status, String),
+}
+
+impl From<WireError> for Fault {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
+impl Fault {
+    fn status(&self) -> Status {
+        match self {
+            Self::Wire(_) => Status::INVALID_ARGUMENT,
+            Self::State(_) => Status::FAILED_PRECONDITION,
+            Self::Refused(status, _) => *status,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Wire(error) => error.to_string(),
+            Self::State(text) => (*text).to_owned(),
+            Self::Refused(_, text) => text.clone(),
+        }
+    }
+}

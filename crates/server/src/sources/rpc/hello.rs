@@ -1,0 +1,82 @@
+use super::accept::Fault;
+use crate::MAX_FRAME;
+use crate::net::{Client, ConnId, Role};
+use crate::plane::Plane;
+use stoker_core::{Offer, WorkerId};
+use stoker_wire::{Encode, Frame, Hello, Role as Said, Status, Type, Welcome};
+
+impl Plane {
+    /// The first frame of a connection that was made from outside.
+    pub(crate) fn hello(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
+        let hello = Hello::parse(frame.body)?;
+        match hello.role {
+            Said::Client => self.greet_client(id, &hello),
+            Said::Worker => self.greet_dialled(id, &hello)?,
+        }
+        Ok(())
+    }
+
+    fn greet_client(&mut self, id: ConnId, hello: &Hello) {
+        let worker = hello.worker.as_deref().and_then(|name| self.worker_named(name));
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.role = Role::Client(Client { worker, ..Client::default() });
+        }
+        self.welcome(id, Welcome::default());
+    }
+
+    /// A worker started by somebody else. It needs a pool, and the right to join it.
+    fn greet_dialled(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
+        let Some(conn) = self.conns.get(id) else { return Ok(()) };
+        let name = hello.pool.clone().unwrap_or_else(|| self.config.pools[0].name.clone());
+        let (spec, pool) = match (self.config.pools.iter().find(|pool| pool.name == name), self.core.find_pool(&name)) {
+            (Some(spec), Some(pool)) => (spec, pool),
+            _ => {
+                let names: Vec<&str> = self.config.pools.iter().map(|pool| pool.name.as_str()).collect();
+                let text = format!("there is no pool '{name}'; there is: {}", names.join(", "));
+                return Err(Fault::Refused(Status::NOT_FOUND, text));
+            }
+        };
+        let right_token = spec.token.is_some() && spec.token == hello.token;
+        if !right_token && !self.is_own_user(conn.peer.uid) {
+            let text = format!("to join pool '{name}' as another user takes the pool's token");
+            return Err(Fault::Refused(Status::UNAUTHENTICATED, text));
+        }
+        self.join(id, pool, hello);
+        Ok(())
+    }
+
+    /// Whether a uid is the server's own or root's: those administer.
+    pub(crate) fn is_own_user(&self, uid: u32) -> bool {
+        uid == 0 || uid == rustix::process::geteuid().as_raw()
+    }
+
+    fn worker_named(&self, name: &str) -> Option<WorkerId> {
+        self.links.iter().flatten().find(|link| link.name == name).map(|link| link.id)
+    }
+
+    /// Answers a HELLO.
+    pub(crate) fn welcome(&mut self, id: ConnId, welcome: Welcome) {
+        let welcome = Welcome {
+            v: 1,
+            max_frame: MAX_FRAME,
+            max_inflight: self.config.max_inflight,
+            ..welcome
+        };
+        let Ok(body) = serde_json::to_vec(&welcome) else { return };
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.put(Encode { body: &body, prio: 0, ..Encode::new(Type::Welcome, 0) });
+        }
+        self.mark(id);
+    }
+}
+
+/// What a HELLO offers, as the core takes it.
+pub(crate) fn offer(hello: &Hello) -> Offer<'_> {
+    Offer {
+        slots: hello.slots.unwrap_or(1),
+        soft_cancel: hello.soft_cancel,
+        calls: &hello.calls,
+        idempotent: &hello.idempotent,
+        jobs: &hello.jobs,
+    }
+}

@@ -1,0 +1,11 @@
+//! Calls over the one socket: who connects, what they ask, what they are told.
+
+mod accept;
+mod hello;
+mod reply;
+mod request;
+
+pub(crate) use accept::Fault;
+pub(crate) use hello::offer;
+pub(crate) use reply::exit_text;
+pub(crate) use request::RETRY_MS;

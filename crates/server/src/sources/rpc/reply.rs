@@ -1,0 +1,243 @@
+use crate::net::{ConnId, Role};
+use crate::plane::Plane;
+use crate::sources::Origin;
+use std::collections::HashMap;
+use stoker_core::{Exit, Facts, Outcome, Span, TaskId};
+use stoker_wire::{Codec, Encode, Flags, Frame, Key, Meta, MetaBuf, Status, Type};
+
+impl Plane {
+    pub(crate) fn inflight(&mut self, id: ConnId, change: impl FnOnce(&mut HashMap<u32, TaskId>)) {
+        if let Some(conn) = self.conns.get_mut(id) {
+            if let Role::Client(client) = &mut conn.role {
+                change(&mut client.inflight);
+            }
+        }
+    }
+
+    /// Tells a caller how its call ended, if it still waits.
+    pub(crate) fn reply(
+        &mut self,
+        task: TaskId,
+        outcome: Outcome,
+        facts: Facts,
+        answer: Option<&Frame<'_>>,
+    ) {
+        self.count_call(task, outcome, facts, answer);
+        let Origin::Call { conn, id, oneway } = self.loads[task].origin else { return };
+        let mut waits = false;
+        self.inflight(conn, |inflight| waits = inflight.remove(&id).is_some());
+        if oneway || !waits {
+            return;
+        }
+        match answer.filter(|_| outcome == Outcome::Answered) {
+            Some(answer) => self.pass_on(conn, id, facts, answer),
+            None => self.tell_outcome(conn, id, outcome, facts),
+        }
+    }
+
+    fn count_call(&mut self, task: TaskId, outcome: Outcome, facts: Facts, answer: Option<&Frame<'_>>) {
+        let now = self.now;
+        let queue = self.core.queue_of_name(self.loads[task].name);
+        let figures = self.figures(queue);
+        let well = outcome == Outcome::Answered && answer.is_some_and(|answer| answer.code == 0);
+        match well {
+            true => figures.done += 1,
+            false => figures.failed += 1,
+        }
+        figures.waited.record(now, facts.waited);
+        if facts.ran > Span::ZERO {
+            figures.ran.record(now, facts.ran);
+        }
+    }
+
+    /// Passes a worker's answer on, with what the broker knows of its way.
+    fn pass_on(&mut self, conn: ConnId, id: u32, facts: Facts, answer: &Frame<'_>) {
+        let mut meta = std::mem::take(&mut self.meta);
+        meta.clear();
+        let waited = u32::try_from(facts.waited.0).unwrap_or(u32::MAX);
+        meta.push(Key::QUEUE_TIME, &waited.to_be_bytes());
+        if let Some(link) = facts.worker.and_then(|worker| self.link(worker)) {
+            meta.push(Key::WORKER, link.name.as_bytes());
+        }
+        add_passed(&mut meta, answer.meta);
+        if let Some(conn) = self.conns.get_mut(conn) {
+            conn.put(Encode {
+                code: answer.code,
+                prio: answer.prio,
+                ttl: answer.ttl,
+                meta: meta.as_meta(),
+                body: answer.body,
+                ..Encode::new(Type::Res, id)
+            });
+        }
+        self.meta = meta;
+        self.mark(conn);
+    }
+
+    fn tell_outcome(&mut self, conn: ConnId, id: u32, outcome: Outcome, facts: Facts) {
+        let (status, text, retry_after) = explain(outcome);
+        let untouched = facts.ran == Span::ZERO && facts.worker.is_none() && facts.crashes == 0;
+        self.send_status(conn, id, status, &text, retry_after, untouched);
+    }
+
+    /// Refuses a request before it became a task.
+    pub(crate) fn refuse(
+        &mut self,
+        conn: ConnId,
+        frame: &Frame<'_>,
+        status: Status,
+        text: &str,
+        retry_ms: Option<u32>,
+    ) {
+        if !frame.flags.has(Flags::ONEWAY) {
+            self.send_status(conn, frame.id, status, text, retry_ms, true);
+        }
+    }
+
+    /// Sends a RES with a text for people.
+    pub(crate) fn status(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        status: Status,
+        text: &str,
+        retry_ms: Option<u32>,
+    ) {
+        self.send_status(conn, id, status, text, retry_ms, false);
+    }
+
+    fn send_status(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        status: Status,
+        text: &str,
+        retry_ms: Option<u32>,
+        untouched: bool,
+    ) {
+        let mut meta = MetaBuf::new();
+        if let Some(ms) = retry_ms {
+            meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
+        }
+        let flags = if untouched { Flags::NOT_PROCESSED } else { Flags::NONE };
+        if let Some(conn) = self.conns.get_mut(conn) {
+            conn.put(Encode {
+                flags,
+                code: status.0,
+                prio: Codec::RAW.0,
+                meta: meta.as_meta(),
+                body: text.as_bytes(),
+                ..Encode::new(Type::Res, id)
+            });
+        }
+        self.mark(conn);
+    }
+
+    /// Answers one of the broker's own methods.
+    pub(crate) fn answer_json(&mut self, conn: ConnId, id: u32, value: &serde_json::Value) {
+        let body = value.to_string();
+        self.answer_body(conn, id, Codec::JSON, body.as_bytes());
+    }
+
+    pub(crate) fn answer_body(&mut self, conn: ConnId, id: u32, codec: Codec, body: &[u8]) {
+        if body.len() > stoker_wire::MAX_FRAME - 1024 {
+            let text = "the answer is larger than a frame: ask for less";
+            return self.status(conn, id, Status::RESOURCE_EXHAUSTED, text, None);
+        }
+        if let Some(conn) = self.conns.get_mut(conn) {
+            conn.put(Encode { prio: codec.0, body, ..Encode::new(Type::Res, id) });
+        }
+        self.mark(conn);
+    }
+
+    pub(crate) fn pong(&mut self, id: ConnId, ping: u32) {
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.put(Encode::new(Type::Pong, ping));
+        }
+        self.mark(id);
+    }
+
+    /// Tells clients that nothing new is taken.
+    pub(crate) fn goaway_clients(&mut self) {
+        for id in self.conns.ids() {
+            let Some(conn) = self.conns.get_mut(id) else { continue };
+            if matches!(conn.role, Role::Client(_)) {
+                conn.put(Encode::new(Type::Goaway, 0));
+                self.mark(id);
+            }
+        }
+    }
+}
+
+fn add_passed(meta: &mut MetaBuf, passed: Meta<'_>) {
+    for (key, value) in passed.iter() {
+        if key != Key::QUEUE_TIME && key != Key::WORKER {
+            meta.push(key, value);
+        }
+    }
+}
+
+/// An outcome that is not a worker's own words, as a caller hears it.
+fn explain(outcome: Outcome) -> (Status, String, Option<u32>) {
+    let ms = |span: Span| u32::try_from(span.as_millis().max(1)).unwrap_or(u32::MAX);
+    match outcome {
+        Outcome::Answered | Outcome::Failed => (Status::UNKNOWN, "the answer was lost".into(), None),
+        Outcome::Cancelled => (Status::CANCELLED, "cancelled".into(), None),
+        Outcome::Deadline { ran: false } => {
+            (Status::DEADLINE_EXCEEDED, "its time ran out, or would have, before a worker had it".into(), None)
+        }
+        Outcome::Deadline { ran: true } => {
+            (Status::DEADLINE_EXCEEDED, "its time ran out while a worker had it".into(), None)
+        }
+        Outcome::TimedOut => {
+            (Status::DEADLINE_EXCEEDED, "it ran longer than its pool allows, and its worker was ended".into(), None)
+        }
+        Outcome::NoWorker => (Status::NO_WORKER, "no worker serves this name".into(), None),
+        Outcome::WorkerDied(exit) => {
+            (Status::WORKER_DIED, format!("its worker died ({}) while it ran", exit_text(exit)), None)
+        }
+        Outcome::Quarantined { crashes, exit } => {
+            let text = format!("it killed {crashes} workers, the last one by {}", exit_text(exit));
+            (Status::QUARANTINED, text, None)
+        }
+        Outcome::Exhausted { retry_after } => {
+            (Status::RESOURCE_EXHAUSTED, "too many calls wait for this service".into(), Some(ms(retry_after)))
+        }
+        Outcome::Shed { retry_after } => {
+            (Status::SHED, "it would have waited longer than it can".into(), Some(ms(retry_after)))
+        }
+        Outcome::Unavailable { retry_after } => {
+            (Status::UNAVAILABLE, "the server drains, or its workers can't start".into(), Some(ms(retry_after)))
+        }
+        Outcome::WouldDeadlock => {
+            let text = "every worker that could serve this call waits for such calls itself";
+            (Status::RESOURCE_EXHAUSTED, text.into(), None)
+        }
+    }
+}
+
+/// How a process ended, for people.
+pub(crate) fn exit_text(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}{}", signal_name(signal)),
+        Exit::Gone => "its connection's end".to_owned(),
+        Exit::NotStarted => "not having started".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (HUP)",
+        2 => " (INT)",
+        4 => " (ILL)",
+        6 => " (ABRT)",
+        7 => " (BUS)",
+        8 => " (FPE)",
+        9 => " (KILL)",
+        11 => " (SEGV)",
+        13 => " (PIPE)",
+        15 => " (TERM)",
+        _ => "",
+    }
+}

@@ -1,0 +1,98 @@
+use super::accept::Fault;
+use crate::net::{ConnId, Role};
+use crate::plane::Plane;
+use crate::sources::Origin;
+use stoker_core::{Event, NameId, NewTask, Origin as Promise, Span, WorkerId};
+use stoker_wire::{Flags, Frame, Key, Status};
+
+/// What a client that met a limit is told to wait.
+pub(crate) const RETRY_MS: u32 = 100;
+
+impl Plane {
+    /// A REQ of a client: a call, or something the broker itself does.
+    pub(crate) fn request(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
+        let max_inflight = self.config.max_inflight;
+        let Some(conn) = self.conns.get(id) else { return Ok(()) };
+        let Role::Client(client) = &conn.role else { return Ok(()) };
+        if client.inflight.contains_key(&frame.id) {
+            return Err(Fault::State("the id of this REQ is still unanswered"));
+        }
+        if client.inflight.len() >= max_inflight {
+            let text = format!("{max_inflight} requests of this connection are unanswered");
+            self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
+            return Ok(());
+        }
+        let parent = client.worker;
+        if frame.flags.has(Flags::CRITICAL) && has_unknown_meta(frame) {
+            let text = "the frame is CRITICAL and has metadata that this broker does not know";
+            self.refuse(id, frame, Status::INVALID_ARGUMENT, text, None);
+        } else if frame.name.starts_with("stoker.") {
+            self.own_method(id, frame);
+        } else if self.bytes_held() + frame.body.len() > self.config.max_memory {
+            let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
+            self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
+        } else {
+            match self.core.resolve_call(frame.name) {
+                Ok(name) => self.call(id, frame, name, parent),
+                Err(_) => self.no_worker(id, frame),
+            }
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, id: ConnId, frame: &Frame<'_>, name: NameId, parent: Option<WorkerId>) {
+        let idempotent = frame.flags.has(Flags::IDEMPOTENT);
+        if let Some(why) = self.quarantine.refuses(self.core.name(name), frame.body, self.now) {
+            self.refuse(id, frame, Status::QUARANTINED, &why, None);
+            return;
+        }
+        let oneway = frame.flags.has(Flags::ONEWAY);
+        let origin = Origin::Call { conn: id, id: frame.id, oneway };
+        let head = (frame.flags.0, frame.code, frame.prio);
+        let task = self.loads.insert(origin, name, head, frame.meta.bytes(), frame.body);
+        if !oneway {
+            self.inflight(id, |inflight| {
+                inflight.insert(frame.id, task);
+            });
+        }
+        let new = NewTask {
+            id: task,
+            name,
+            key: frame.meta.get(Key::FAIRNESS).unwrap_or_default(),
+            class: frame.priority(),
+            origin: Promise::Call { idempotent },
+            ttl: (frame.ttl > 0).then(|| Span::from_millis(u64::from(frame.ttl))),
+            limit: None,
+            attempt: 0,
+            crashes: 0,
+            parent,
+        };
+        self.step(Event::Arrived(new), None);
+    }
+
+    fn no_worker(&mut self, id: ConnId, frame: &Frame<'_>) {
+        let service = stoker_wire::service_of(frame.name);
+        let services = self.core.queues().filter(|queue| queue.kind == stoker_core::Kind::Calls);
+        let names: Vec<&str> = services.map(|queue| queue.name).collect();
+        let hint = match crate::config::nearest(service, names.iter().copied()) {
+            Some(near) => format!("; did you mean '{near}'?"),
+            None if names.is_empty() => String::new(),
+            None => format!("; there is: {}", names.join(", ")),
+        };
+        let text = format!("no worker serves '{service}'{hint}");
+        self.refuse(id, frame, Status::NO_WORKER, &text, None);
+    }
+
+    /// A client no longer wants an answer.
+    pub(crate) fn cancel(&mut self, id: ConnId, call: u32) {
+        let mut cancelled = None;
+        self.inflight(id, |inflight| cancelled = inflight.remove(&call));
+        if let Some(task) = cancelled {
+            self.step(Event::Cancel { task, kill: false }, None);
+        }
+    }
+}
+
+fn has_unknown_meta(frame: &Frame<'_>) -> bool {
+    frame.meta.iter().any(|(key, _)| !(1..=27).contains(&key.0))
+}

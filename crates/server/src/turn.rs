@@ -1,0 +1,266 @@
+//! The data plane's loop.
+
+use crate::admin::{Quarantine, Reloads};
+use crate::clock::{Clock, duration, wall_ms};
+use crate::config::{self, Config};
+use crate::net::{Poller, Slots, Source};
+use crate::observe::Log;
+use crate::plane::{Alarm, Plane};
+use crate::sources::Loads;
+use crate::sources::jobs::Ids;
+use crate::store::MemoryStore;
+use crate::workers::kill_marked;
+use rustix::fd::OwnedFd;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use stoker_angel::{Channel, ToAngel, ToServer};
+use stoker_core::{Core, Event, Kind, Limits, Time};
+use stoker_wire::MetaBuf;
+
+/// What one read takes at the most.
+const READ: usize = 64 << 10;
+
+/// Serves until the angel says to drain, or is gone. `listener` and `control` were inherited from it.
+pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
+    let angel = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    let mut channel = Channel::new(control);
+    let (config, restarts) = first_message(&mut channel)?;
+    let mut plane = Plane::new(config, channel, listener)?;
+    plane.start(restarts)?;
+    let mut buffer = vec![0; READ];
+    let mut ready = Vec::new();
+    while !plane.drained && !plane.lost_angel {
+        plane.turn(&mut ready, &mut buffer)?;
+    }
+    if plane.lost_angel {
+        plane.log.error("the angel is gone; workers are ended, and so is this");
+        plane.log.finish();
+        kill_marked(angel);
+        return Err(io::Error::other("the angel is gone"));
+    }
+    plane.leave();
+    Ok(())
+}
+
+/// The configuration comes from the angel, which has checked it and keeps it over restarts.
+fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    loop {
+        match channel.receive::<ToServer>()? {
+            Some((ToServer::Config { text, restarts }, _)) => {
+                let config = config::resolve("the configuration", &text);
+                return config.map(|config| (config, restarts)).map_err(io::Error::other);
+            }
+            Some(_) => return Err(io::Error::other("the angel's first message is the configuration")),
+            None => {
+                let mut fds = [PollFd::new(&*channel, PollFlags::IN)];
+                poll(&mut fds, None)?;
+            }
+        }
+    }
+}
+
+impl Plane {
+    fn new(config: Config, channel: Channel, listener: OwnedFd) -> io::Result<Self> {
+        let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
+        let limits = Limits { boots_at_once: config.boots_at_once, seed, ..Limits::default() };
+        let log = Log::start(&config.log)?;
+        rustix::io::ioctl_fionbio(&listener, true)?;
+        Ok(Self {
+            core: Core::new(limits),
+            clock: Clock::new(),
+            now: Time::ZERO,
+            poller: Poller::new()?,
+            channel,
+            listener,
+            conns: Slots::default(),
+            dirty: Vec::new(),
+            alarms: Vec::new(),
+            links: Vec::new(),
+            resting: Vec::new(),
+            loads: Loads::default(),
+            store: MemoryStore::default(),
+            figures: Vec::new(),
+            log,
+            quarantine: Quarantine::default(),
+            reloads: Reloads::default(),
+            specs: HashMap::new(),
+            restarts: HashMap::new(),
+            last_exits: HashMap::new(),
+            ids: Ids::default(),
+            actions: Vec::new(),
+            todo: VecDeque::new(),
+            meta: MetaBuf::new(),
+            drained: false,
+            lost_angel: false,
+            max_lag_us: 0,
+            config,
+        })
+    }
+
+    fn start(&mut self, restarts: u32) -> io::Result<()> {
+        self.poller.add(&self.listener, Source::Listener)?;
+        self.poller.add(&self.channel, Source::Control)?;
+        self.poller.add(&*self.log.wake, Source::Log)?;
+        self.add_pools_and_queues();
+        let pools: Vec<String> = self.config.pools.iter().map(|pool| pool.name.clone()).collect();
+        self.log.info(format!("serving; pools: {}", pools.join(", ")));
+        if restarts > 0 {
+            self.log.warn(format!(
+                "the server was started again ({restarts} times by now); jobs in memory are lost"
+            ));
+        }
+        self.now = self.clock.now();
+        self.step(Event::Tick, None);
+        Ok(())
+    }
+
+    fn add_pools_and_queues(&mut self) {
+        let config = self.config.clone();
+        let mut pools = Vec::new();
+        for pool in config.pools {
+            let id = self.core.add_pool(&pool.name, pool.core.clone());
+            self.specs.insert((id, 1), Arc::new(pool));
+            pools.push(id);
+        }
+        for queue in config.queues {
+            let share = [(pools[queue.pool], 1)];
+            let id = self.core.add_queue(Kind::Jobs, &queue.name, queue.core, &share);
+            self.store.configure(id, queue.jobs);
+        }
+        for service in config.services {
+            let share = [(pools[service.pool], 1)];
+            self.core.add_queue(Kind::Calls, &service.name, service.core, &share);
+            for method in &service.idempotent {
+                self.core.declare_idempotent(&format!("{}.{method}", service.name));
+            }
+        }
+    }
+
+    /// One turn: wait, read what workers wrote, then everything else, then what is due, then write.
+    fn turn(&mut self, ready: &mut Vec<(Source, bool, bool)>, buffer: &mut [u8]) -> io::Result<()> {
+        self.poller.wait(self.time_to_wait(), ready)?;
+        let began = Instant::now();
+        self.now = self.clock.now();
+        for (source, _, _) in ready.iter() {
+            if let Source::Output { worker, stderr } = *source {
+                self.read_output(worker, stderr, buffer);
+            }
+        }
+        for (source, readable, writable) in ready.iter().copied() {
+            self.serve(source, readable, writable, buffer);
+        }
+        self.do_what_is_due();
+        self.flush();
+        let lag = began.elapsed().as_micros() as u64;
+        self.max_lag_us = self.max_lag_us.max(lag);
+        Ok(())
+    }
+
+    fn serve(&mut self, source: Source, readable: bool, writable: bool, buffer: &mut [u8]) {
+        match source {
+            Source::Output { .. } => {}
+            Source::Conn(id) => {
+                if writable {
+                    self.flush_conn(id);
+                }
+                if readable {
+                    self.read_conn(id, buffer);
+                }
+            }
+            Source::Listener => self.accept(),
+            Source::Control => self.hear_angel(),
+            Source::Log => self.log_woke(),
+            Source::Process(token) => self.process_ended(token),
+        }
+    }
+
+    fn hear_angel(&mut self) {
+        if self.channel.flush().is_err() {
+            self.lost_angel = true;
+            return;
+        }
+        loop {
+            match self.channel.receive::<ToServer>() {
+                Ok(Some((message, fds))) => self.angel_says(message, fds),
+                Ok(None) => break,
+                Err(_) => {
+                    self.lost_angel = true;
+                    return;
+                }
+            }
+            self.settle();
+        }
+        self.poller.set(&self.channel, Source::Control, true, self.channel.is_blocked());
+    }
+
+    fn angel_says(&mut self, message: ToServer, fds: Vec<OwnedFd>) {
+        match message {
+            ToServer::Spawned { worker, pid } => self.spawned(worker, pid, fds),
+            ToServer::SpawnFailed { worker, error } => self.not_spawned(worker, &error),
+            ToServer::Exited { worker, end } => self.reaped(worker, end),
+            ToServer::OrphanKilled { worker, pid, command } => self.log.warn(format!(
+                "{worker} left a process behind, which is ended: {command} (pid {pid})"
+            )),
+            ToServer::Drain => self.drain(),
+            ToServer::Reload => self.reload_all(),
+            ToServer::Config { .. } => {}
+        }
+    }
+
+    fn drain(&mut self) {
+        self.log.info("draining: nothing new is taken, what runs is finished");
+        self.goaway_clients();
+        self.step(Event::Drain, None);
+        self.settle();
+    }
+
+    fn do_what_is_due(&mut self) {
+        if self.core.next_deadline().is_some_and(|at| at <= self.now) {
+            self.step(Event::Tick, None);
+            self.settle();
+        }
+        if self.store.next_due().is_some() {
+            self.wake_due();
+        }
+        if self.alarms.iter().any(|(at, _)| *at <= self.now) {
+            let due = self.alarms.extract_if(.., |(at, _)| *at <= self.now).collect::<Vec<_>>();
+            for (_, alarm) in due {
+                match alarm {
+                    Alarm::Stalled(conn) => self.drop_if_stalled(conn),
+                    Alarm::Closed(worker) => self.socketless(worker),
+                }
+            }
+            self.settle();
+        }
+    }
+
+    fn time_to_wait(&self) -> Option<Duration> {
+        if !self.dirty.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let now = self.clock.now();
+        let alarm = self.alarms.iter().map(|(at, _)| *at).min();
+        let next = [self.core.next_deadline(), alarm].into_iter().flatten().min();
+        let next = next.map(|at| duration(at.since(now)));
+        let due = self.store.next_due().filter(|_| !self.core.is_draining());
+        let due = due.map(|due| Duration::from_millis(due.saturating_sub(wall_ms())));
+        [next, due].into_iter().flatten().min()
+    }
+
+    /// The drain is over: says what could not be finished, writes what waits, and tells the angel.
+    fn leave(mut self) {
+        let left = self.store.unfinished();
+        if left > 0 {
+            self.log.warn(format!("{left} jobs in memory were not finished and are lost"));
+        }
+        for id in self.conns.ids() {
+            self.flush_conn(id);
+        }
+        self.log.info("drained");
+        self.ask_angel(&ToAngel::Done);
+        self.log.finish();
+    }
+}

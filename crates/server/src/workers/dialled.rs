@@ -1,0 +1,101 @@
+//! Workers that somebody else started and that dialled the socket.
+
+use crate::clock::wall_ms;
+use crate::net::{ConnId, Role, Source};
+use crate::observe::WorkerLog;
+use crate::plane::{Alarm, Plane};
+use crate::sources::rpc::offer;
+use crate::workers::Link;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use stoker_core::{Event, Exit, PoolId, Span, WorkerId};
+use stoker_wire::{Hello, Welcome};
+
+/// How long a process may live on after its socket closed: shutdown functions and destructors run then.
+const LINGER: Span = Span::from_secs(2);
+
+impl Plane {
+    pub(crate) fn join(&mut self, conn: ConnId, pool: PoolId, hello: &Hello) {
+        // The connection's slot is the ticket by which `admit` finds it in this same step.
+        self.step(Event::Joined { pool, ticket: conn.slot, offer: offer(hello) }, None);
+    }
+
+    /// The core has let a worker in that dialled.
+    pub(crate) fn admit(&mut self, id: WorkerId, ticket: u32, number: u32) {
+        let conn = self.conns.ids().into_iter().find(|conn| conn.slot == ticket);
+        let Some(conn) = conn else { return };
+        let Some((pool, _, version)) = self.core.worker(id) else { return };
+        let pool_name = self.core.pool(pool).0.to_owned();
+        let name = format!("{pool_name}-{number}");
+        let pid = self.conns.get(conn).map_or(0, |conn| conn.peer.pid);
+        let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        if let Some(pidfd) = &pidfd {
+            self.poller.add(pidfd, Source::Process(Link::token(id))).ok();
+        }
+        self.add_link(Link {
+            id,
+            pool,
+            name: name.clone(),
+            pid,
+            conn: Some(conn),
+            pipes: Vec::new(),
+            log: WorkerLog::new(&pool_name, &name, pid),
+            started_ms: wall_ms(),
+            last_words: None,
+            last_stderr: Vec::new(),
+            exit: None,
+            spawned: false,
+            pidfd,
+        });
+        if let Some(conn) = self.conns.get_mut(conn) {
+            conn.role = Role::Worker(id);
+        }
+        let (worker, pool, version) = (Some(name), Some(pool_name), Some(version));
+        self.welcome(conn, Welcome { worker, pool, version, ..Welcome::default() });
+    }
+
+    /// The process of a worker that dialled in has ended.
+    pub(crate) fn process_ended(&mut self, token: ConnId) {
+        if let Some(id) = self.worker_of_token(token) {
+            self.worker_gone(id, Exit::Gone);
+        }
+    }
+
+    /// A worker's socket has ended. Of a spawned one, its exit will tell; one that dialled in and whose
+    /// process can't be watched is gone.
+    pub(crate) fn worker_conn_ended(&mut self, id: WorkerId) {
+        let Some(link) = self.link(id) else { return };
+        let conn = link.conn;
+        if !link.spawned {
+            return self.worker_gone(id, Exit::Gone);
+        }
+        if let Some(conn) = conn.and_then(|id| self.conns.get(id)) {
+            self.poller.remove(&conn.fd);
+        }
+        // Nearly always its process is ending, and its exit follows and tells the cause. One that lives
+        // on without its socket can neither be given work nor answer.
+        self.alarms.push((self.now + LINGER, Alarm::Closed(id)));
+    }
+
+    /// A worker has lived on without its socket.
+    pub(crate) fn socketless(&mut self, id: WorkerId) {
+        let told_to_go = matches!(self.core.worker_state(id), Some("draining" | "stopping") | None);
+        if let Some(link) = self.link(id).filter(|_| !told_to_go) {
+            let name = link.name.clone();
+            self.log.warn(format!("{name} closed its socket and lives on; it is ended"));
+            self.step(Event::Misbehaved { worker: id }, None);
+        }
+    }
+
+    /// Kills a worker that dialled in: by signal if it is a process of ours to signal, else by ending its
+    /// connection.
+    pub(crate) fn kill_dialled(&mut self, id: WorkerId) {
+        let Some(link) = self.link(id) else { return };
+        if link.pidfd.is_some() {
+            if let Some(pid) = Pid::from_raw(link.pid) {
+                kill_process(pid, Signal::KILL).ok();
+                return;
+            }
+        }
+        self.worker_gone(id, Exit::Gone);
+    }
+}

@@ -1,0 +1,78 @@
+use crate::net::ConnId;
+use crate::observe::{Stream, WorkerLog};
+use rustix::fd::OwnedFd;
+use stoker_angel::{WorkerKey, with_cookie};
+use stoker_core::{Exit, PoolId, WorkerId};
+
+/// One output of a worker.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    pub(crate) fd: OwnedFd,
+    pub(crate) stream: Stream,
+    /// Not read for now, because the log is behind.
+    pub(crate) resting: bool,
+}
+
+/// What the edge knows of a worker: its process, its socket, its output.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) id: WorkerId,
+    pub(crate) pool: PoolId,
+    /// `pool-number`.
+    pub(crate) name: String,
+    pub(crate) pid: i32,
+    pub(crate) conn: Option<ConnId>,
+    pub(crate) pipes: Vec<Pipe>,
+    pub(crate) log: WorkerLog,
+    pub(crate) started_ms: u64,
+    /// What it said of its own end, or the last that it wrote to stderr.
+    pub(crate) last_words: Option<String>,
+    pub(crate) last_stderr: Vec<u8>,
+    /// How it ended, once it has.
+    pub(crate) exit: Option<Exit>,
+    /// Started by the angel; otherwise it dialled in.
+    pub(crate) spawned: bool,
+    /// The process of a worker that dialled in from this machine.
+    pub(crate) pidfd: Option<OwnedFd>,
+}
+
+/// How much of a worker's last stderr is kept, to tell what killed it.
+pub(crate) const LAST_STDERR: usize = 4 << 10;
+
+impl Link {
+    /// The worker's number as a key between server and angel.
+    pub(crate) fn key(id: WorkerId) -> WorkerKey {
+        u64::from(id.generation) << 32 | u64::from(id.slot)
+    }
+
+    pub(crate) fn of_key(key: WorkerKey) -> WorkerId {
+        WorkerId { slot: key as u32, generation: (key >> 32) as u32 }
+    }
+
+    /// The worker's number as the poller carries it.
+    pub(crate) fn token(id: WorkerId) -> ConnId {
+        ConnId { slot: id.slot, generation: id.generation & 0x00ff_ffff }
+    }
+
+    pub(crate) fn remember_stderr(&mut self, bytes: &[u8]) {
+        self.last_stderr.extend_from_slice(bytes);
+        let excess = self.last_stderr.len().saturating_sub(LAST_STDERR);
+        self.last_stderr.drain(..excess);
+    }
+
+    /// The best there is to tell what a worker died of.
+    pub(crate) fn dying_words(&self) -> Option<String> {
+        self.last_words.clone().or_else(|| {
+            let text = String::from_utf8_lossy(&self.last_stderr);
+            let text = text.trim();
+            (!text.is_empty()).then(|| text.to_owned())
+        })
+    }
+}
+
+/// Kills every process whose angel was killed, by the mark that the angel left in their environment.
+pub(crate) fn kill_marked(angel: i32) {
+    for pid in with_cookie(&format!("{angel}-")) {
+        stoker_angel::kill_tree(pid);
+    }
+}

@@ -1,0 +1,5 @@
+//! Workers as processes of the angel.
+
+mod exit;
+mod output;
+mod spawn;

@@ -1,0 +1,134 @@
+use crate::net::ConnId;
+use crate::observe::Stream;
+use crate::plane::Plane;
+use crate::sources::Origin;
+use crate::workers::Link;
+use rustix::io::{Errno, read};
+use stoker_core::{TaskId, WorkerId};
+
+impl Plane {
+    /// Reads what a worker wrote and passes it to the log, under the task that wrote it.
+    pub(crate) fn read_output(&mut self, token: ConnId, stderr: bool, buffer: &mut [u8]) {
+        let Some(id) = self.worker_of_token(token) else { return };
+        let stream = if stderr { Stream::Stderr } else { Stream::Stdout };
+        // One read empties a pipe; a worker that fills it again meanwhile has its turn next time.
+        self.read_pipe(id, stream, buffer);
+    }
+
+    pub(crate) fn worker_of_token(&self, token: ConnId) -> Option<WorkerId> {
+        let link = self.links.get(token.slot as usize)?.as_ref()?;
+        (Link::token(link.id) == token).then_some(link.id)
+    }
+
+    /// Reads once. True while there may be more.
+    fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8]) -> bool {
+        let behind = self.log.is_behind();
+        let tag = |plane: &Self| plane.present_task(id);
+        let Some(link) = self.link_mut(id) else { return false };
+        if (behind || link.log.is_full()) && link.exit.is_none() {
+            self.rest(id, stream);
+            return false;
+        }
+        let Some(pipe) = link.pipes.iter().find(|pipe| pipe.stream == stream) else { return false };
+        match read(&pipe.fd, &mut *buffer) {
+            Ok(count) if count > 0 => {
+                if stream == Stream::Stderr {
+                    link.remember_stderr(&buffer[..count]);
+                }
+                let (log, tag) = (link.log.clone(), tag(self));
+                self.log.output(&log, stream, tag, buffer[..count].to_vec());
+                true
+            }
+            Err(Errno::AGAIN | Errno::INTR) => false,
+            Ok(_) | Err(_) => {
+                self.close_pipe(id, stream);
+                false
+            }
+        }
+    }
+
+    fn close_pipe(&mut self, id: WorkerId, stream: Stream) {
+        let Some(link) = self.links.get_mut(id.slot as usize).and_then(Option::as_mut) else { return };
+        if let Some(at) = link.pipes.iter().position(|pipe| pipe.stream == stream) {
+            let pipe = link.pipes.swap_remove(at);
+            self.poller.remove(&pipe.fd);
+        }
+    }
+
+    /// Stops reading a pipe until the log has caught up. Its worker may block; nobody else does.
+    fn rest(&mut self, id: WorkerId, stream: Stream) {
+        self.set_resting(id, stream, true);
+        let token = Link::token(id);
+        if !self.resting.contains(&token) {
+            self.resting.push(token);
+        }
+    }
+
+    fn set_resting(&mut self, id: WorkerId, stream: Stream, resting: bool) {
+        let Some(link) = self.links.get_mut(id.slot as usize).and_then(Option::as_mut) else { return };
+        let token = Link::token(id);
+        for pipe in link.pipes.iter_mut().filter(|pipe| pipe.stream == stream) {
+            pipe.resting = resting;
+            let source = crate::net::Source::Output { worker: token, stderr: stream == Stream::Stderr };
+            match resting {
+                // A descriptor of which nothing is wanted would still report its end, again and again.
+                true => self.poller.remove(&pipe.fd),
+                false => {
+                    self.poller.add(&pipe.fd, source).ok();
+                }
+            }
+        }
+    }
+
+    /// The log has room again.
+    pub(crate) fn log_woke(&mut self) {
+        self.log.catch_up();
+        if self.log.is_behind() {
+            return;
+        }
+        for token in std::mem::take(&mut self.resting) {
+            let Some(id) = self.worker_of_token(token) else { continue };
+            let Some(link) = self.link(id) else { continue };
+            if link.log.is_full() {
+                self.resting.push(token);
+                continue;
+            }
+            let resting = link.pipes.iter().filter(|pipe| pipe.resting).map(|pipe| pipe.stream);
+            for stream in resting.collect::<Vec<Stream>>() {
+                self.set_resting(id, stream, false);
+            }
+        }
+    }
+
+    /// Reads all that is left in a worker's pipes, before its answer or its death is taken for granted.
+    pub(crate) fn read_output_dry(&mut self, id: WorkerId) {
+        // What a pipe holds at the most, in reads of this size; a worker that writes on is not waited for.
+        const READS: usize = 20;
+        let mut buffer = vec![0; 64 << 10];
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            for _ in 0..READS {
+                if !self.read_pipe(id, stream, &mut buffer) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The task that a worker is at, as log lines name it. With a window, all that it may be at.
+    pub(crate) fn present_task(&self, id: WorkerId) -> String {
+        let mut lent = self.core.lent_to(id);
+        let Some(first) = lent.next() else { return String::new() };
+        match lent.last() {
+            None => self.task_label(first),
+            Some(last) => format!("{}..{}", self.task_label(first), self.task_label(last)),
+        }
+    }
+
+    pub(crate) fn task_label(&self, task: TaskId) -> String {
+        let load = self.load(task);
+        match load.origin {
+            Origin::Job(job) => self.store[job].id.to_string(),
+            _ => format!("{}#{}", self.core.name(load.name), task.0 + 1),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+use crate::clock::wall_ms;
+use crate::net::{Role, Source};
+use crate::observe::{Stream, WorkerLog};
+use crate::plane::Plane;
+use crate::workers::{Link, Pipe};
+use rustix::fd::OwnedFd;
+use stoker_angel::{Spec, ToAngel, WorkerKey};
+use stoker_core::{Event, Exit, PoolId, WorkerId};
+
+impl Plane {
+    /// Asks the angel to start a worker.
+    pub(crate) fn spawn(&mut self, worker: WorkerId, pool: PoolId, version: u32, number: u32) {
+        let Some(spec) = self.specs.get(&(pool, version)).cloned() else { return };
+        let name = format!("{}-{number}", spec.name);
+        let log = WorkerLog::new(&spec.name, &name, 0);
+        self.add_link(Link {
+            id: worker,
+            pool,
+            name: name.clone(),
+            pid: 0,
+            conn: None,
+            pipes: Vec::new(),
+            log,
+            started_ms: wall_ms(),
+            last_words: None,
+            last_stderr: Vec::new(),
+            exit: None,
+            spawned: true,
+            pidfd: None,
+        });
+        let message = ToAngel::Spawn {
+            worker: Link::key(worker),
+            spec: Spec {
+                name,
+                command: spec.command.clone(),
+                env: spec.env.clone(),
+                dir: spec.directory.clone(),
+                user: spec.user.clone(),
+            },
+        };
+        self.ask_angel(&message);
+    }
+
+    /// Sends a message to the angel. One that can't be sent means that there is no angel any more.
+    pub(crate) fn ask_angel(&mut self, message: &ToAngel) {
+        if self.channel.send(message, Vec::new()).is_err() {
+            self.lost_angel = true;
+        }
+        self.poller.set(&self.channel, Source::Control, true, self.channel.is_blocked());
+    }
+
+    /// A worker was started: takes its socket and its output.
+    pub(crate) fn spawned(&mut self, key: WorkerKey, pid: i32, fds: Vec<OwnedFd>) {
+        let id = Link::of_key(key);
+        let Ok([socket, stdout, stderr]) = <[OwnedFd; 3]>::try_from(fds) else { return };
+        if self.link(id).is_none() {
+            return self.ask_angel(&ToAngel::Kill { worker: key });
+        }
+        let conn = self.add_conn(socket, Role::Worker(id));
+        let pool = self.core.worker(id).map(|(pool, _, _)| pool);
+        let pool = pool.map(|pool| self.core.pool(pool).0.to_owned()).unwrap_or_default();
+        let token = Link::token(id);
+        let pipes = [(stdout, Stream::Stdout), (stderr, Stream::Stderr)].map(|(fd, stream)| {
+            let source = Source::Output { worker: token, stderr: stream == Stream::Stderr };
+            if let Err(error) = self.poller.add(&fd, source) {
+                self.log.error(format!("cannot watch a worker's output: {error}"));
+            }
+            Pipe { fd, stream, resting: false }
+        });
+        if let Some(link) = self.link_mut(id) {
+            link.pid = pid;
+            link.conn = Some(conn);
+            link.log = WorkerLog::new(&pool, &link.name, pid);
+            link.pipes = pipes.into();
+        }
+    }
+
+    pub(crate) fn not_spawned(&mut self, key: WorkerKey, error: &str) {
+        let id = Link::of_key(key);
+        let Some(link) = self.link_mut(id) else { return };
+        link.last_words = Some(error.to_owned());
+        self.step(Event::Exited { worker: id, exit: Exit::NotStarted }, None);
+    }
+}

@@ -1,0 +1,239 @@
+//! The conversation with a worker, in both directions.
+
+use crate::net::ConnId;
+use crate::observe::Stream;
+use crate::plane::Plane;
+use crate::sources::rpc::{Fault, offer};
+use crate::sources::{Load, Origin};
+use rustix::process::{Pid, Signal, kill_process};
+use stoker_angel::ToAngel;
+use stoker_core::{Answer, Event, Span, TaskId, WorkerId};
+use stoker_wire::{
+    Encode, EventKind, Flags, Frame, Hello, Key, Meta, MetaBuf, Role, Status, Type, Welcome,
+};
+
+/// The number of a task on its worker's connection.
+fn wire_id(task: TaskId) -> u32 {
+    task.0 + 1
+}
+
+fn task_of(id: u32) -> TaskId {
+    TaskId(id.wrapping_sub(1))
+}
+
+impl Plane {
+    /// One frame of a worker. `first` tells that its beginning is what made the socket ready, so that all
+    /// the worker wrote before it has been read from its pipes already.
+    pub(crate) fn worker_frame(
+        &mut self,
+        worker: WorkerId,
+        frame: &Frame<'_>,
+        first: bool,
+    ) -> Result<(), Fault> {
+        match frame.kind {
+            Type::Res => {
+                if !first && !self.link(worker).is_none_or(|link| link.pipes.is_empty()) {
+                    self.drain_before_answer(worker);
+                }
+                self.answered(worker, frame);
+            }
+            Type::Hello => self.worker_hello(worker, frame)?,
+            Type::Event => self.worker_event(worker, frame),
+            Type::Started => self.step(Event::Started { worker, task: task_of(frame.id) }, None),
+            Type::Goaway => self.step(Event::Left { worker }, None),
+            _ => return Err(Fault::State("a worker sends HELLO, RES, EVENT, STARTED, GOAWAY, PING and PONG")),
+        }
+        Ok(())
+    }
+
+    /// Reads a worker's pipes before an answer that did not itself wake the loop, so that what the
+    /// worker wrote before it is logged under the right task. With a window that can't be told anyway.
+    fn drain_before_answer(&mut self, worker: WorkerId) {
+        if self.core.lent_to(worker).nth(1).is_none() {
+            self.read_output_dry(worker);
+        }
+    }
+
+    fn worker_hello(&mut self, worker: WorkerId, frame: &Frame<'_>) -> Result<(), Fault> {
+        let hello = Hello::parse(frame.body)?;
+        if hello.role != Role::Worker {
+            return Err(Fault::State("on STOKER_FD a worker says HELLO with role worker"));
+        }
+        let Some(link) = self.link(worker) else { return Ok(()) };
+        let (name, conn) = (link.name.clone(), link.conn);
+        let known = self.core.worker(worker);
+        if let (Some((pool, _, version)), Some(conn)) = (known, conn) {
+            let pool = Some(self.core.pool(pool).0.to_owned());
+            let (worker, version) = (Some(name), Some(version));
+            self.welcome(conn, Welcome { worker, pool, version, ..Welcome::default() });
+        }
+        self.step(Event::Hello { worker, offer: offer(&hello) }, None);
+        Ok(())
+    }
+
+    fn answered(&mut self, worker: WorkerId, frame: &Frame<'_>) {
+        let answer = answer_of(frame);
+        let worked = Span(u64::from(frame.ttl));
+        self.step(Event::Answered { worker, task: task_of(frame.id), answer, worked }, Some(frame));
+    }
+
+    fn worker_event(&mut self, worker: WorkerId, frame: &Frame<'_>) {
+        match EventKind(frame.code) {
+            EventKind::LOG => {
+                let held = self.core.lent_to(worker).any(|task| wire_id(task) == frame.id);
+                let tag = if held { self.task_label(task_of(frame.id)) } else { String::new() };
+                let stream = if frame.prio == 2 { Stream::Stderr } else { Stream::Stdout };
+                if let Some(link) = self.link(worker) {
+                    let log = link.log.clone();
+                    self.log.output(&log, stream, tag, frame.body.to_vec());
+                }
+            }
+            EventKind::LAST_WORDS => {
+                if let Some(link) = self.link_mut(worker) {
+                    let words = &frame.body[..frame.body.len().min(4 << 10)];
+                    link.last_words = Some(last_words(words));
+                }
+            }
+            // Metrics, progress and checkpoints are taken and not yet kept.
+            _ => {}
+        }
+    }
+
+    /// Sends a task to a worker.
+    pub(crate) fn deliver(
+        &mut self,
+        worker: WorkerId,
+        task: TaskId,
+        ttl: Option<Span>,
+        attempt: u16,
+        crashes: u8,
+    ) {
+        let Some(conn_id) = self.link(worker).and_then(|link| link.conn) else { return };
+        let mut scratch = std::mem::take(&mut self.meta);
+        let load = &self.loads[task];
+        let (meta, body) = match load.origin {
+            Origin::Job(job) => {
+                scratch.clear();
+                job_meta(&mut scratch, &self.store[job], crashes);
+                (scratch.as_meta(), self.store[job].body())
+            }
+            _ => (load.meta(), load.body()),
+        };
+        if let Some(conn) = self.conns.get_mut(conn_id) {
+            conn.put(request(self.core.name(load.name), load, task, ttl, attempt, meta, body));
+        }
+        self.meta = scratch;
+        self.mark(conn_id);
+    }
+
+    /// Tells a worker that a task's answer is not wanted any more.
+    pub(crate) fn cancel_on(&mut self, worker: WorkerId, task: TaskId) {
+        self.put_to(worker, Encode::new(Type::Cancel, wire_id(task)));
+    }
+
+    /// Tells a worker to finish and go.
+    pub(crate) fn goaway(&mut self, worker: WorkerId) {
+        if let Some(conn) = self.put_to(worker, Encode::new(Type::Goaway, 0)) {
+            // The end of the stream says it to a worker that reads no frames of this kind.
+            self.flush_conn(conn);
+            if let Some(conn) = self.conns.get(conn).filter(|conn| conn.unsent() == 0) {
+                conn.half_close();
+            }
+        }
+    }
+
+    fn put_to(&mut self, worker: WorkerId, frame: Encode<'_>) -> Option<ConnId> {
+        let conn = self.link(worker)?.conn?;
+        self.conns.get_mut(conn)?.put(frame);
+        self.mark(conn);
+        Some(conn)
+    }
+
+    /// Signals a worker: the soft cancel, or TERM.
+    pub(crate) fn signal(&mut self, worker: WorkerId, signal: Signal) {
+        let Some(link) = self.link(worker) else { return };
+        if link.spawned {
+            let signal = signal.as_raw();
+            return self.ask_angel(&ToAngel::Signal { worker: crate::workers::Link::key(worker), signal });
+        }
+        if let (Some(_), Some(pid)) = (&link.pidfd, Pid::from_raw(link.pid)) {
+            kill_process(pid, signal).ok();
+        }
+    }
+}
+
+/// What a RES of a worker means to the core.
+fn answer_of(frame: &Frame<'_>) -> Answer {
+    match frame.status() {
+        Status::OK => Answer::Done,
+        Status::CANCELLED => Answer::Cancelled,
+        Status::RETRY => {
+            let after = frame.meta.uint(Key::RETRY_AFTER).map(Span::from_millis);
+            Answer::Retry(after)
+        }
+        Status::RETURNED => Answer::Returned,
+        // What the code says of itself can change with another run; a fault of the request can't.
+        Status(64..) | Status::INTERNAL | Status::UNAVAILABLE | Status::RESOURCE_EXHAUSTED
+        | Status::DEADLINE_EXCEEDED | Status::UNKNOWN => Answer::Error,
+        _ => Answer::Failed,
+    }
+}
+
+fn request<'a>(
+    name: &'a str,
+    load: &Load,
+    task: TaskId,
+    ttl: Option<Span>,
+    attempt: u16,
+    meta: Meta<'a>,
+    body: &'a [u8],
+) -> Encode<'a> {
+    let ttl = ttl.map_or(0, |ttl| u32::try_from(ttl.as_millis().max(1)).unwrap_or(u32::MAX));
+    Encode {
+        flags: Flags(load.flags),
+        code: load.codec,
+        prio: load.prio,
+        ttl,
+        attempt: u8::try_from(attempt).unwrap_or(u8::MAX),
+        name,
+        meta,
+        body,
+        ..Encode::new(Type::Req, wire_id(task))
+    }
+}
+
+/// What a worker is told of a job: who it is, and what its producer passed along.
+fn job_meta(meta: &mut MetaBuf, job: &crate::store::Job, crashes: u8) {
+    meta.push(Key::JOB_ID, job.id.as_bytes());
+    meta.push(Key::TRIES, &job.spec.tries.to_be_bytes());
+    meta.push(Key::CREATED_AT, &job.spec.created_ms.to_be_bytes());
+    if crashes > 0 {
+        meta.push(Key::CRASHES, &[crashes]);
+    }
+    if let Some(limit) = job.spec.limit {
+        let ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+        meta.push(Key::TIMEOUT, &ms.to_be_bytes());
+    }
+    if !job.spec.key.is_empty() {
+        meta.push(Key::FAIRNESS, &job.spec.key);
+    }
+    for (key, value) in Meta::parse(job.meta()).unwrap_or_default().iter() {
+        meta.push(key, value);
+    }
+}
+
+/// Last words as a line for people, from the JSON that an SDK sends, or as they are.
+fn last_words(bytes: &[u8]) -> String {
+    let parsed: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
+    let text = |value: &serde_json::Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    match parsed {
+        Some(value) if value.is_object() => {
+            let place = match value["file"].as_str() {
+                Some(file) if !file.is_empty() => format!(" at {file}:{}", value["line"]),
+                _ => String::new(),
+            };
+            format!("{}: {}{place}", text(&value, "class"), text(&value, "message"))
+        }
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
