@@ -12,7 +12,9 @@ pub use resolve::resolve;
 pub use units::{parse_size, parse_time};
 
 use std::path::PathBuf;
-use stoker_core::{Backoff, PoolConfig, QueueConfig};
+use stoker_core::{Backoff, PoolConfig};
+
+pub use stoker_core::QueueConfig;
 
 /// The largest configuration file, in bytes.
 pub const MAX_FILE: usize = 128 * 1024;

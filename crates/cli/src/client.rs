@@ -1,0 +1,173 @@
+use crate::exit::{Failure, Result};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use stoker_wire::{Codec, Encode, Flags, Hello, Key, MAX_FRAME, MetaBuf, Splitter, Status, Type, encode};
+
+/// The answer to a request.
+pub(crate) struct Answer {
+    pub(crate) id: u32,
+    pub(crate) status: Status,
+    pub(crate) codec: Codec,
+    pub(crate) error_class: Option<String>,
+    pub(crate) retry_ms: Option<u64>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body of a good answer, or the failure that it tells.
+    pub(crate) fn good(self) -> Result<Vec<u8>> {
+        if self.status == Status::OK {
+            return Ok(self.body);
+        }
+        let class = self.error_class.map_or(String::new(), |class| format!(" {class}"));
+        let retry = self.retry_ms.map_or(String::new(), |ms| format!(" (retry after {ms} ms)"));
+        let text = String::from_utf8_lossy(&self.body);
+        Err(Failure::Failed(format!("{}{class}: {text}{retry}", self.status.name())))
+    }
+}
+
+/// A request to be sent.
+pub(crate) struct Request<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) flags: Flags,
+    pub(crate) codec: Codec,
+    pub(crate) prio: u8,
+    pub(crate) ttl_ms: u32,
+    pub(crate) meta: &'a MetaBuf,
+    pub(crate) body: &'a [u8],
+}
+
+/// A blocking connection to a server.
+pub(crate) struct Client {
+    stream: UnixStream,
+    splitter: Splitter,
+    next_id: u32,
+    out: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn connect(option: Option<PathBuf>) -> Result<Self> {
+        let path = crate::socket::path(option, None);
+        let stream = UnixStream::connect(&path).map_err(|error| {
+            let shown = path.display();
+            Failure::Unreachable(format!(
+                "no Stoker answers at {shown} ({error}); start one with 'stoker serve', or name its \
+                 socket with --socket or STOKER_SOCKET"
+            ))
+        })?;
+        let hello = Hello {
+            v: vec![1],
+            name: "stoker".to_owned(),
+            pid: Some(std::process::id()),
+            ..Hello::default()
+        };
+        let body = serde_json::to_vec(&hello).unwrap_or_default();
+        let mut out = Vec::new();
+        encode(&mut out, Encode { body: &body, ..Encode::new(Type::Hello, 0) });
+        Ok(Self { stream, splitter: Splitter::new(MAX_FRAME), next_id: 0, out })
+    }
+
+    /// Queues a request and returns its id.
+    pub(crate) fn put(&mut self, request: &Request<'_>) -> Result<u32> {
+        if request.body.len() > MAX_FRAME / 2 {
+            return Err(Failure::Usage("the body is larger than 8 MB".to_owned()));
+        }
+        self.next_id += 1;
+        encode(
+            &mut self.out,
+            Encode {
+                flags: request.flags,
+                code: request.codec.0,
+                prio: request.prio,
+                ttl: request.ttl_ms,
+                name: request.name,
+                meta: request.meta.as_meta(),
+                body: request.body,
+                ..Encode::new(Type::Req, self.next_id)
+            },
+        );
+        Ok(self.next_id)
+    }
+
+    /// Sends what was queued.
+    pub(crate) fn send(&mut self) -> Result {
+        self.stream.write_all(&self.out).map_err(lost)?;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Reads until `wanted` answers have come, and hands each to `each`.
+    pub(crate) fn receive(&mut self, wanted: usize, mut each: impl FnMut(Answer) -> Result) -> Result {
+        let mut seen = 0;
+        let mut buffer = vec![0; 64 << 10];
+        while seen < wanted {
+            let count = self.stream.read(&mut buffer).map_err(lost)?;
+            if count == 0 {
+                return Err(Failure::Failed("the server closed the connection".to_owned()));
+            }
+            self.splitter.feed(&buffer[..count], |frame| {
+                if frame.kind != Type::Res {
+                    return Ok(());
+                }
+                seen += 1;
+                let answer = Answer {
+                    id: frame.id,
+                    status: frame.status(),
+                    codec: Codec(frame.prio),
+                    error_class: frame.meta.text(Key::ERROR_CLASS).map(str::to_owned),
+                    retry_ms: frame.meta.uint(Key::RETRY_AFTER),
+                    body: frame.body.to_vec(),
+                };
+                match answer.id {
+                    0 => Err(Wire(answer.good().err().unwrap_or(Failure::Code(1)))),
+                    _ => each(answer).map_err(Wire),
+                }
+            })
+            .map_err(|Wire(failure)| failure)?;
+        }
+        Ok(())
+    }
+
+    /// One request, one answer.
+    pub(crate) fn ask(&mut self, request: &Request<'_>) -> Result<Answer> {
+        self.put(request)?;
+        self.send()?;
+        let mut answer = None;
+        self.receive(1, |got| {
+            answer = Some(got);
+            Ok(())
+        })?;
+        answer.ok_or(Failure::Code(1))
+    }
+
+    /// One of the broker's own methods, JSON in and out.
+    pub(crate) fn own(&mut self, name: &str, ask: &Value) -> Result<Value> {
+        let body = ask.to_string();
+        let answer = self.ask(&Request {
+            name,
+            flags: Flags::NONE,
+            codec: Codec::JSON,
+            prio: 0,
+            ttl_ms: 0,
+            meta: &MetaBuf::new(),
+            body: body.as_bytes(),
+        })?;
+        let body = answer.good()?;
+        serde_json::from_slice(&body).map_err(|error| Failure::Failed(format!("bad answer: {error}")))
+    }
+}
+
+/// Carries a failure through the splitter, whose own errors are of the wire.
+struct Wire(Failure);
+
+impl From<stoker_wire::WireError> for Wire {
+    fn from(error: stoker_wire::WireError) -> Self {
+        Self(Failure::Failed(format!("the server's answer can't be read: {error}")))
+    }
+}
+
+fn lost(error: std::io::Error) -> Failure {
+    Failure::Failed(format!("the connection to the server was lost: {error}"))
+}

@@ -1,0 +1,51 @@
+use crate::args::Call;
+use crate::client::{Client, Request};
+use crate::exit::{Failure, Result, print};
+use std::io::Write;
+use stoker_server::config::parse_time;
+use stoker_wire::{Codec, Flags, MetaBuf, check_name};
+
+/// Makes one call and prints the reply: JSON laid out, anything else as it is.
+pub(crate) fn call(client: &mut Client, call: &Call) -> Result {
+    check_name(call.method.as_bytes()).map_err(|error| Failure::Usage(error.to_string()))?;
+    let body = json_body(call.body.as_deref())?;
+    let ttl_ms = match &call.timeout {
+        Some(text) => milliseconds(text)?,
+        None => 0,
+    };
+    let answer = client.ask(&Request {
+        name: &call.method,
+        flags: if call.idempotent { Flags::IDEMPOTENT } else { Flags::NONE },
+        codec: Codec::JSON,
+        prio: call.priority,
+        ttl_ms,
+        meta: &MetaBuf::new(),
+        body: body.as_bytes(),
+    })?;
+    let codec = answer.codec;
+    let reply = answer.good()?;
+    let value = (codec == Codec::JSON).then(|| serde_json::from_slice(&reply).ok()).flatten();
+    match value {
+        Some(value @ serde_json::Value::Object(_)) => print(&format!("{value:#}")),
+        Some(value) => print(&value.to_string()),
+        None => Ok(std::io::stdout().write_all(&reply)?),
+    }
+}
+
+/// The body of a request, checked to be JSON; `null` where there is none.
+pub(crate) fn json_body(text: Option<&str>) -> Result<&str> {
+    let text = text.unwrap_or("null");
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(_) => Ok(text),
+        Err(error) => {
+            let hint = "quote it for the shell, as '{\"name\":\"Ada\"}'";
+            Err(Failure::Usage(format!("the body is not JSON: {error}; {hint}")))
+        }
+    }
+}
+
+pub(crate) fn milliseconds(text: &str) -> Result<u32> {
+    let span = parse_time(text).filter(|span| span.as_millis() > 0);
+    let ms = span.and_then(|span| u32::try_from(span.as_millis()).ok());
+    ms.ok_or_else(|| Failure::Usage(format!("'{text}' is no time; write 500ms, 2s, 5m")))
+}

@@ -1,0 +1,59 @@
+use crate::exit::{Result, print};
+use serde_json::json;
+use std::path::PathBuf;
+use stoker_server::config::Config;
+
+/// Says what a configuration means, or what is wrong with it.
+pub(crate) fn check(file: Option<PathBuf>, json: bool) -> Result {
+    let file = file.unwrap_or_else(|| "stoker.toml".into());
+    let (_, config) = super::serve::read(&file)?;
+    match json {
+        true => print(&as_json(&config).to_string()),
+        false => print(&format!("{} is good\n{}", file.display(), explain(&config))),
+    }
+}
+
+fn explain(config: &Config) -> String {
+    let mut lines = Vec::new();
+    for (at, pool) in config.pools.iter().enumerate() {
+        let workers = match (pool.core.min, pool.core.max) {
+            (min, max) if min == max => format!("{min} workers"),
+            (min, max) => format!("{min} to {max} workers"),
+        };
+        let command = match pool.command.is_empty() {
+            true => "that dial in".to_owned(),
+            false => format!("of: {}", pool.command.join(" ")),
+        };
+        lines.push(format!("pool {}: {workers} {command}", pool.name));
+        let queues = config.queues.iter().filter(|queue| queue.pool == at);
+        lines.extend(queues.map(|queue| share("queue", &queue.name, &queue.core)));
+        let services = config.services.iter().filter(|service| service.pool == at);
+        lines.extend(services.map(|service| share("service", &service.name, &service.core)));
+    }
+    lines.push("queues and services that workers announce are added with weight 1".to_owned());
+    lines.join("\n")
+}
+
+fn share(kind: &str, name: &str, core: &stoker_server::config::QueueConfig) -> String {
+    let mut line = format!("  {kind} {name}: weight {}", core.weight);
+    if core.reserve > 0 {
+        line += &format!(", {} reserved", core.reserve);
+    }
+    if core.limit != u32::MAX {
+        line += &format!(", at most {}", core.limit);
+    }
+    line
+}
+
+fn as_json(config: &Config) -> serde_json::Value {
+    let pools: Vec<_> = config.pools.iter().map(|pool| {
+        json!({"name": pool.name, "command": pool.command, "min": pool.core.min, "max": pool.core.max})
+    }).collect();
+    let of = |name: &str, pool: usize, core: &stoker_server::config::QueueConfig| {
+        json!({"name": name, "pool": config.pools[pool].name, "weight": core.weight,
+            "reserve": core.reserve, "limit": (core.limit != u32::MAX).then_some(core.limit)})
+    };
+    let queues: Vec<_> = config.queues.iter().map(|queue| of(&queue.name, queue.pool, &queue.core)).collect();
+    let services: Vec<_> = config.services.iter().map(|service| of(&service.name, service.pool, &service.core)).collect();
+    json!({"pools": pools, "queues": queues, "services": services})
+}

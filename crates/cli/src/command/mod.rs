@@ -1,0 +1,36 @@
+//! What the commands do, one file each kind.
+
+mod call;
+mod check;
+mod look;
+mod push;
+mod serve;
+mod steer;
+
+use crate::args::{Args, Command};
+use crate::client::Client;
+use crate::exit::Result;
+
+/// Runs the command of the command line.
+pub(crate) fn run(args: Args) -> Result {
+    let connect = || Client::connect(args.socket.clone());
+    let json = args.json;
+    match args.command {
+        Command::Serve(serve) => serve::serve(args.socket, &serve),
+        Command::Server => serve::server(),
+        Command::Check { file } => check::check(file, json),
+        Command::Call(call) => call::call(&mut connect()?, &call),
+        Command::Push(push) => push::push(&mut connect()?, &push, json),
+        Command::Jobs(jobs) => look::jobs(&mut connect()?, &jobs, json),
+        Command::Queues => look::queues(&mut connect()?, json),
+        Command::Workers => look::workers(&mut connect()?, json),
+        Command::Quarantine(which) => look::quarantine(&mut connect()?, &which, json),
+        Command::Pause { queue } => steer::pause(&mut connect()?, &queue, true, json),
+        Command::Resume { queue } => steer::pause(&mut connect()?, &queue, false, json),
+        Command::Set { queue, weight, reserve, limit } => {
+            steer::set(&mut connect()?, &queue, [weight, reserve, limit], json)
+        }
+        Command::Scale { pool, workers } => steer::scale(&mut connect()?, &pool, &workers, json),
+        Command::Reload { pool } => steer::reload(&mut connect()?, pool.as_deref(), json),
+    }
+}

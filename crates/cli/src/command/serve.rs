@@ -1,0 +1,85 @@
+use crate::args::Serve;
+use crate::exit::{Failure, Result};
+use crate::{exit, socket};
+use rustix::fd::{FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+use stoker_angel::{Options, env as names};
+use stoker_server::config::{Config, ConfigError, MAX_FILE, resolve};
+
+/// Becomes the angel. Nothing before this has started a thread.
+pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
+    let (text, config) = configuration(serve)?;
+    let path = std::path::absolute(socket::path(option, config.socket))?;
+    let listener = socket::listen_at(&path, config.socket_mode)?;
+    let socket_path = path.to_string_lossy().into_owned();
+    let result = stoker_angel::run(Options { listener, socket_path, config: text });
+    // It may be gone already, or be a later server's; then there is nothing to do.
+    fs::remove_file(&path).ok();
+    match result? {
+        0 => Ok(()),
+        code => Err(Failure::Code(code)),
+    }
+}
+
+/// The configuration's text and what it means: a file's, or one made for a lone worker.
+fn configuration(serve: &Serve) -> Result<(String, Config)> {
+    if serve.worker.is_empty() {
+        let file = serve.config.clone().unwrap_or_else(|| "stoker.toml".into());
+        return read(&file);
+    }
+    let text = Config::for_command(&command_of(&serve.worker)?);
+    let config = resolve("the command line", &text).map_err(bad)?;
+    Ok((text, config))
+}
+
+/// Reads and resolves a configuration file.
+pub(crate) fn read(file: &Path) -> Result<(String, Config)> {
+    let shown = file.display().to_string();
+    let bytes = fs::read(file).map_err(|error| {
+        Failure::Config(format!("cannot read {shown}: {error}; 'stoker serve worker.php' needs no file"))
+    })?;
+    if bytes.len() > MAX_FILE {
+        return Err(Failure::Config(format!("{shown} is larger than {} KB", MAX_FILE / 1024)));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| Failure::Config(format!("{shown} is not UTF-8")))?;
+    let config = resolve(&shown, &text).map_err(bad)?;
+    Ok((text, config))
+}
+
+fn bad(error: ConfigError) -> Failure {
+    Failure::Config(error.to_string())
+}
+
+/// How to run a worker that is named by its file: by the interpreter of its kind, or itself.
+fn command_of(words: &[String]) -> Result<Vec<String>> {
+    let file = Path::new(&words[0]);
+    if !file.is_file() {
+        return Err(Failure::Usage(format!("there is no file {}", words[0])));
+    }
+    let interpreter = match file.extension().and_then(|extension| extension.to_str()) {
+        Some("php") => Some("php"),
+        Some("py") => Some("python3"),
+        Some("js" | "mjs") => Some("node"),
+        _ => None,
+    };
+    let absolute = std::path::absolute(file)?.to_string_lossy().into_owned();
+    let command = interpreter.map(str::to_owned).into_iter().chain([absolute]);
+    Ok(command.chain(words[1..].iter().cloned()).collect())
+}
+
+/// The server process, as the angel starts it.
+pub(crate) fn server() -> Result {
+    let (Some(listener), Some(control)) = (inherited(names::LISTENER), inherited(names::CONTROL)) else {
+        return Err(Failure::Usage("the server process is started by 'stoker serve'".to_owned()));
+    };
+    stoker_server::run(listener, control).map_err(exit::Failure::from)
+}
+
+/// A descriptor that the angel left open and named in the environment.
+#[expect(unsafe_code, reason = "a number becomes a descriptor nowhere else")]
+fn inherited(name: &str) -> Option<OwnedFd> {
+    let number = env::var(name).ok()?.parse().ok()?;
+    // SAFETY: the angel opened it for this process, and nothing else here knows its number.
+    Some(unsafe { OwnedFd::from_raw_fd(number) })
+}

@@ -1,0 +1,68 @@
+use crate::args::Which;
+use crate::client::Client;
+use crate::exit::{Failure, Result, print};
+use serde_json::{Value, json};
+
+pub(crate) fn pause(client: &mut Client, queue: &str, paused: bool, json: bool) -> Result {
+    let op = if paused { "pause" } else { "resume" };
+    let value = client.own("stoker.queue", &json!({"op": op, "queue": queue}))?;
+    let word = if paused { "paused" } else { "resumed" };
+    say(&value, &format!("{queue} is {word}"), json)
+}
+
+pub(crate) fn set(
+    client: &mut Client,
+    queue: &str,
+    [weight, reserve, limit]: [Option<u32>; 3],
+    json: bool,
+) -> Result {
+    if weight.or(reserve).or(limit).is_none() {
+        return Err(Failure::Usage("name what to set: --weight, --reserve or --limit".to_owned()));
+    }
+    let ask = json!({"op": "set", "queue": queue, "weight": weight, "reserve": reserve, "limit": limit});
+    let value = client.own("stoker.queue", &ask)?;
+    let limit = value["limit"].as_u64().map_or("none".to_owned(), |limit| limit.to_string());
+    let text = format!("{queue}: weight {}, reserve {}, limit {limit}", value["weight"], value["reserve"]);
+    say(&value, &text, json)
+}
+
+pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) -> Result {
+    let (min, max) = workers.split_once("..").unwrap_or((workers, workers));
+    let number = |text: &str| {
+        let bad = || Failure::Usage(format!("'{workers}' is neither a number nor MIN..MAX"));
+        text.parse::<u32>().map_err(|_| bad())
+    };
+    let ask = json!({"op": "scale", "pool": pool, "min": number(min)?, "max": number(max)?});
+    let value = client.own("stoker.pool", &ask)?;
+    say(&value, &format!("{pool}: {} to {} workers", value["min"], value["max"]), json)
+}
+
+/// Reloads and waits. A pool whose new version can't run makes it fail.
+pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Result {
+    let value = client.own("stoker.pool", &json!({"op": "reload", "pool": pool}))?;
+    let pools = value["pools"].as_array().cloned().unwrap_or_default();
+    let lines = pools.iter().map(|pool| {
+        let name = pool["name"].as_str().unwrap_or_default();
+        match pool["reloaded"] == true {
+            true => format!("{name} runs version {}", pool["version"]),
+            false => format!("{name}: the new version can't run; version {} stays", pool["version"]),
+        }
+    });
+    say(&value, &lines.collect::<Vec<_>>().join("\n"), json)?;
+    match pools.iter().all(|pool| pool["reloaded"] == true) {
+        true => Ok(()),
+        false => Err(Failure::Code(1)),
+    }
+}
+
+fn say(value: &Value, text: &str, json: bool) -> Result {
+    match json {
+        true => print(&value.to_string()),
+        false => print(text),
+    }
+}
+
+/// The jobs that a command means, as a request names them.
+pub(crate) fn which(which: &Which) -> Value {
+    json!({"id": which.id, "queue": which.queue, "state": which.state})
+}
