@@ -3,7 +3,9 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use stoker_wire::{Codec, Encode, Flags, Hello, Key, MAX_FRAME, MetaBuf, Splitter, Status, Type, encode};
+use stoker_wire::{
+    Codec, Encode, Flags, Hello, Key, MAX_FRAME, MetaBuf, Splitter, Status, Type, encode,
+};
 
 /// The answer to a request.
 pub(crate) struct Answer {
@@ -21,10 +23,17 @@ impl Answer {
         if self.status == Status::OK {
             return Ok(self.body);
         }
-        let class = self.error_class.map_or(String::new(), |class| format!(" {class}"));
-        let retry = self.retry_ms.map_or(String::new(), |ms| format!(" (retry after {ms} ms)"));
+        let class = self
+            .error_class
+            .map_or(String::new(), |class| format!(" {class}"));
+        let retry = self
+            .retry_ms
+            .map_or(String::new(), |ms| format!(" (retry after {ms} ms)"));
         let text = String::from_utf8_lossy(&self.body);
-        Err(Failure::Failed(format!("{}{class}: {text}{retry}", self.status.name())))
+        Err(Failure::Failed(format!(
+            "{}{class}: {text}{retry}",
+            self.status.name()
+        )))
     }
 }
 
@@ -65,8 +74,19 @@ impl Client {
         };
         let body = serde_json::to_vec(&hello).unwrap_or_default();
         let mut out = Vec::new();
-        encode(&mut out, Encode { body: &body, ..Encode::new(Type::Hello, 0) });
-        Ok(Self { stream, splitter: Splitter::new(MAX_FRAME), next_id: 0, out })
+        encode(
+            &mut out,
+            Encode {
+                body: &body,
+                ..Encode::new(Type::Hello, 0)
+            },
+        );
+        Ok(Self {
+            stream,
+            splitter: Splitter::new(MAX_FRAME),
+            next_id: 0,
+            out,
+        })
     }
 
     /// Queues a request and returns its id.
@@ -99,33 +119,40 @@ impl Client {
     }
 
     /// Reads until `wanted` answers have come, and hands each to `each`.
-    pub(crate) fn receive(&mut self, wanted: usize, mut each: impl FnMut(Answer) -> Result) -> Result {
+    pub(crate) fn receive(
+        &mut self,
+        wanted: usize,
+        mut each: impl FnMut(Answer) -> Result,
+    ) -> Result {
         let mut seen = 0;
         let mut buffer = vec![0; 64 << 10];
         while seen < wanted {
             let count = self.stream.read(&mut buffer).map_err(lost)?;
             if count == 0 {
-                return Err(Failure::Failed("the server closed the connection".to_owned()));
+                return Err(Failure::Failed(
+                    "the server closed the connection".to_owned(),
+                ));
             }
-            self.splitter.feed(&buffer[..count], |frame| {
-                if frame.kind != Type::Res {
-                    return Ok(());
-                }
-                seen += 1;
-                let answer = Answer {
-                    id: frame.id,
-                    status: frame.status(),
-                    codec: Codec(frame.prio),
-                    error_class: frame.meta.text(Key::ERROR_CLASS).map(str::to_owned),
-                    retry_ms: frame.meta.uint(Key::RETRY_AFTER),
-                    body: frame.body.to_vec(),
-                };
-                match answer.id {
-                    0 => Err(Wire(answer.good().err().unwrap_or(Failure::Code(1)))),
-                    _ => each(answer).map_err(Wire),
-                }
-            })
-            .map_err(|Wire(failure)| failure)?;
+            self.splitter
+                .feed(&buffer[..count], |frame| {
+                    if frame.kind != Type::Res {
+                        return Ok(());
+                    }
+                    seen += 1;
+                    let answer = Answer {
+                        id: frame.id,
+                        status: frame.status(),
+                        codec: Codec(frame.prio),
+                        error_class: frame.meta.text(Key::ERROR_CLASS).map(str::to_owned),
+                        retry_ms: frame.meta.uint(Key::RETRY_AFTER),
+                        body: frame.body.to_vec(),
+                    };
+                    match answer.id {
+                        0 => Err(Wire(answer.good().err().unwrap_or(Failure::Code(1)))),
+                        _ => each(answer).map_err(Wire),
+                    }
+                })
+                .map_err(|Wire(failure)| failure)?;
         }
         Ok(())
     }
@@ -155,7 +182,8 @@ impl Client {
             body: body.as_bytes(),
         })?;
         let body = answer.good()?;
-        serde_json::from_slice(&body).map_err(|error| Failure::Failed(format!("bad answer: {error}")))
+        serde_json::from_slice(&body)
+            .map_err(|error| Failure::Failed(format!("bad answer: {error}")))
     }
 }
 
@@ -164,7 +192,9 @@ struct Wire(Failure);
 
 impl From<stoker_wire::WireError> for Wire {
     fn from(error: stoker_wire::WireError) -> Self {
-        Self(Failure::Failed(format!("the server's answer can't be read: {error}")))
+        Self(Failure::Failed(format!(
+            "the server's answer can't be read: {error}"
+        )))
     }
 }
 

@@ -33,9 +33,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(text) | Self::Usage(text) | Self::Unreachable(text) | Self::Config(text) => {
-                f.write_str(text)
-            }
+            Self::Failed(text)
+            | Self::Usage(text)
+            | Self::Unreachable(text)
+            | Self::Config(text) => f.write_str(text),
             Self::Code(_) => Ok(()),
         }
     }
@@ -51,7 +52,9 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
 /// Says on stderr what went wrong, and turns it into the exit code.
 pub(crate) fn code(result: Result) -> ExitCode {
-    let Err(failure) = result else { return ExitCode::SUCCESS };
+    let Err(failure) = result else {
+        return ExitCode::SUCCESS;
+    };
     let text = failure.to_string();
     if !text.is_empty() {
         // There is nothing to do about a stderr that can't be written.
@@ -63,7 +66,11 @@ pub(crate) fn code(result: Result) -> ExitCode {
 /// Writes a result to stdout. A reader that has gone away, as `head`, is no failure.
 pub(crate) fn print(text: &str) -> Result {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+    match out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+    {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }

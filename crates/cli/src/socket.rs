@@ -2,7 +2,9 @@ use crate::exit::{Failure, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, chmod};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -13,29 +15,37 @@ const BACKLOG: i32 = 4_096;
 /// The socket that a command means: its option, `STOKER_SOCKET`, the configuration's, or the default.
 pub(crate) fn path(option: Option<PathBuf>, configured: Option<PathBuf>) -> PathBuf {
     let from_env = || env::var_os(stoker_angel::env::SOCKET).map(PathBuf::from);
-    option.or_else(from_env).or(configured).unwrap_or_else(|| DEFAULT.into())
+    option
+        .or_else(from_env)
+        .or(configured)
+        .unwrap_or_else(|| DEFAULT.into())
 }
 
 /// Binds the socket. One that a dead server left behind is replaced; one that is served is not touched.
 pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<OwnedFd> {
     let shown = path.display();
     let address = SocketAddrUnix::new(path).map_err(|_| {
-        Failure::Usage(format!("the socket path {shown} is longer than the 107 bytes a socket may have"))
+        Failure::Usage(format!(
+            "the socket path {shown} is longer than the 107 bytes a socket may have"
+        ))
     })?;
     if path.exists() {
         match UnixStream::connect(path) {
             Ok(_) => return Err(Failure::Failed(format!("another Stoker serves at {shown}"))),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)?,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path)?
+            }
             Err(error) => return Err(Failure::Failed(format!("{shown} is in the way: {error}"))),
         }
     }
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let made = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).and_then(|socket| {
-        bind(&socket, &address)?;
-        // Before listen, so that nobody gets in through a wider mode.
-        chmod(path, Mode::from_raw_mode(mode))?;
-        listen(&socket, BACKLOG)?;
-        Ok(socket)
-    });
+    let made =
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).and_then(|socket| {
+            bind(&socket, &address)?;
+            // Before listen, so that nobody gets in through a wider mode.
+            chmod(path, Mode::from_raw_mode(mode))?;
+            listen(&socket, BACKLOG)?;
+            Ok(socket)
+        });
     made.map_err(|error: Errno| Failure::Failed(format!("cannot listen at {shown}: {error}")))
 }

@@ -7,17 +7,32 @@ pub(crate) type Columns<'a> = &'a [(&'a str, &'a str)];
 
 /// Lays out rows of JSON objects under headings; numbers to the right.
 pub(crate) fn table(rows: &[Value], columns: Columns<'_>) -> String {
-    let heading = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+    let heading = columns
+        .iter()
+        .map(|(heading, _)| (*heading).to_owned())
+        .collect();
     let mut lines: Vec<Vec<String>> = vec![heading];
     lines.extend(rows.iter().map(|row| {
-        columns.iter().map(|(_, path)| show(row.pointer(path).unwrap_or(&Value::Null))).collect()
+        columns
+            .iter()
+            .map(|(_, path)| show(row.pointer(path).unwrap_or(&Value::Null)))
+            .collect()
     }));
     let widths: Vec<usize> = (0..columns.len())
-        .map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0))
+        .map(|at| {
+            lines
+                .iter()
+                .map(|line| line[at].chars().count())
+                .max()
+                .unwrap_or(0)
+        })
         .collect();
     let right: Vec<bool> = columns
         .iter()
-        .map(|(_, path)| rows.iter().any(|row| row.pointer(path).is_some_and(Value::is_number)))
+        .map(|(_, path)| {
+            rows.iter()
+                .any(|row| row.pointer(path).is_some_and(Value::is_number))
+        })
         .collect();
     let lines = lines.iter().map(|line| {
         let cells = line.iter().enumerate().map(|(at, cell)| match right[at] {

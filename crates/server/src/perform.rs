@@ -12,9 +12,24 @@ use stoker_wire::Frame;
 impl Plane {
     pub(crate) fn perform(&mut self, action: Action, answer: Option<&Frame<'_>>) {
         match action {
-            Action::Spawn { worker, pool, version, number } => self.spawn(worker, pool, version, number),
-            Action::Admit { worker, ticket, number } => self.admit(worker, ticket, number),
-            Action::Deliver { worker, task, ttl, attempt, crashes } => {
+            Action::Spawn {
+                worker,
+                pool,
+                version,
+                number,
+            } => self.spawn(worker, pool, version, number),
+            Action::Admit {
+                worker,
+                ticket,
+                number,
+            } => self.admit(worker, ticket, number),
+            Action::Deliver {
+                worker,
+                task,
+                ttl,
+                attempt,
+                crashes,
+            } => {
                 self.deliver(worker, task, ttl, attempt, crashes);
             }
             Action::CancelOn { worker, task } => self.cancel_on(worker, task),
@@ -23,10 +38,23 @@ impl Plane {
             Action::Terminate { worker } => self.signal(worker, Signal::TERM),
             Action::Kill { worker, why } => self.kill(worker, why),
             Action::Release { worker } => self.release(worker),
-            Action::Answer { task, outcome, facts } => self.reply(task, outcome, facts, answer),
-            Action::Finish { task, outcome, facts } => self.finish(task, outcome, facts, answer),
+            Action::Answer {
+                task,
+                outcome,
+                facts,
+            } => self.reply(task, outcome, facts, answer),
+            Action::Finish {
+                task,
+                outcome,
+                facts,
+            } => self.finish(task, outcome, facts, answer),
             Action::Drop { task } => self.loads.remove(task),
-            Action::Retry { task, after, cause, facts } => {
+            Action::Retry {
+                task,
+                after,
+                cause,
+                facts,
+            } => {
                 if let Origin::Job(job) = self.loads[task].origin {
                     self.retry_job(job, after, cause, facts, answer);
                 }
@@ -61,15 +89,25 @@ impl Plane {
     }
 
     fn kill(&mut self, worker: WorkerId, why: Why) {
-        let Some(link) = self.link(worker) else { return };
+        let Some(link) = self.link(worker) else {
+            return;
+        };
         let (name, spawned) = (link.name.clone(), link.spawned);
-        if let Some(reason) = killed_for(why) {
+        // One that was still booting has nothing to finish, so its end is nothing to tell.
+        let quiet = !link.ready && matches!(why, Why::Shutdown | Why::Surplus | Why::Replaced);
+        if let Some(reason) = killed_for(why).filter(|_| !quiet) {
             let task = self.present_task(worker);
-            let task = if task.is_empty() { String::new() } else { format!(" at {task}") };
+            let task = if task.is_empty() {
+                String::new()
+            } else {
+                format!(" at {task}")
+            };
             self.log.warn(format!("{name} is killed{task}: {reason}"));
         }
         if spawned {
-            self.ask_angel(&ToAngel::Kill { worker: Link::key(worker) });
+            self.ask_angel(&ToAngel::Kill {
+                worker: Link::key(worker),
+            });
         } else {
             self.todo.push_back(Todo::KillDialled { worker });
         }
@@ -85,12 +123,23 @@ impl Plane {
     fn notice(&mut self, notice: Notice) {
         match notice {
             Notice::Ready { worker } => {
-                let Some(link) = self.link(worker) else { return };
+                let Some(link) = self.link_mut(worker) else {
+                    return;
+                };
+                link.ready = true;
                 let text = format!("{} is ready (pid {})", link.name, link.pid);
                 self.log.info(text);
             }
-            Notice::Died { worker, exit, expected, why, crashed } => {
-                let Some(link) = self.link(worker) else { return };
+            Notice::Died {
+                worker,
+                exit,
+                expected,
+                why,
+                crashed,
+            } => {
+                let Some(link) = self.link(worker) else {
+                    return;
+                };
                 let (name, words) = (link.name.clone(), link.dying_words());
                 let how = exit_text(exit);
                 let pool = link.pool;
@@ -100,16 +149,27 @@ impl Plane {
                 *self.restarts.entry(pool).or_default() += 1;
                 self.last_exits.insert(pool, how.clone());
                 let task = crashed.map_or(String::new(), |_| " while it ran a task".to_owned());
-                let why = why.and_then(killed_for).map_or(String::new(), |why| format!("; {why}"));
+                let why = why
+                    .and_then(killed_for)
+                    .map_or(String::new(), |why| format!("; {why}"));
                 let words = words.map_or(String::new(), |words| format!("; last words: {words}"));
-                self.log.warn(format!("{name} died by {how}{task}{why}{words}"));
+                self.log
+                    .warn(format!("{name} died by {how}{task}{why}{words}"));
             }
-            Notice::BootFailed { worker, exit, again_in } => {
-                let Some(link) = self.link(worker) else { return };
+            Notice::BootFailed {
+                worker,
+                exit,
+                again_in,
+            } => {
+                let Some(link) = self.link(worker) else {
+                    return;
+                };
                 let (name, words) = (link.name.clone(), link.dying_words());
                 let words = words.map_or(String::new(), |words| format!(": {words}"));
                 let (how, ms) = (exit_text(exit), again_in.as_millis());
-                self.log.error(format!("{name} did not get ready ({how}){words}; next boot in {ms} ms"));
+                self.log.error(format!(
+                    "{name} did not get ready ({how}){words}; next boot in {ms} ms"
+                ));
             }
             Notice::Health { pool, health } => {
                 let pool = self.core.pool(pool).0.to_owned();
@@ -126,7 +186,9 @@ impl Plane {
             }
             Notice::ReloadGivenUp { pool } => {
                 let pool = self.core.pool(pool).0.to_owned();
-                self.log.error(format!("pool {pool}: the new version can't run; the old one stays"));
+                self.log.error(format!(
+                    "pool {pool}: the new version can't run; the old one stays"
+                ));
             }
         }
     }

@@ -18,10 +18,21 @@ use stoker_wire::{Frame, MetaBuf};
 
 /// What is to be done after the actions of the present step: each of these takes steps of its own.
 pub(crate) enum Todo {
-    Refill { queue: QueueId, class: u8, key: KeyId },
-    RefillKeys { queue: QueueId },
-    Measured { worker: WorkerId, rss: u64 },
-    KillDialled { worker: WorkerId },
+    Refill {
+        queue: QueueId,
+        class: u8,
+        key: KeyId,
+    },
+    RefillKeys {
+        queue: QueueId,
+    },
+    Measured {
+        worker: WorkerId,
+        rss: u64,
+    },
+    KillDialled {
+        worker: WorkerId,
+    },
 }
 
 /// Something that is looked at again when its time has come.
@@ -106,7 +117,8 @@ impl Plane {
 
     pub(crate) fn figures(&mut self, queue: QueueId) -> &mut Figures {
         if self.figures.len() <= queue.index() {
-            self.figures.resize_with(queue.index() + 1, Figures::default);
+            self.figures
+                .resize_with(queue.index() + 1, Figures::default);
         }
         &mut self.figures[queue.index()]
     }
@@ -121,11 +133,17 @@ impl Plane {
     }
 
     pub(crate) fn link(&self, worker: WorkerId) -> Option<&Link> {
-        self.links.get(worker.slot as usize)?.as_ref().filter(|link| link.id == worker)
+        self.links
+            .get(worker.slot as usize)?
+            .as_ref()
+            .filter(|link| link.id == worker)
     }
 
     pub(crate) fn link_mut(&mut self, worker: WorkerId) -> Option<&mut Link> {
-        self.links.get_mut(worker.slot as usize)?.as_mut().filter(|link| link.id == worker)
+        self.links
+            .get_mut(worker.slot as usize)?
+            .as_mut()
+            .filter(|link| link.id == worker)
     }
 
     pub(crate) fn add_link(&mut self, link: Link) {

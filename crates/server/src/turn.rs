@@ -35,7 +35,9 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
         plane.turn(&mut ready, &mut buffer)?;
     }
     if plane.lost_angel {
-        plane.log.error("the angel is gone; workers are ended, and so is this");
+        plane
+            .log
+            .error("the angel is gone; workers are ended, and so is this");
         plane.log.finish();
         kill_marked(angel);
         return Err(io::Error::other("the angel is gone"));
@@ -51,9 +53,15 @@ fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
         match channel.receive::<ToServer>()? {
             Some((ToServer::Config { text, restarts }, _)) => {
                 let config = config::resolve("the configuration", &text);
-                return config.map(|config| (config, restarts)).map_err(io::Error::other);
+                return config
+                    .map(|config| (config, restarts))
+                    .map_err(io::Error::other);
             }
-            Some(_) => return Err(io::Error::other("the angel's first message is the configuration")),
+            Some(_) => {
+                return Err(io::Error::other(
+                    "the angel's first message is the configuration",
+                ));
+            }
             None => {
                 let mut fds = [PollFd::new(&*channel, PollFlags::IN)];
                 poll(&mut fds, None)?;
@@ -65,7 +73,11 @@ fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
 impl Plane {
     fn new(config: Config, channel: Channel, listener: OwnedFd) -> io::Result<Self> {
         let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
-        let limits = Limits { boots_at_once: config.boots_at_once, seed, ..Limits::default() };
+        let limits = Limits {
+            boots_at_once: config.boots_at_once,
+            seed,
+            ..Limits::default()
+        };
         let log = Log::start(&config.log)?;
         rustix::io::ioctl_fionbio(&listener, true)?;
         Ok(Self {
@@ -105,8 +117,14 @@ impl Plane {
         self.poller.add(&self.channel, Source::Control)?;
         self.poller.add(&*self.log.wake, Source::Log)?;
         self.add_pools_and_queues();
-        let pools: Vec<String> = self.config.pools.iter().map(|pool| pool.name.clone()).collect();
-        self.log.info(format!("serving; pools: {}", pools.join(", ")));
+        let pools: Vec<String> = self
+            .config
+            .pools
+            .iter()
+            .map(|pool| pool.name.clone())
+            .collect();
+        self.log
+            .info(format!("serving; pools: {}", pools.join(", ")));
         if restarts > 0 {
             self.log.warn(format!(
                 "the server was started again ({restarts} times by now); jobs in memory are lost"
@@ -127,14 +145,18 @@ impl Plane {
         }
         for queue in config.queues {
             let share = [(pools[queue.pool], 1)];
-            let id = self.core.add_queue(Kind::Jobs, &queue.name, queue.core, &share);
+            let id = self
+                .core
+                .add_queue(Kind::Jobs, &queue.name, queue.core, &share);
             self.store.configure(id, queue.jobs);
         }
         for service in config.services {
             let share = [(pools[service.pool], 1)];
-            self.core.add_queue(Kind::Calls, &service.name, service.core, &share);
+            self.core
+                .add_queue(Kind::Calls, &service.name, service.core, &share);
             for method in &service.idempotent {
-                self.core.declare_idempotent(&format!("{}.{method}", service.name));
+                self.core
+                    .declare_idempotent(&format!("{}.{method}", service.name));
             }
         }
     }
@@ -193,7 +215,12 @@ impl Plane {
             }
             self.settle();
         }
-        self.poller.set(&self.channel, Source::Control, true, self.channel.is_blocked());
+        self.poller.set(
+            &self.channel,
+            Source::Control,
+            true,
+            self.channel.is_blocked(),
+        );
     }
 
     fn angel_says(&mut self, message: ToServer, fds: Vec<OwnedFd>) {
@@ -201,7 +228,11 @@ impl Plane {
             ToServer::Spawned { worker, pid } => self.spawned(worker, pid, fds),
             ToServer::SpawnFailed { worker, error } => self.not_spawned(worker, &error),
             ToServer::Exited { worker, end } => self.reaped(worker, end),
-            ToServer::OrphanKilled { worker, pid, command } => self.log.warn(format!(
+            ToServer::OrphanKilled {
+                worker,
+                pid,
+                command,
+            } => self.log.warn(format!(
                 "{worker} left a process behind, which is ended: {command} (pid {pid})"
             )),
             ToServer::Drain => self.drain(),
@@ -211,7 +242,8 @@ impl Plane {
     }
 
     fn drain(&mut self) {
-        self.log.info("draining: nothing new is taken, what runs is finished");
+        self.log
+            .info("draining: nothing new is taken, what runs is finished");
         self.goaway_clients();
         self.step(Event::Drain, None);
         self.settle();
@@ -226,7 +258,10 @@ impl Plane {
             self.wake_due();
         }
         if self.alarms.iter().any(|(at, _)| *at <= self.now) {
-            let due = self.alarms.extract_if(.., |(at, _)| *at <= self.now).collect::<Vec<_>>();
+            let due = self
+                .alarms
+                .extract_if(.., |(at, _)| *at <= self.now)
+                .collect::<Vec<_>>();
             for (_, alarm) in due {
                 match alarm {
                     Alarm::Stalled(conn) => self.drop_if_stalled(conn),
@@ -243,7 +278,10 @@ impl Plane {
         }
         let now = self.clock.now();
         let alarm = self.alarms.iter().map(|(at, _)| *at).min();
-        let next = [self.core.next_deadline(), alarm].into_iter().flatten().min();
+        let next = [self.core.next_deadline(), alarm]
+            .into_iter()
+            .flatten()
+            .min();
         let next = next.map(|at| duration(at.since(now)));
         let due = self.store.next_due().filter(|_| !self.core.is_draining());
         let due = due.map(|due| Duration::from_millis(due.saturating_sub(wall_ms())));
@@ -254,7 +292,9 @@ impl Plane {
     fn leave(mut self) {
         let left = self.store.unfinished();
         if left > 0 {
-            self.log.warn(format!("{left} jobs in memory were not finished and are lost"));
+            self.log.warn(format!(
+                "{left} jobs in memory were not finished and are lost"
+            ));
         }
         for id in self.conns.ids() {
             self.flush_conn(id);

@@ -15,7 +15,11 @@ pub(crate) fn call(client: &mut Client, call: &Call) -> Result {
     };
     let answer = client.ask(&Request {
         name: &call.method,
-        flags: if call.idempotent { Flags::IDEMPOTENT } else { Flags::NONE },
+        flags: if call.idempotent {
+            Flags::IDEMPOTENT
+        } else {
+            Flags::NONE
+        },
         codec: Codec::JSON,
         prio: call.priority,
         ttl_ms,
@@ -24,7 +28,9 @@ pub(crate) fn call(client: &mut Client, call: &Call) -> Result {
     })?;
     let codec = answer.codec;
     let reply = answer.good()?;
-    let value = (codec == Codec::JSON).then(|| serde_json::from_slice(&reply).ok()).flatten();
+    let value = (codec == Codec::JSON)
+        .then(|| serde_json::from_slice(&reply).ok())
+        .flatten();
     match value {
         Some(value @ serde_json::Value::Object(_)) => print(&format!("{value:#}")),
         Some(value) => print(&value.to_string()),
@@ -39,7 +45,9 @@ pub(crate) fn json_body(text: Option<&str>) -> Result<&str> {
         Ok(_) => Ok(text),
         Err(error) => {
             let hint = "quote it for the shell, as '{\"name\":\"Ada\"}'";
-            Err(Failure::Usage(format!("the body is not JSON: {error}; {hint}")))
+            Err(Failure::Usage(format!(
+                "the body is not JSON: {error}; {hint}"
+            )))
         }
     }
 }

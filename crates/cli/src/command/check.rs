@@ -53,7 +53,15 @@ fn as_json(config: &Config) -> serde_json::Value {
         json!({"name": name, "pool": config.pools[pool].name, "weight": core.weight,
             "reserve": core.reserve, "limit": (core.limit != u32::MAX).then_some(core.limit)})
     };
-    let queues: Vec<_> = config.queues.iter().map(|queue| of(&queue.name, queue.pool, &queue.core)).collect();
-    let services: Vec<_> = config.services.iter().map(|service| of(&service.name, service.pool, &service.core)).collect();
+    let queues: Vec<_> = config
+        .queues
+        .iter()
+        .map(|queue| of(&queue.name, queue.pool, &queue.core))
+        .collect();
+    let services: Vec<_> = config
+        .services
+        .iter()
+        .map(|service| of(&service.name, service.pool, &service.core))
+        .collect();
     json!({"pools": pools, "queues": queues, "services": services})
 }

@@ -19,24 +19,37 @@ fn show(value: &Value, key: &str, columns: Columns<'_>, json: bool) -> Result {
 
 pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
     match jobs {
-        Jobs::List { queue, state, limit, after } => {
+        Jobs::List {
+            queue,
+            state,
+            limit,
+            after,
+        } => {
             let ask = json!({"op": "list", "queue": queue, "state": state, "limit": limit, "after": after});
             let value = client.own("stoker.job", &ask)?;
-            show(&value, "jobs", &[
-                ("ID", "/id"),
-                ("QUEUE", "/queue"),
-                ("STATE", "/state"),
-                ("ATTEMPT", "/attempt"),
-                ("CRASHES", "/crashes"),
-                ("DUE", "/due_at"),
-                ("ERROR", "/error/message"),
-            ], json)?;
+            show(
+                &value,
+                "jobs",
+                &[
+                    ("ID", "/id"),
+                    ("QUEUE", "/queue"),
+                    ("STATE", "/state"),
+                    ("ATTEMPT", "/attempt"),
+                    ("CRASHES", "/crashes"),
+                    ("DUE", "/due_at"),
+                    ("ERROR", "/error/message"),
+                ],
+                json,
+            )?;
             match (json, value["next"].as_str()) {
                 (false, Some(next)) => print(&format!("there are more: --after {next}")),
                 _ => Ok(()),
             }
         }
-        Jobs::Show { id } => print_whole(client.own("stoker.job", &json!({"op": "show", "id": id}))?, json),
+        Jobs::Show { id } => print_whole(
+            client.own("stoker.job", &json!({"op": "show", "id": id}))?,
+            json,
+        ),
         Jobs::Retry(some) => count(client, "retry", &which(some), json),
         Jobs::Cancel(some) => count(client, "cancel", &which(some), json),
     }
@@ -61,71 +74,92 @@ fn print_whole(value: Value, json: bool) -> Result {
 
 pub(crate) fn queues(client: &mut Client, json: bool) -> Result {
     let value = client.own("stoker.queue", &json!({"op": "list"}))?;
-    show(&value, "queues", &[
-        ("NAME", "/name"),
-        ("KIND", "/kind"),
-        ("POOL", "/pool"),
-        ("WEIGHT", "/weight"),
-        ("PAUSED", "/paused"),
-        ("READY", "/ready"),
-        ("DELAYED", "/delayed"),
-        ("RUNNING", "/running"),
-        ("DONE", "/done"),
-        ("FAILED", "/failed"),
-        ("WAIT P50", "/wait_ms/p50"),
-        ("P99 MS", "/wait_ms/p99"),
-        ("RUN P50", "/run_ms/p50"),
-        ("P99 MS", "/run_ms/p99"),
-    ], json)
+    show(
+        &value,
+        "queues",
+        &[
+            ("NAME", "/name"),
+            ("KIND", "/kind"),
+            ("POOL", "/pool"),
+            ("WEIGHT", "/weight"),
+            ("PAUSED", "/paused"),
+            ("READY", "/ready"),
+            ("DELAYED", "/delayed"),
+            ("RUNNING", "/running"),
+            ("DONE", "/done"),
+            ("FAILED", "/failed"),
+            ("WAIT P50", "/wait_ms/p50"),
+            ("P99 MS", "/wait_ms/p99"),
+            ("RUN P50", "/run_ms/p50"),
+            ("P99 MS", "/run_ms/p99"),
+        ],
+        json,
+    )
 }
 
 pub(crate) fn workers(client: &mut Client, json: bool) -> Result {
     let value = client.own("stoker.worker", &json!({"op": "list"}))?;
-    show(&value, "pools", &[
-        ("POOL", "/name"),
-        ("STATE", "/state"),
-        ("VERSION", "/version"),
-        ("MIN", "/min"),
-        ("MAX", "/max"),
-        ("READY", "/ready"),
-        ("BUSY", "/busy"),
-        ("RESTARTS", "/restarts"),
-        ("LAST EXIT", "/last_exit"),
-    ], json)?;
+    show(
+        &value,
+        "pools",
+        &[
+            ("POOL", "/name"),
+            ("STATE", "/state"),
+            ("VERSION", "/version"),
+            ("MIN", "/min"),
+            ("MAX", "/max"),
+            ("READY", "/ready"),
+            ("BUSY", "/busy"),
+            ("RESTARTS", "/restarts"),
+            ("LAST EXIT", "/last_exit"),
+        ],
+        json,
+    )?;
     if json {
         return Ok(());
     }
     print("")?;
-    show(&value, "workers", &[
-        ("WORKER", "/id"),
-        ("PID", "/pid"),
-        ("KIND", "/kind"),
-        ("VERSION", "/version"),
-        ("STATE", "/state"),
-        ("TASKS", "/tasks"),
-        ("RSS BYTES", "/rss_bytes"),
-        ("TASK", "/task/id"),
-        ("MS", "/task/elapsed_ms"),
-    ], json)
+    show(
+        &value,
+        "workers",
+        &[
+            ("WORKER", "/id"),
+            ("PID", "/pid"),
+            ("KIND", "/kind"),
+            ("VERSION", "/version"),
+            ("STATE", "/state"),
+            ("TASKS", "/tasks"),
+            ("RSS BYTES", "/rss_bytes"),
+            ("TASK", "/task/id"),
+            ("MS", "/task/elapsed_ms"),
+        ],
+        json,
+    )
 }
 
 pub(crate) fn quarantine(client: &mut Client, which: &Quarantine, json: bool) -> Result {
     match which {
         Quarantine::List => {
             let value = client.own("stoker.quarantine", &json!({"op": "list"}))?;
-            show(&value, "quarantine", &[
-                ("ID", "/id"),
-                ("KIND", "/kind"),
-                ("NAME", "/name"),
-                ("TASK", "/task"),
-                ("CRASHES", "/crashes"),
-                ("EXIT", "/exit"),
-                ("AT", "/at"),
-                ("LAST WORDS", "/last_words"),
-            ], json)
+            show(
+                &value,
+                "quarantine",
+                &[
+                    ("ID", "/id"),
+                    ("KIND", "/kind"),
+                    ("NAME", "/name"),
+                    ("TASK", "/task"),
+                    ("CRASHES", "/crashes"),
+                    ("EXIT", "/exit"),
+                    ("AT", "/at"),
+                    ("LAST WORDS", "/last_words"),
+                ],
+                json,
+            )
         }
-        Quarantine::Show { id } => {
-            print_whole(client.own("stoker.quarantine", &json!({"op": "show", "id": id}))?, json)
-        }
+        Quarantine::Show { id } => print_whole(
+            client.own("stoker.quarantine", &json!({"op": "show", "id": id}))?,
+            json,
+        ),
     }
 }

@@ -61,7 +61,8 @@ fn metadata(push: &Push) -> Result<MetaBuf> {
     meta.push(Key::QUEUE, push.queue.as_bytes());
     if let Some(delay) = &push.delay {
         let span = parse_time(delay);
-        let span = span.ok_or_else(|| Failure::Usage(format!("'{delay}' is no time; write 30s, 5m, 2h")))?;
+        let span =
+            span.ok_or_else(|| Failure::Usage(format!("'{delay}' is no time; write 30s, 5m, 2h")))?;
         meta.push(Key::DELAY, &span.as_millis().to_be_bytes());
     }
     if let Some(key) = &push.key {

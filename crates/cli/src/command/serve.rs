@@ -13,7 +13,11 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     let path = std::path::absolute(socket::path(option, config.socket))?;
     let listener = socket::listen_at(&path, config.socket_mode)?;
     let socket_path = path.to_string_lossy().into_owned();
-    let result = stoker_angel::run(Options { listener, socket_path, config: text });
+    let result = stoker_angel::run(Options {
+        listener,
+        socket_path,
+        config: text,
+    });
     // It may be gone already, or be a later server's; then there is nothing to do.
     fs::remove_file(&path).ok();
     match result? {
@@ -37,12 +41,18 @@ fn configuration(serve: &Serve) -> Result<(String, Config)> {
 pub(crate) fn read(file: &Path) -> Result<(String, Config)> {
     let shown = file.display().to_string();
     let bytes = fs::read(file).map_err(|error| {
-        Failure::Config(format!("cannot read {shown}: {error}; 'stoker serve worker.php' needs no file"))
+        Failure::Config(format!(
+            "cannot read {shown}: {error}; 'stoker serve worker.php' needs no file"
+        ))
     })?;
     if bytes.len() > MAX_FILE {
-        return Err(Failure::Config(format!("{shown} is larger than {} KB", MAX_FILE / 1024)));
+        return Err(Failure::Config(format!(
+            "{shown} is larger than {} KB",
+            MAX_FILE / 1024
+        )));
     }
-    let text = String::from_utf8(bytes).map_err(|_| Failure::Config(format!("{shown} is not UTF-8")))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Failure::Config(format!("{shown} is not UTF-8")))?;
     let config = resolve(&shown, &text).map_err(bad)?;
     Ok((text, config))
 }
@@ -70,8 +80,11 @@ fn command_of(words: &[String]) -> Result<Vec<String>> {
 
 /// The server process, as the angel starts it.
 pub(crate) fn server() -> Result {
-    let (Some(listener), Some(control)) = (inherited(names::LISTENER), inherited(names::CONTROL)) else {
-        return Err(Failure::Usage("the server process is started by 'stoker serve'".to_owned()));
+    let (Some(listener), Some(control)) = (inherited(names::LISTENER), inherited(names::CONTROL))
+    else {
+        return Err(Failure::Usage(
+            "the server process is started by 'stoker serve'".to_owned(),
+        ));
     };
     stoker_server::run(listener, control).map_err(exit::Failure::from)
 }

@@ -17,12 +17,20 @@ pub(crate) fn set(
     json: bool,
 ) -> Result {
     if weight.or(reserve).or(limit).is_none() {
-        return Err(Failure::Usage("name what to set: --weight, --reserve or --limit".to_owned()));
+        return Err(Failure::Usage(
+            "name what to set: --weight, --reserve or --limit".to_owned(),
+        ));
     }
-    let ask = json!({"op": "set", "queue": queue, "weight": weight, "reserve": reserve, "limit": limit});
+    let ask =
+        json!({"op": "set", "queue": queue, "weight": weight, "reserve": reserve, "limit": limit});
     let value = client.own("stoker.queue", &ask)?;
-    let limit = value["limit"].as_u64().map_or("none".to_owned(), |limit| limit.to_string());
-    let text = format!("{queue}: weight {}, reserve {}, limit {limit}", value["weight"], value["reserve"]);
+    let limit = value["limit"]
+        .as_u64()
+        .map_or("none".to_owned(), |limit| limit.to_string());
+    let text = format!(
+        "{queue}: weight {}, reserve {}, limit {limit}",
+        value["weight"], value["reserve"]
+    );
     say(&value, &text, json)
 }
 
@@ -34,7 +42,11 @@ pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) 
     };
     let ask = json!({"op": "scale", "pool": pool, "min": number(min)?, "max": number(max)?});
     let value = client.own("stoker.pool", &ask)?;
-    say(&value, &format!("{pool}: {} to {} workers", value["min"], value["max"]), json)
+    say(
+        &value,
+        &format!("{pool}: {} to {} workers", value["min"], value["max"]),
+        json,
+    )
 }
 
 /// Reloads and waits. A pool whose new version can't run makes it fail.
@@ -45,7 +57,10 @@ pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Res
         let name = pool["name"].as_str().unwrap_or_default();
         match pool["reloaded"] == true {
             true => format!("{name} runs version {}", pool["version"]),
-            false => format!("{name}: the new version can't run; version {} stays", pool["version"]),
+            false => format!(
+                "{name}: the new version can't run; version {} stays",
+                pool["version"]
+            ),
         }
     });
     say(&value, &lines.collect::<Vec<_>>().join("\n"), json)?;

@@ -14,7 +14,9 @@ const PAGE_MAX: usize = 1_000;
 impl Plane {
     pub(crate) fn list_jobs(&mut self, ask: &Value) -> Answer {
         let filter = self.filter_of(ask)?;
-        let limit = ask["limit"].as_u64().map_or(PAGE, |limit| (limit as usize).clamp(1, PAGE_MAX));
+        let limit = ask["limit"]
+            .as_u64()
+            .map_or(PAGE, |limit| (limit as usize).clamp(1, PAGE_MAX));
         let after = match ask["after"].as_str() {
             Some(id) => Some(parse_id(id)?),
             None => None,
@@ -30,7 +32,10 @@ impl Plane {
         }
         let next = (found.len() > limit).then(|| self.store[found[limit - 1]].id.to_string());
         found.truncate(limit);
-        let jobs: Vec<Value> = found.into_iter().map(|job| job_json(self, job, false)).collect();
+        let jobs: Vec<Value> = found
+            .into_iter()
+            .map(|job| job_json(self, job, false))
+            .collect();
         Ok(Some(json!({"jobs": jobs, "next": next})))
     }
 
@@ -84,7 +89,9 @@ impl Plane {
             return Ok(vec![job]);
         }
         if ask["queue"].is_null() && ask["state"].is_null() {
-            return Err(Refused::invalid("name a job by 'id', or many by 'queue' or 'state'"));
+            return Err(Refused::invalid(
+                "name a job by 'id', or many by 'queue' or 'state'",
+            ));
         }
         let mut filter = self.filter_of(ask)?;
         let states = match filter.state.take() {
@@ -93,7 +100,10 @@ impl Plane {
         };
         let mut jobs = Vec::new();
         for state in states {
-            let filter = Filter { state: Some(state), ..filter.clone() };
+            let filter = Filter {
+                state: Some(state),
+                ..filter.clone()
+            };
             jobs.extend(self.store.list(&filter, None, usize::MAX));
         }
         Ok(jobs)
@@ -101,9 +111,11 @@ impl Plane {
 
     fn filter_of(&self, ask: &Value) -> Result<Filter, Refused> {
         let queue = match ask["queue"].as_str() {
-            Some(name) => Some(self.core.find_queue(Kind::Jobs, name).ok_or_else(|| {
-                Refused::not_found(self.unknown_queue(Kind::Jobs, name))
-            })?),
+            Some(name) => Some(
+                self.core
+                    .find_queue(Kind::Jobs, name)
+                    .ok_or_else(|| Refused::not_found(self.unknown_queue(Kind::Jobs, name)))?,
+            ),
             None => None,
         };
         let state = match ask["state"].as_str() {
@@ -126,5 +138,6 @@ impl Plane {
 }
 
 fn parse_id(text: &str) -> Result<Uuid, Refused> {
-    text.parse().map_err(|_| Refused::invalid(format!("'{text}' is no job id")))
+    text.parse()
+        .map_err(|_| Refused::invalid(format!("'{text}' is no job id")))
 }

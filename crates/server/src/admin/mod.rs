@@ -53,7 +53,11 @@ impl Plane {
     }
 
     fn answer_own(&mut self, conn: ConnId, frame: &Frame<'_>) -> Answer {
-        let body = if frame.body.is_empty() { b"{}" } else { frame.body };
+        let body = if frame.body.is_empty() {
+            b"{}"
+        } else {
+            frame.body
+        };
         let ask: Value = serde_json::from_slice(body)
             .map_err(|error| Refused::invalid(format!("the body is not JSON: {error}")))?;
         let op = ask["op"].as_str().unwrap_or("list");
@@ -80,7 +84,10 @@ impl Plane {
             (name, _) => {
                 let hint = crate::config::nearest(name, METHODS);
                 let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
-                Err(Refused(Status::UNIMPLEMENTED, format!("the broker has no method '{name}'{hint}")))
+                Err(Refused(
+                    Status::UNIMPLEMENTED,
+                    format!("the broker has no method '{name}'{hint}"),
+                ))
             }
         }
     }
@@ -105,5 +112,7 @@ fn is_for_all(name: &str, op: &str) -> bool {
 
 /// A text that a request must have.
 pub(crate) fn text_of<'a>(ask: &'a Value, key: &str) -> Result<&'a str, Refused> {
-    ask[key].as_str().ok_or_else(|| Refused::invalid(format!("the request needs a text '{key}'")))
+    ask[key]
+        .as_str()
+        .ok_or_else(|| Refused::invalid(format!("the request needs a text '{key}'")))
 }

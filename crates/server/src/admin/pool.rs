@@ -21,17 +21,25 @@ impl Plane {
     pub(crate) fn scale_pool(&mut self, ask: &Value) -> Answer {
         let pool = self.pool_of(ask)?;
         let number = |key: &str| {
-            ask[key].as_u64().filter(|n| *n <= 10_000).map(|n| n as u32)
+            ask[key]
+                .as_u64()
+                .filter(|n| *n <= 10_000)
+                .map(|n| n as u32)
                 .ok_or_else(|| Refused::invalid(format!("'{key}' is a number up to 10000")))
         };
         let (min, max) = (number("min")?, number("max")?);
         if max == 0 || min > max {
             return Err(Refused::invalid("max is at least 1 and min not above it"));
         }
-        let queues = self.core.queues().filter(|queue| queue.pools.iter().any(|(bound, _)| *bound == pool));
+        let queues = self
+            .core
+            .queues()
+            .filter(|queue| queue.pools.iter().any(|(bound, _)| *bound == pool));
         let reserved: u32 = queues.map(|queue| queue.config.reserve).sum();
         if min < reserved {
-            return Err(Refused::invalid(format!("the pool's queues reserve {reserved} workers, so min is at least that")));
+            return Err(Refused::invalid(format!(
+                "the pool's queues reserve {reserved} workers, so min is at least that"
+            )));
         }
         self.step(Event::Scale { pool, min, max }, None);
         self.settle();
@@ -44,7 +52,12 @@ impl Plane {
             true => self.core.pools().collect(),
             false => vec![self.pool_of(ask)?],
         };
-        self.reloads.waiting.push(Reload { conn, id, pending: pools.clone(), results: Vec::new() });
+        self.reloads.waiting.push(Reload {
+            conn,
+            id,
+            pending: pools.clone(),
+            results: Vec::new(),
+        });
         for pool in pools {
             self.reload(pool);
         }
@@ -75,7 +88,8 @@ impl Plane {
         if done {
             let text = format!("pool {name} runs version {version} only");
             self.log.info(text);
-            self.specs.retain(|(of, old), _| *of != pool || *old >= version);
+            self.specs
+                .retain(|(of, old), _| *of != pool || *old >= version);
         }
         let mut answered = Vec::new();
         for reload in &mut self.reloads.waiting {
@@ -100,7 +114,10 @@ impl Plane {
         self.core.find_pool(name).ok_or_else(|| {
             let names = self.core.pools().map(|pool| self.core.pool(pool).0);
             let names: Vec<&str> = names.collect();
-            Refused::not_found(format!("there is no pool '{name}'; there is: {}", names.join(", ")))
+            Refused::not_found(format!(
+                "there is no pool '{name}'; there is: {}",
+                names.join(", ")
+            ))
         })
     }
 }

@@ -59,9 +59,15 @@ impl Quarantine {
         if self.killers.is_empty() {
             return None;
         }
-        let killer = self.killers.get(&fingerprint(name, body)).filter(|killer| now < killer.until)?;
+        let killer = self
+            .killers
+            .get(&fingerprint(name, body))
+            .filter(|killer| now < killer.until)?;
         let minutes = killer.until.since(now).as_millis().div_ceil(60_000);
-        Some(format!("this very call killed {} workers; it is refused for {minutes} min", killer.deaths))
+        Some(format!(
+            "this very call killed {} workers; it is refused for {minutes} min",
+            killer.deaths
+        ))
     }
 
     fn note_death(&mut self, name: &str, body: &[u8], deaths: u32, now: Time) {
@@ -95,7 +101,9 @@ impl Entry {
 impl Plane {
     /// A task has killed its last worker.
     pub(crate) fn remember_killer(&mut self, task: TaskId, outcome: Outcome, facts: Facts) {
-        let (Outcome::Quarantined { exit, .. } | Outcome::WorkerDied(exit)) = outcome else { return };
+        let (Outcome::Quarantined { exit, .. } | Outcome::WorkerDied(exit)) = outcome else {
+            return;
+        };
         let load = self.load(task);
         let (kind, body) = match load.origin {
             Origin::Job(job) => ("job", self.store[job].body()),
@@ -111,8 +119,14 @@ impl Plane {
         if !matches!(outcome, Outcome::Quarantined { .. }) {
             return;
         }
-        let last_words = facts.worker.and_then(|worker| self.link(worker)?.dying_words());
-        let text = format!("{kind} {name} ({}) is quarantined: it killed {} workers", self.task_label(task), facts.crashes);
+        let last_words = facts
+            .worker
+            .and_then(|worker| self.link(worker)?.dying_words());
+        let text = format!(
+            "{kind} {name} ({}) is quarantined: it killed {} workers",
+            self.task_label(task),
+            facts.crashes
+        );
         self.log.error(text);
         self.quarantine.numbers += 1;
         let entry = Entry {
@@ -134,8 +148,13 @@ impl Plane {
 
     pub(crate) fn show_quarantined(&mut self, ask: &Value) -> Answer {
         let id = text_of(ask, "id")?;
-        let found = self.quarantine.entries.iter().find(|entry| entry.number.to_string() == id || entry.task == id);
-        let entry = found.ok_or_else(|| Refused::not_found(format!("nothing in quarantine has the id {id}")))?;
+        let found = self
+            .quarantine
+            .entries
+            .iter()
+            .find(|entry| entry.number.to_string() == id || entry.task == id);
+        let entry = found
+            .ok_or_else(|| Refused::not_found(format!("nothing in quarantine has the id {id}")))?;
         let mut value = entry.json();
         value["body"] = String::from_utf8_lossy(&entry.body).into();
         Ok(Some(value))

@@ -14,7 +14,9 @@ impl Plane {
         let counts = self.store.counts(id);
         let figures = self.figures(id);
         let percentiles = |recent: &crate::observe::Recent| {
-            let [p50, p99] = recent.quantiles([500, 990]).map_or([None; 2], |both| both.map(Some));
+            let [p50, p99] = recent
+                .quantiles([500, 990])
+                .map_or([None; 2], |both| both.map(Some));
             json!({"p50": p50, "p99": p99})
         };
         let (wait_ms, run_ms) = (percentiles(&figures.waited), percentiles(&figures.ran));
@@ -52,7 +54,9 @@ impl Plane {
         let queue = self.queue_of(ask)?;
         self.step(Event::Paused { queue, paused }, None);
         self.settle();
-        Ok(Some(json!({"queue": self.core.queue(queue).name, "paused": paused})))
+        Ok(Some(
+            json!({"queue": self.core.queue(queue).name, "paused": paused}),
+        ))
     }
 
     pub(crate) fn set_queue(&mut self, ask: &Value) -> Answer {
@@ -60,8 +64,13 @@ impl Plane {
         let mut config = self.core.queue(id).config.clone();
         let number = |key: &str, from: u64, now: u32| match &ask[key] {
             Value::Null => Ok(now),
-            value => value.as_u64().filter(|n| (from..=1_000_000).contains(n)).map(|n| n as u32)
-                .ok_or_else(|| Refused::invalid(format!("'{key}' is a number from {from} to 1000000"))),
+            value => value
+                .as_u64()
+                .filter(|n| (from..=1_000_000).contains(n))
+                .map(|n| n as u32)
+                .ok_or_else(|| {
+                    Refused::invalid(format!("'{key}' is a number from {from} to 1000000"))
+                }),
         };
         config.weight = number("weight", 1, config.weight)?;
         config.reserve = number("reserve", 0, config.reserve)?;
@@ -84,7 +93,10 @@ impl Plane {
             let sum: u32 = others.map(|queue| queue.config.reserve).sum::<u32>() + reserve;
             let (name, config, _, _) = self.core.pool(*pool);
             if sum > config.min {
-                let text = format!("pool {name} has only {} workers for certain, and {sum} would be reserved", config.min);
+                let text = format!(
+                    "pool {name} has only {} workers for certain, and {sum} would be reserved",
+                    config.min
+                );
                 return Err(Refused::invalid(text));
             }
         }
@@ -94,7 +106,10 @@ impl Plane {
     /// The queue that a request names; a service if no queue has that name.
     fn queue_of(&self, ask: &Value) -> Result<QueueId, Refused> {
         let name = text_of(ask, "queue")?;
-        let found = self.core.find_queue(Kind::Jobs, name).or(self.core.find_queue(Kind::Calls, name));
+        let found = self
+            .core
+            .find_queue(Kind::Jobs, name)
+            .or(self.core.find_queue(Kind::Calls, name));
         found.ok_or_else(|| Refused::not_found(self.unknown_queue(Kind::Jobs, name)))
     }
 }

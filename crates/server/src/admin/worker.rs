@@ -7,7 +7,10 @@ use stoker_core::{Health, PoolId, WorkerView};
 impl Plane {
     pub(crate) fn list_workers(&mut self) -> Value {
         let workers: Vec<WorkerView> = self.core.workers().collect();
-        let workers: Vec<Value> = workers.into_iter().filter_map(|worker| self.worker_json(&worker)).collect();
+        let workers: Vec<Value> = workers
+            .into_iter()
+            .filter_map(|worker| self.worker_json(&worker))
+            .collect();
         let pools: Vec<PoolId> = self.core.pools().collect();
         let pools: Vec<Value> = pools.into_iter().map(|pool| self.pool_json(pool)).collect();
         json!({"workers": workers, "pools": pools, "max_lag_us": self.max_lag_us})

@@ -72,7 +72,12 @@ pub struct JobsConfig {
 
 impl Default for JobsConfig {
     fn default() -> Self {
-        Self { tries: 1, backoff: Backoff::default(), keep_done: 10_000, keep_failed: 100_000 }
+        Self {
+            tries: 1,
+            backoff: Backoff::default(),
+            keep_done: 10_000,
+            keep_failed: 100_000,
+        }
     }
 }
 

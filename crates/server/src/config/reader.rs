@@ -15,23 +15,36 @@ pub(crate) struct Mistakes<'a> {
 
 impl<'a> Mistakes<'a> {
     pub(crate) fn new(source: &'a str) -> Self {
-        Self { source, found: Vec::new() }
+        Self {
+            source,
+            found: Vec::new(),
+        }
     }
 
     pub(crate) fn line_of(&self, offset: usize) -> usize {
         let offset = offset.min(self.source.len());
-        1 + self.source.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count()
+        1 + self.source.as_bytes()[..offset]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
     }
 
     pub(crate) fn add(&mut self, offset: usize, key: &str, what: String, hint: Option<String>) {
         let line = self.line_of(offset);
-        self.found.push(Mistake { line, key: key.to_owned(), what, hint });
+        self.found.push(Mistake {
+            line,
+            key: key.to_owned(),
+            what,
+            hint,
+        });
     }
 }
 
 /// The nearest of the valid names, if one is near enough to be what was meant.
 pub fn nearest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let scored = valid.into_iter().map(|valid| (strsim::damerau_levenshtein(name, valid), valid));
+    let scored = valid
+        .into_iter()
+        .map(|valid| (strsim::damerau_levenshtein(name, valid), valid));
     let (distance, best) = scored.min()?;
     (distance <= 2.max(name.len() / 3)).then_some(best)
 }
@@ -69,7 +82,12 @@ impl<'t, 'i> Section<'t, 'i> {
             if !schema.keys.iter().any(|known| known.name == name) {
                 let hint = suggest(name, schema.keys.iter().map(|known| known.name));
                 let full = format!("{path}.{name}");
-                mistakes.add(key.span().start, &full, "unknown key".to_owned(), Some(hint));
+                mistakes.add(
+                    key.span().start,
+                    &full,
+                    "unknown key".to_owned(),
+                    Some(hint),
+                );
             }
         }
         Self { table, path }
@@ -92,7 +110,12 @@ impl<'t, 'i> Section<'t, 'i> {
         if converted.is_none() {
             let full = format!("{}.{key}", self.path);
             let found = value.get_ref().type_str();
-            mistakes.add(value.span().start, &full, format!("expected {wanted}, found {}", show(value.get_ref(), found)), None);
+            mistakes.add(
+                value.span().start,
+                &full,
+                format!("expected {wanted}, found {}", show(value.get_ref(), found)),
+                None,
+            );
         }
         converted
     }
@@ -104,36 +127,56 @@ impl<'t, 'i> Section<'t, 'i> {
         mistakes: &mut Mistakes<'_>,
     ) -> Option<u64> {
         let wanted = format!("a number from {} to {}", range.start(), range.end());
-        self.get(key, mistakes, &wanted, |value| integer(value).filter(|n| range.contains(n)))
+        self.get(key, mistakes, &wanted, |value| {
+            integer(value).filter(|n| range.contains(n))
+        })
     }
 
     pub(crate) fn text(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<String> {
-        self.get(key, mistakes, "a text", |value| value.as_str().map(str::to_owned))
+        self.get(key, mistakes, "a text", |value| {
+            value.as_str().map(str::to_owned)
+        })
     }
 
     pub(crate) fn texts(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Vec<String>> {
-        self.get(key, mistakes, "a list of texts, as [\"php\", \"worker.php\"]", |value| {
-            let list = value.as_array()?.iter();
-            list.map(|item| item.get_ref().as_str().map(str::to_owned)).collect()
-        })
+        self.get(
+            key,
+            mistakes,
+            "a list of texts, as [\"php\", \"worker.php\"]",
+            |value| {
+                let list = value.as_array()?.iter();
+                list.map(|item| item.get_ref().as_str().map(str::to_owned))
+                    .collect()
+            },
+        )
     }
 
     pub(crate) fn time(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
-        self.get(key, mistakes, "a time such as \"500ms\", \"30s\", \"5m\"", |value| {
-            parse_time(value.as_str()?)
-        })
+        self.get(
+            key,
+            mistakes,
+            "a time such as \"500ms\", \"30s\", \"5m\"",
+            |value| parse_time(value.as_str()?),
+        )
     }
 
     /// A time, or "none" for no bound.
     pub(crate) fn time_or_none(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
-        self.get(key, mistakes, "a time such as \"30s\", or \"none\"", |value| match value.as_str()? {
-            "none" => Some(Span::FOREVER),
-            text => parse_time(text),
-        })
+        self.get(
+            key,
+            mistakes,
+            "a time such as \"30s\", or \"none\"",
+            |value| match value.as_str()? {
+                "none" => Some(Span::FOREVER),
+                text => parse_time(text),
+            },
+        )
     }
 
     pub(crate) fn size(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<u64> {
-        self.get(key, mistakes, "a size such as \"256MB\"", |value| parse_size(value.as_str()?))
+        self.get(key, mistakes, "a size such as \"256MB\"", |value| {
+            parse_size(value.as_str()?)
+        })
     }
 
     pub(crate) fn offset_of(&self, key: &str) -> usize {

@@ -16,14 +16,22 @@ pub fn resolve(file: &str, text: &str) -> Result<Config, ConfigError> {
         (Some(config), found) if found.is_empty() => Ok(config),
         (_, mut found) => {
             found.sort_by_key(|mistake| mistake.line);
-            Err(ConfigError { file: file.to_owned(), mistakes: found })
+            Err(ConfigError {
+                file: file.to_owned(),
+                mistakes: found,
+            })
         }
     }
 }
 
 fn read(text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config> {
     if text.len() > MAX_FILE {
-        mistakes.add(0, "", format!("the file is larger than {} KB", MAX_FILE / 1024), None);
+        mistakes.add(
+            0,
+            "",
+            format!("the file is larger than {} KB", MAX_FILE / 1024),
+            None,
+        );
         return None;
     }
     let root = match DeTable::parse(text) {
@@ -56,7 +64,12 @@ fn check_headings(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
         let name: &str = key.get_ref();
         if !HEADINGS.contains(&name) {
             let hint = suggest(name, HEADINGS);
-            mistakes.add(key.span().start, name, "unknown section".to_owned(), Some(hint));
+            mistakes.add(
+                key.span().start,
+                name,
+                "unknown section".to_owned(),
+                Some(hint),
+            );
         }
     }
 }
@@ -69,7 +82,12 @@ fn table<'t, 'i>(
     let value = root.get(name)?;
     let table = value.get_ref().as_table();
     if table.is_none() {
-        mistakes.add(value.span().start, name, "expected a section".to_owned(), None);
+        mistakes.add(
+            value.span().start,
+            name,
+            "expected a section".to_owned(),
+            None,
+        );
     }
     table
 }
@@ -102,7 +120,10 @@ fn named<'t, 'i>(
     }
     // In the order of the file, which is the order in which people think of them.
     found.sort_by_key(|(at, _, _)| *at);
-    let ordered: Vec<_> = found.into_iter().map(|(at, name, section)| (name, section, at)).collect();
+    let ordered: Vec<_> = found
+        .into_iter()
+        .map(|(at, name, section)| (name, section, at))
+        .collect();
     ordered.into_iter()
 }
 
@@ -111,14 +132,26 @@ fn read_stoker(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Config {
     let stoker = Section::new(stoker, "stoker".to_owned(), &schema::STOKER, mistakes);
     let log = table(root, "log", mistakes);
     let log = Section::new(log, "log".to_owned(), &schema::LOG, mistakes);
-    let mode = stoker.get("socket_mode", mistakes, "an octal mode such as \"0660\"", |value| {
-        u32::from_str_radix(value.as_str()?, 8).ok().filter(|mode| *mode <= 0o777)
-    });
-    let json = log.get("format", mistakes, "\"text\" or \"json\"", |value| match value.as_str()? {
-        "json" => Some(true),
-        "text" => Some(false),
-        _ => None,
-    });
+    let mode = stoker.get(
+        "socket_mode",
+        mistakes,
+        "an octal mode such as \"0660\"",
+        |value| {
+            u32::from_str_radix(value.as_str()?, 8)
+                .ok()
+                .filter(|mode| *mode <= 0o777)
+        },
+    );
+    let json = log.get(
+        "format",
+        mistakes,
+        "\"text\" or \"json\"",
+        |value| match value.as_str()? {
+            "json" => Some(true),
+            "text" => Some(false),
+            _ => None,
+        },
+    );
     let boots = stoker.number("boots_at_once", 1..=1_000, mistakes);
     let connections = stoker.number("max_connections", 1..=1_000_000, mistakes);
     let inflight = stoker.number("max_inflight", 1..=1_000_000, mistakes);
@@ -158,9 +191,19 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
 fn read_pool(name: String, section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> Pool {
     let defaults = PoolConfig::default();
     let command = section.texts("command", mistakes).unwrap_or_default();
-    if section.value("command").is_some_and(|value| value.get_ref().as_array().is_some_and(|list| list.is_empty())) {
+    if section.value("command").is_some_and(|value| {
+        value
+            .get_ref()
+            .as_array()
+            .is_some_and(|list| list.is_empty())
+    }) {
         let full = format!("{}.command", section.path);
-        mistakes.add(section.offset_of("command"), &full, "the list is empty".to_owned(), None);
+        mistakes.add(
+            section.offset_of("command"),
+            &full,
+            "the list is empty".to_owned(),
+            None,
+        );
     }
     let (min, max) = read_workers(section, mistakes);
     let tasks = section.number("max_tasks", 1..=1_000_000_000_000, mistakes);
@@ -168,14 +211,24 @@ fn read_pool(name: String, section: &Section<'_, '_>, mistakes: &mut Mistakes<'_
     let core = PoolConfig {
         min,
         max,
-        boot_timeout: section.time("boot_timeout", mistakes).unwrap_or(defaults.boot_timeout),
-        stop_grace: section.time("stop_grace", mistakes).unwrap_or(defaults.stop_grace),
-        task_timeout: section.time_or_none("task_timeout", mistakes).unwrap_or(defaults.task_timeout),
-        kill_grace: section.time("kill_grace", mistakes).unwrap_or(defaults.kill_grace),
+        boot_timeout: section
+            .time("boot_timeout", mistakes)
+            .unwrap_or(defaults.boot_timeout),
+        stop_grace: section
+            .time("stop_grace", mistakes)
+            .unwrap_or(defaults.stop_grace),
+        task_timeout: section
+            .time_or_none("task_timeout", mistakes)
+            .unwrap_or(defaults.task_timeout),
+        kill_grace: section
+            .time("kill_grace", mistakes)
+            .unwrap_or(defaults.kill_grace),
         memory_limit: section.size("memory_limit", mistakes).unwrap_or(0),
         max_tasks: tasks.unwrap_or(0),
         max_age: section.time("max_age", mistakes).unwrap_or(Span::FOREVER),
-        idle_timeout: section.time("idle_timeout", mistakes).unwrap_or(defaults.idle_timeout),
+        idle_timeout: section
+            .time("idle_timeout", mistakes)
+            .unwrap_or(defaults.idle_timeout),
         crash_budget: budget.map_or(defaults.crash_budget, |budget| budget as u8),
         spawned: !command.is_empty(),
     };
@@ -191,10 +244,17 @@ fn read_pool(name: String, section: &Section<'_, '_>, mistakes: &mut Mistakes<'_
 }
 
 fn read_env(section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> Vec<(String, String)> {
-    let env = section.get("env", mistakes, "a table of texts, as {APP_ENV = \"prod\"}", |value| {
-        let pairs = value.as_table()?.iter();
-        pairs.map(|(k, v)| Some((k.get_ref().to_string(), v.get_ref().as_str()?.to_owned()))).collect()
-    });
+    let env = section.get(
+        "env",
+        mistakes,
+        "a table of texts, as {APP_ENV = \"prod\"}",
+        |value| {
+            let pairs = value.as_table()?.iter();
+            pairs
+                .map(|(k, v)| Some((k.get_ref().to_string(), v.get_ref().as_str()?.to_owned())))
+                .collect()
+        },
+    );
     env.unwrap_or_default()
 }
 
@@ -205,7 +265,10 @@ fn read_workers(section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> (u32,
     let range = section.get("workers", mistakes, wanted, |value| {
         let (min, max) = match value {
             DeValue::Table(range) => {
-                if range.keys().any(|key| !matches!(&**key.get_ref(), "min" | "max")) {
+                if range
+                    .keys()
+                    .any(|key| !matches!(&**key.get_ref(), "min" | "max"))
+                {
                     return None;
                 }
                 let number = |key: &str| range.get(key).map(|value| integer(value.get_ref()));
@@ -249,9 +312,11 @@ fn read_backoff(section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> Optio
     let time = |value: &Spanned<DeValue<'_>>| parse_time(value.get_ref().as_str()?);
     section.get("backoff", mistakes, wanted, |value| match value {
         DeValue::String(text) => (text == "exponential").then(Backoff::default),
-        DeValue::Array(list) if list.len() <= 100 => {
-            list.iter().map(time).collect::<Option<Vec<Span>>>().map(Backoff::List)
-        }
+        DeValue::Array(list) if list.len() <= 100 => list
+            .iter()
+            .map(time)
+            .collect::<Option<Vec<Span>>>()
+            .map(Backoff::List),
         DeValue::Table(both) if both.len() == 2 => {
             let (base, cap) = (time(both.get("base")?)?, time(both.get("cap")?)?);
             Some(Backoff::Exponential { base, cap })
@@ -260,11 +325,7 @@ fn read_backoff(section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> Optio
     })
 }
 
-fn read_services(
-    root: &DeTable<'_>,
-    pools: &[Pool],
-    mistakes: &mut Mistakes<'_>,
-) -> Vec<Service> {
+fn read_services(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>) -> Vec<Service> {
     let sections = named(root, "service", &schema::SERVICE, mistakes);
     sections
         .map(|(name, section, at)| {
@@ -282,10 +343,16 @@ fn read_services(
 }
 
 /// What queues and services have in common.
-fn read_share(section: &Section<'_, '_>, max_waiting: u32, mistakes: &mut Mistakes<'_>) -> QueueConfig {
+fn read_share(
+    section: &Section<'_, '_>,
+    max_waiting: u32,
+    mistakes: &mut Mistakes<'_>,
+) -> QueueConfig {
     let defaults = QueueConfig::default();
     let mut number = |key, from, to, default| {
-        section.number(key, from..=to, mistakes).map_or(default, |number| number as u32)
+        section
+            .number(key, from..=to, mistakes)
+            .map_or(default, |number| number as u32)
     };
     QueueConfig {
         weight: number("weight", 1, 1_000_000, defaults.weight),
@@ -294,7 +361,9 @@ fn read_share(section: &Section<'_, '_>, max_waiting: u32, mistakes: &mut Mistak
         limit: number("limit", 1, 1_000_000, defaults.limit),
         per_key: number("per_key", 1, 1_000_000, defaults.per_key),
         max_waiting: number("max_waiting", 1, 100_000_000, max_waiting),
-        age_step: section.time_or_none("age_step", mistakes).unwrap_or(defaults.age_step),
+        age_step: section
+            .time_or_none("age_step", mistakes)
+            .unwrap_or(defaults.age_step),
         ..defaults
     }
 }
@@ -309,11 +378,19 @@ fn pool_of(
     let full = format!("{}.pool", section.path);
     let names = pools.iter().map(|pool| pool.name.as_str());
     match section.text("pool", mistakes) {
-        Some(name) => pools.iter().position(|pool| pool.name == name).unwrap_or_else(|| {
-            let what = format!("there is no pool '{name}'");
-            mistakes.add(section.offset_of("pool"), &full, what, Some(suggest(&name, names)));
-            0
-        }),
+        Some(name) => pools
+            .iter()
+            .position(|pool| pool.name == name)
+            .unwrap_or_else(|| {
+                let what = format!("there is no pool '{name}'");
+                mistakes.add(
+                    section.offset_of("pool"),
+                    &full,
+                    what,
+                    Some(suggest(&name, names)),
+                );
+                0
+            }),
         None if pools.len() > 1 && section.value("pool").is_none() => {
             let what = "there are several pools: name one".to_owned();
             mistakes.add(at, &full, what, Some(suggest("", names)));
@@ -327,7 +404,10 @@ fn pool_of(
 fn check_reserves(config: &Config, mistakes: &mut Mistakes<'_>) {
     for (at, pool) in config.pools.iter().enumerate() {
         let queues = config.queues.iter().map(|queue| (queue.pool, &queue.core));
-        let services = config.services.iter().map(|service| (service.pool, &service.core));
+        let services = config
+            .services
+            .iter()
+            .map(|service| (service.pool, &service.core));
         let of_pool = queues.chain(services).filter(|(pool, _)| *pool == at);
         let reserved: u64 = of_pool.map(|(_, core)| u64::from(core.reserve)).sum();
         if pool.core.spawned && reserved > u64::from(pool.core.min) {

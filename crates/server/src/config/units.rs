@@ -2,8 +2,13 @@
 
 use stoker_core::Span;
 
-const TIMES: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const TIMES: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
 const SIZES: [(&str, u64); 4] = [("B", 1), ("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30)];
 
 /// A time such as `500ms`, `1.5s`, `2m`, `1h`, `7d`; at most ten years.
@@ -22,7 +27,9 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;
     let (number, unit) = text.split_at(end);
     let number: f64 = number.replace('_', "").parse().ok()?;
-    let (_, factor) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()))?;
+    let (_, factor) = units
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()))?;
     let value = number * *factor as f64;
     (value.is_finite() && (0.0..9e15).contains(&value)).then_some(value.round() as u64)
 }
@@ -33,7 +40,13 @@ mod tests {
 
     #[test]
     fn times_and_sizes_read_as_written() {
-        let times = [("500ms", 500), ("1.5s", 1_500), ("2m", 120_000), ("1h", 3_600_000), ("0s", 0)];
+        let times = [
+            ("500ms", 500),
+            ("1.5s", 1_500),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("0s", 0),
+        ];
         for (text, ms) in times {
             assert_eq!(parse_time(text), Some(Span::from_millis(ms)), "{text}");
         }

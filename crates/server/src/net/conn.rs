@@ -1,4 +1,3 @@
-use super::ConnId;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, write};
 use rustix::net::{Shutdown, sockopt};
@@ -48,7 +47,6 @@ pub(crate) enum Flow {
 /// One socket with what is half read and what is not yet written.
 #[derive(Debug)]
 pub(crate) struct Conn {
-    pub(crate) id: ConnId,
     pub(crate) fd: OwnedFd,
     pub(crate) peer: Peer,
     pub(crate) role: Role,
@@ -66,13 +64,18 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub(crate) fn new(id: ConnId, fd: OwnedFd) -> Self {
-        let peer = sockopt::socket_peercred(&fd).map_or(Peer { pid: 0, uid: u32::MAX }, |peer| Peer {
-            pid: peer.pid.as_raw_nonzero().get(),
-            uid: peer.uid.as_raw(),
-        });
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        let peer = sockopt::socket_peercred(&fd).map_or(
+            Peer {
+                pid: 0,
+                uid: u32::MAX,
+            },
+            |peer| Peer {
+                pid: peer.pid.as_raw_nonzero().get(),
+                uid: peer.uid.as_raw(),
+            },
+        );
         Self {
-            id,
             fd,
             peer,
             role: Role::New,

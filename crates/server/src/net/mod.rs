@@ -4,6 +4,6 @@ mod conn;
 mod poller;
 mod slots;
 
-pub(crate) use conn::{Client, Conn, Flow, Peer, Role};
+pub(crate) use conn::{Client, Conn, Flow, Role};
 pub(crate) use poller::{Poller, Source};
 pub(crate) use slots::{ConnId, Slots};

@@ -16,7 +16,10 @@ pub(crate) enum Source {
     Log,
     Conn(ConnId),
     /// A worker's stdout (false) or stderr (true), by the worker's slot and generation.
-    Output { worker: ConnId, stderr: bool },
+    Output {
+        worker: ConnId,
+        stderr: bool,
+    },
     /// The process of a worker that dialled in.
     Process(ConnId),
 }
@@ -31,8 +34,14 @@ impl Source {
             Self::Control => 1 << 56,
             Self::Log => 2 << 56,
             Self::Conn(id) => pack(3, id),
-            Self::Output { worker, stderr: false } => pack(4, worker),
-            Self::Output { worker, stderr: true } => pack(5, worker),
+            Self::Output {
+                worker,
+                stderr: false,
+            } => pack(4, worker),
+            Self::Output {
+                worker,
+                stderr: true,
+            } => pack(5, worker),
             Self::Process(id) => pack(6, id),
         }
     }
@@ -47,8 +56,14 @@ impl Source {
             1 => Self::Control,
             2 => Self::Log,
             3 => Self::Conn(id),
-            4 => Self::Output { worker: id, stderr: false },
-            5 => Self::Output { worker: id, stderr: true },
+            4 => Self::Output {
+                worker: id,
+                stderr: false,
+            },
+            5 => Self::Output {
+                worker: id,
+                stderr: true,
+            },
             _ => Self::Process(id),
         }
     }
@@ -65,12 +80,20 @@ const EVENTS: usize = 512;
 impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, ready: Vec::with_capacity(EVENTS) })
+        Ok(Self {
+            epoll,
+            ready: Vec::with_capacity(EVENTS),
+        })
     }
 
     pub(crate) fn add(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
         let data = EventData::new_u64(source.token());
-        Ok(epoll::add(&self.epoll, fd, data, EventFlags::IN | EventFlags::RDHUP)?)
+        Ok(epoll::add(
+            &self.epoll,
+            fd,
+            data,
+            EventFlags::IN | EventFlags::RDHUP,
+        )?)
     }
 
     /// What to wait for from now on. With neither, an end of the stream is not reported either.
@@ -98,7 +121,11 @@ impl Poller {
             tv_nsec: i64::from(timeout.subsec_nanos()),
         });
         self.ready.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.ready), timeout.as_ref()) {
+        match epoll::wait(
+            &self.epoll,
+            rustix::buffer::spare_capacity(&mut self.ready),
+            timeout.as_ref(),
+        ) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -107,7 +134,11 @@ impl Poller {
         out.extend(self.ready.iter().map(|event| {
             let flags = event.flags;
             let readable = flags.intersects(EventFlags::IN | gone);
-            (Source::of(event.data.u64()), readable, flags.contains(EventFlags::OUT))
+            (
+                Source::of(event.data.u64()),
+                readable,
+                flags.contains(EventFlags::OUT),
+            )
         }));
         Ok(())
     }

@@ -14,7 +14,10 @@ pub(crate) struct Slots<T> {
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
     }
 }
 
@@ -23,15 +26,18 @@ impl<T> Slots<T> {
         self.slots.len() - self.free.len()
     }
 
-    pub(crate) fn insert(&mut self, make: impl FnOnce(ConnId) -> T) -> ConnId {
+    pub(crate) fn insert(&mut self, value: T) -> ConnId {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             self.slots.len() as u32 - 1
         });
         let (generation, place) = &mut self.slots[slot as usize];
         *generation = generation.wrapping_add(1) & 0x00ff_ffff;
-        let id = ConnId { slot, generation: *generation };
-        *place = Some(make(id));
+        let id = ConnId {
+            slot,
+            generation: *generation,
+        };
+        *place = Some(value);
         id
     }
 
@@ -52,7 +58,11 @@ impl<T> Slots<T> {
     }
 
     pub(crate) fn ids(&self) -> Vec<ConnId> {
-        let used = self.slots.iter().enumerate().filter(|(_, (_, value))| value.is_some());
+        let used = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, value))| value.is_some());
         let ids = used.map(|(slot, (generation, _))| ConnId {
             slot: slot as u32,
             generation: *generation,

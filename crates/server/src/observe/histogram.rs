@@ -14,7 +14,10 @@ struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: Box::new([0; BUCKETS]), total: 0 }
+        Self {
+            counts: Box::new([0; BUCKETS]),
+            total: 0,
+        }
     }
 }
 
@@ -96,12 +99,18 @@ mod tests {
         let mut recent = Recent::default();
         (1..=1_000).for_each(|ms| recent.record(Time::ZERO, Span::from_millis(ms)));
         let [p50, p99] = recent.quantiles([500, 990]).unwrap();
-        assert!((p50 - 500.0).abs() < 62.5 && (p99 - 990.0).abs() < 123.75, "{p50} {p99}");
+        assert!(
+            (p50 - 500.0).abs() < 62.5 && (p99 - 990.0).abs() < 123.75,
+            "{p50} {p99}"
+        );
     }
 
     #[test]
     fn every_duration_has_a_bucket_near_it() {
-        for us in (0..64).map(|bit| 1u64 << bit).chain([0, 3, 7, 9, 1_000_003]) {
+        for us in (0..64)
+            .map(|bit| 1u64 << bit)
+            .chain([0, 3, 7, 9, 1_000_003])
+        {
             let shown = value(bucket(us));
             let off = shown.abs_diff(us);
             assert!(off * 8 <= us || us > 1 << 40, "{us} shown as {shown}");

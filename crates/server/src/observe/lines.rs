@@ -49,7 +49,11 @@ impl Lines {
             let (fits, rest) = bytes.split_at(MAX_LINE - self.held.len());
             self.held.extend_from_slice(fits);
             self.parts += 1;
-            each(Line { tag: &self.tag, bytes: &self.held, part: self.parts });
+            each(Line {
+                tag: &self.tag,
+                bytes: &self.held,
+                part: self.parts,
+            });
             self.held.clear();
             bytes = rest;
         }
@@ -59,7 +63,11 @@ impl Lines {
     fn emit(&mut self, each: &mut impl FnMut(Line<'_>)) {
         let part = if self.parts == 0 { 0 } else { self.parts + 1 };
         let bytes = self.held.strip_suffix(b"\r").unwrap_or(&self.held);
-        each(Line { tag: &self.tag, bytes, part });
+        each(Line {
+            tag: &self.tag,
+            bytes,
+            part,
+        });
         self.parts = 0;
         if self.held.capacity() > 64 * 1024 {
             self.held = Vec::new();
@@ -74,8 +82,11 @@ mod tests {
 
     fn lines(pieces: &[(&str, &[u8])]) -> Vec<(String, Vec<u8>, u32)> {
         let (mut lines, mut out) = (Lines::default(), Vec::new());
-        let mut keep = |line: Line<'_>| out.push((line.tag.to_owned(), line.bytes.to_vec(), line.part));
-        pieces.iter().for_each(|(tag, bytes)| lines.feed(tag, bytes, &mut keep));
+        let mut keep =
+            |line: Line<'_>| out.push((line.tag.to_owned(), line.bytes.to_vec(), line.part));
+        pieces
+            .iter()
+            .for_each(|(tag, bytes)| lines.feed(tag, bytes, &mut keep));
         lines.finish(&mut keep);
         out
     }
@@ -99,7 +110,10 @@ mod tests {
         let long = vec![b'x'; 2 * MAX_LINE + 5];
         let exact = vec![b'y'; MAX_LINE];
         let got = lines(&[("a", &long), ("a", b"\n"), ("a", &exact), ("a", b"\n")]);
-        let shape: Vec<(usize, u32)> = got.iter().map(|(_, bytes, part)| (bytes.len(), *part)).collect();
+        let shape: Vec<(usize, u32)> = got
+            .iter()
+            .map(|(_, bytes, part)| (bytes.len(), *part))
+            .collect();
         assert_eq!(shape, [(MAX_LINE, 1), (MAX_LINE, 2), (5, 3), (MAX_LINE, 0)]);
     }
 }

@@ -61,8 +61,15 @@ pub(crate) struct WorkerLog {
 
 impl WorkerLog {
     pub(crate) fn new(pool: &str, name: &str, pid: i32) -> Self {
-        let origin = Origin { pool: pool.to_owned(), name: name.to_owned(), pid };
-        Self { origin: Arc::new(origin), waiting: Arc::default() }
+        let origin = Origin {
+            pool: pool.to_owned(),
+            name: name.to_owned(),
+            pid,
+        };
+        Self {
+            origin: Arc::new(origin),
+            waiting: Arc::default(),
+        }
     }
 
     /// Whether its pipes should rest until the sink has caught up.
@@ -72,10 +79,20 @@ impl WorkerLog {
 }
 
 enum Message {
-    Line { level: Level, text: String },
-    Output { worker: WorkerLog, stream: Stream, tag: String, bytes: Vec<u8> },
+    Line {
+        level: Level,
+        text: String,
+    },
+    Output {
+        worker: WorkerLog,
+        stream: Stream,
+        tag: String,
+        bytes: Vec<u8>,
+    },
     /// A worker is gone: its unfinished lines are given out.
-    Closed { worker: WorkerLog },
+    Closed {
+        worker: WorkerLog,
+    },
     End,
 }
 
@@ -97,12 +114,22 @@ impl Log {
         };
         let (sender, receiver) = sync_channel(CHANNEL);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let writer = Writer { sink, json: config.json, lines: HashMap::new(), wake: wake.clone() };
+        let writer = Writer {
+            sink,
+            json: config.json,
+            lines: HashMap::new(),
+            wake: wake.clone(),
+        };
         let thread = std::thread::Builder::new()
             .name("log".to_owned())
             .stack_size(128 << 10)
             .spawn(move || writer.run(&receiver))?;
-        Ok(Self { sender, thread: Some(thread), wake, held: Vec::new() })
+        Ok(Self {
+            sender,
+            thread: Some(thread),
+            wake,
+            held: Vec::new(),
+        })
     }
 
     pub(crate) fn info(&mut self, text: impl Into<String>) {
@@ -122,13 +149,26 @@ impl Log {
     }
 
     /// Passes on what a worker wrote while it ran `tag`.
-    pub(crate) fn output(&mut self, worker: &WorkerLog, stream: Stream, tag: String, bytes: Vec<u8>) {
+    pub(crate) fn output(
+        &mut self,
+        worker: &WorkerLog,
+        stream: Stream,
+        tag: String,
+        bytes: Vec<u8>,
+    ) {
         worker.waiting.fetch_add(bytes.len(), Ordering::Relaxed);
-        self.send(Message::Output { worker: worker.clone(), stream, tag, bytes });
+        self.send(Message::Output {
+            worker: worker.clone(),
+            stream,
+            tag,
+            bytes,
+        });
     }
 
     pub(crate) fn closed(&mut self, worker: &WorkerLog) {
-        self.send(Message::Closed { worker: worker.clone() });
+        self.send(Message::Closed {
+            worker: worker.clone(),
+        });
     }
 
     /// Whether the thread is behind, so that no pipe should be read.
@@ -162,7 +202,10 @@ impl Log {
 
     /// Writes all that is on its way and ends the thread.
     pub(crate) fn finish(mut self) {
-        for message in std::mem::take(&mut self.held).into_iter().chain([Message::End]) {
+        for message in std::mem::take(&mut self.held)
+            .into_iter()
+            .chain([Message::End])
+        {
             self.sender.send(message).ok();
         }
         if let Some(thread) = self.thread.take() {
@@ -191,7 +234,11 @@ impl Writer {
                     message => self.format(message, &mut text),
                 }
                 drained += 1;
-                next = if text.len() < 64 << 10 { receiver.try_recv().ok() } else { None };
+                next = if text.len() < 64 << 10 {
+                    receiver.try_recv().ok()
+                } else {
+                    None
+                };
             }
             self.put(&mut text);
             if drained > 0 {
@@ -202,7 +249,10 @@ impl Writer {
 
     fn put(&mut self, text: &mut Vec<u8>) {
         // There is nowhere to complain to when the log itself can't be written.
-        self.sink.write_all(text).and_then(|()| self.sink.flush()).ok();
+        self.sink
+            .write_all(text)
+            .and_then(|()| self.sink.flush())
+            .ok();
         text.clear();
         if text.capacity() > 1 << 20 {
             *text = Vec::with_capacity(4 << 10);
@@ -212,11 +262,18 @@ impl Writer {
     fn format(&mut self, message: Message, text: &mut Vec<u8>) {
         match message {
             Message::Line { level, text: line } => own_line(self.json, level, &line, text),
-            Message::Output { worker, stream, tag, bytes } => {
+            Message::Output {
+                worker,
+                stream,
+                tag,
+                bytes,
+            } => {
                 let key = (worker.origin.name.clone(), worker.origin.pid, stream);
                 let json = self.json;
                 let lines = self.lines.entry(key).or_default();
-                lines.feed(&tag, &bytes, |line| worker_line(json, &worker.origin, stream, &line, text));
+                lines.feed(&tag, &bytes, |line| {
+                    worker_line(json, &worker.origin, stream, &line, text)
+                });
                 worker.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
             }
             Message::Closed { worker } => {
@@ -237,7 +294,7 @@ fn own_line(json: bool, level: Level, line: &str, out: &mut Vec<u8>) {
     let at = rfc3339(wall_ms());
     let text = match json {
         true => serde_json::json!({"at": at, "level": level.name(), "message": line}).to_string(),
-        false => format!("{at} {} {line}", level.name()),
+        false => format!("{at} {} {}", level.name(), printable(line.as_bytes())),
     };
     out.extend_from_slice(text.as_bytes());
     out.push(b'\n');
@@ -245,7 +302,11 @@ fn own_line(json: bool, level: Level, line: &str, out: &mut Vec<u8>) {
 
 fn worker_line(json: bool, origin: &Origin, stream: Stream, line: &Line<'_>, out: &mut Vec<u8>) {
     let at = rfc3339(wall_ms());
-    let stream = if stream == Stream::Stdout { "stdout" } else { "stderr" };
+    let stream = if stream == Stream::Stdout {
+        "stdout"
+    } else {
+        "stderr"
+    };
     let text = printable(line.bytes);
     let line = if json {
         let mut object = serde_json::json!({
@@ -260,9 +321,20 @@ fn worker_line(json: bool, origin: &Origin, stream: Stream, line: &Line<'_>, out
         }
         object.to_string()
     } else {
-        let task = if line.tag.is_empty() { String::new() } else { format!(" {}", line.tag) };
-        let part = if line.part == 0 { String::new() } else { format!(" part {}", line.part) };
-        format!("{at} {}[{}] {stream}{task}{part}: {text}", origin.name, origin.pid)
+        let task = if line.tag.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", line.tag)
+        };
+        let part = if line.part == 0 {
+            String::new()
+        } else {
+            format!(" part {}", line.part)
+        };
+        format!(
+            "{at} {}[{}] {stream}{task}{part}: {text}",
+            origin.name, origin.pid
+        )
     };
     out.extend_from_slice(line.as_bytes());
     out.push(b'\n');
@@ -280,7 +352,10 @@ fn printable(bytes: &[u8]) -> String {
                 c => text.push(c),
             }
         }
-        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+        chunk
+            .invalid()
+            .iter()
+            .for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
     }
     text
 }

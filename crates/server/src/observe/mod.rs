@@ -5,4 +5,4 @@ mod lines;
 mod log;
 
 pub(crate) use histogram::Recent;
-pub(crate) use log::{Level, Log, Origin, Stream, WorkerLog};
+pub(crate) use log::{Log, Stream, WorkerLog};

@@ -10,7 +10,11 @@ const KEPT: usize = 4 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Free,
-    Call { conn: ConnId, id: u32, oneway: bool },
+    Call {
+        conn: ConnId,
+        id: u32,
+        oneway: bool,
+    },
     /// A job's body stays with its store.
     Job(JobNo),
 }
@@ -52,10 +56,25 @@ impl Loads {
         self.bytes
     }
 
-    pub(crate) fn insert(&mut self, origin: Origin, name: NameId, head: (u8, u8, u8), meta: &[u8], body: &[u8]) -> TaskId {
+    pub(crate) fn insert(
+        &mut self,
+        origin: Origin,
+        name: NameId,
+        head: (u8, u8, u8),
+        meta: &[u8],
+        body: &[u8],
+    ) -> TaskId {
         let id = self.free.pop().unwrap_or_else(|| {
             let (origin, bytes) = (Origin::Free, Vec::new());
-            self.slots.push(Load { origin, name, flags: 0, codec: 0, prio: 0, meta_len: 0, bytes });
+            self.slots.push(Load {
+                origin,
+                name,
+                flags: 0,
+                codec: 0,
+                prio: 0,
+                meta_len: 0,
+                bytes,
+            });
             TaskId(self.slots.len() as u32 - 1)
         });
         let load = &mut self.slots[id.index()];

@@ -15,7 +15,6 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
     pub(crate) cancelled: u64,
     pub(crate) retried: u64,
-    pub(crate) crashed: u64,
 }
 
 /// Which jobs are meant.
@@ -66,7 +65,10 @@ impl MemoryStore {
     }
 
     pub(crate) fn counts(&self, queue: QueueId) -> Counts {
-        self.queues.get(queue.index()).map(|queue| queue.counts).unwrap_or_default()
+        self.queues
+            .get(queue.index())
+            .map(|queue| queue.counts)
+            .unwrap_or_default()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -75,15 +77,24 @@ impl MemoryStore {
 
     /// Jobs that are not finished.
     pub(crate) fn unfinished(&self) -> u64 {
-        self.queues.iter().map(|queue| queue.counts.ready + queue.counts.delayed).sum()
+        self.queues
+            .iter()
+            .map(|queue| queue.counts.ready + queue.counts.delayed)
+            .sum()
     }
 
     /// The job that already stands for this push: same idempotency key (an answer to a repeated push),
     /// or same unique key and not finished (a refusal).
     pub(crate) fn existing(&mut self, new: &NewJob) -> Option<(Uuid, bool)> {
         let queue = self.queue(new.queue);
-        let repeated = new.idempotency.as_ref().and_then(|key| queue.idempotency.get(key).copied());
-        let taken = new.unique.as_ref().and_then(|key| queue.unique.get(key).copied());
+        let repeated = new
+            .idempotency
+            .as_ref()
+            .and_then(|key| queue.idempotency.get(key).copied());
+        let taken = new
+            .unique
+            .as_ref()
+            .and_then(|key| queue.unique.get(key).copied());
         match (repeated, taken) {
             (Some(job), _) => Some((self[job].id, true)),
             (None, Some(job)) => Some((self[job].id, false)),
@@ -92,7 +103,11 @@ impl MemoryStore {
     }
 
     pub(crate) fn insert(&mut self, id: Uuid, new: NewJob) -> JobNo {
-        let state = if new.due_ms > new.created_ms { State::Delayed } else { State::Ready };
+        let state = if new.due_ms > new.created_ms {
+            State::Delayed
+        } else {
+            State::Ready
+        };
         self.bytes += new.bytes.len();
         let job = Job {
             id,
@@ -159,7 +174,11 @@ impl MemoryStore {
     pub(crate) fn push_backlog(&mut self, job: JobNo) {
         let spec = &self[job].spec;
         let (queue, lane) = (spec.queue, (spec.class, spec.key.clone()));
-        self.queue(queue).backlog.entry(lane).or_default().push_back(job);
+        self.queue(queue)
+            .backlog
+            .entry(lane)
+            .or_default()
+            .push_back(job);
     }
 
     /// The next job of a lane's backlog.
@@ -175,7 +194,9 @@ impl MemoryStore {
     }
 
     pub(crate) fn has_backlog(&mut self, queue: QueueId, class: u8, key: &[u8]) -> bool {
-        self.queue(queue).backlog.contains_key(&(class, Box::from(key)))
+        self.queue(queue)
+            .backlog
+            .contains_key(&(class, Box::from(key)))
     }
 
     /// A lane of the backlog whose key `is_known` does not know.
@@ -184,7 +205,11 @@ impl MemoryStore {
         queue: QueueId,
         is_known: impl Fn(&[u8]) -> bool,
     ) -> Option<(u8, Box<[u8]>)> {
-        self.queue(queue).backlog.keys().find(|(_, key)| !is_known(key)).cloned()
+        self.queue(queue)
+            .backlog
+            .keys()
+            .find(|(_, key)| !is_known(key))
+            .cloned()
     }
 
     /// Puts a job that failed a run off until its next one.
@@ -305,10 +330,6 @@ impl MemoryStore {
         }
     }
 
-    pub(crate) fn note_crash(&mut self, queue: QueueId) {
-        self.queue(queue).counts.crashed += 1;
-    }
-
     /// Jobs that a filter means, oldest first, from the one after `after` on.
     pub(crate) fn list(&self, filter: &Filter, after: Option<Uuid>, limit: usize) -> Vec<JobNo> {
         let all = self.jobs.iter().enumerate();
@@ -329,12 +350,16 @@ impl std::ops::Index<JobNo> for MemoryStore {
     type Output = Job;
 
     fn index(&self, job: JobNo) -> &Job {
-        self.jobs[job.0 as usize].as_ref().expect("a job that is named exists")
+        self.jobs[job.0 as usize]
+            .as_ref()
+            .expect("a job that is named exists")
     }
 }
 
 impl std::ops::IndexMut<JobNo> for MemoryStore {
     fn index_mut(&mut self, job: JobNo) -> &mut Job {
-        self.jobs[job.0 as usize].as_mut().expect("a job that is named exists")
+        self.jobs[job.0 as usize]
+            .as_mut()
+            .expect("a job that is named exists")
     }
 }

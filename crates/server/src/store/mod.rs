@@ -4,4 +4,4 @@ mod job;
 mod memory;
 
 pub(crate) use job::{Job, JobError, JobNo, NewJob, State};
-pub(crate) use memory::{Counts, Filter, MemoryStore};
+pub(crate) use memory::{Filter, MemoryStore};

@@ -16,20 +16,35 @@ const LINGER: Span = Span::from_secs(2);
 impl Plane {
     pub(crate) fn join(&mut self, conn: ConnId, pool: PoolId, hello: &Hello) {
         // The connection's slot is the ticket by which `admit` finds it in this same step.
-        self.step(Event::Joined { pool, ticket: conn.slot, offer: offer(hello) }, None);
+        self.step(
+            Event::Joined {
+                pool,
+                ticket: conn.slot,
+                offer: offer(hello),
+            },
+            None,
+        );
     }
 
     /// The core has let a worker in that dialled.
     pub(crate) fn admit(&mut self, id: WorkerId, ticket: u32, number: u32) {
-        let conn = self.conns.ids().into_iter().find(|conn| conn.slot == ticket);
+        let conn = self
+            .conns
+            .ids()
+            .into_iter()
+            .find(|conn| conn.slot == ticket);
         let Some(conn) = conn else { return };
-        let Some((pool, _, version)) = self.core.worker(id) else { return };
+        let Some((pool, _, version)) = self.core.worker(id) else {
+            return;
+        };
         let pool_name = self.core.pool(pool).0.to_owned();
         let name = format!("{pool_name}-{number}");
         let pid = self.conns.get(conn).map_or(0, |conn| conn.peer.pid);
         let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         if let Some(pidfd) = &pidfd {
-            self.poller.add(pidfd, Source::Process(Link::token(id))).ok();
+            self.poller
+                .add(pidfd, Source::Process(Link::token(id)))
+                .ok();
         }
         self.add_link(Link {
             id,
@@ -40,6 +55,7 @@ impl Plane {
             pipes: Vec::new(),
             log: WorkerLog::new(&pool_name, &name, pid),
             started_ms: wall_ms(),
+            ready: true,
             last_words: None,
             last_stderr: Vec::new(),
             exit: None,
@@ -50,7 +66,15 @@ impl Plane {
             conn.role = Role::Worker(id);
         }
         let (worker, pool, version) = (Some(name), Some(pool_name), Some(version));
-        self.welcome(conn, Welcome { worker, pool, version, ..Welcome::default() });
+        self.welcome(
+            conn,
+            Welcome {
+                worker,
+                pool,
+                version,
+                ..Welcome::default()
+            },
+        );
     }
 
     /// The process of a worker that dialled in has ended.
@@ -78,10 +102,15 @@ impl Plane {
 
     /// A worker has lived on without its socket.
     pub(crate) fn socketless(&mut self, id: WorkerId) {
-        let told_to_go = matches!(self.core.worker_state(id), Some("draining" | "stopping") | None);
+        let told_to_go = matches!(
+            self.core.worker_state(id),
+            Some("draining" | "stopping") | None
+        );
         if let Some(link) = self.link(id).filter(|_| !told_to_go) {
             let name = link.name.clone();
-            self.log.warn(format!("{name} closed its socket and lives on; it is ended"));
+            self.log.warn(format!(
+                "{name} closed its socket and lives on; it is ended"
+            ));
             self.step(Event::Misbehaved { worker: id }, None);
         }
     }

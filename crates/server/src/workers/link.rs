@@ -25,6 +25,8 @@ pub(crate) struct Link {
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) log: WorkerLog,
     pub(crate) started_ms: u64,
+    /// It has said HELLO.
+    pub(crate) ready: bool,
     /// What it said of its own end, or the last that it wrote to stderr.
     pub(crate) last_words: Option<String>,
     pub(crate) last_stderr: Vec<u8>,
@@ -46,12 +48,18 @@ impl Link {
     }
 
     pub(crate) fn of_key(key: WorkerKey) -> WorkerId {
-        WorkerId { slot: key as u32, generation: (key >> 32) as u32 }
+        WorkerId {
+            slot: key as u32,
+            generation: (key >> 32) as u32,
+        }
     }
 
     /// The worker's number as the poller carries it.
     pub(crate) fn token(id: WorkerId) -> ConnId {
-        ConnId { slot: id.slot, generation: id.generation & 0x00ff_ffff }
+        ConnId {
+            slot: id.slot,
+            generation: id.generation & 0x00ff_ffff,
+        }
     }
 
     pub(crate) fn remember_stderr(&mut self, bytes: &[u8]) {

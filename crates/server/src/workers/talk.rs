@@ -39,9 +39,19 @@ impl Plane {
             }
             Type::Hello => self.worker_hello(worker, frame)?,
             Type::Event => self.worker_event(worker, frame),
-            Type::Started => self.step(Event::Started { worker, task: task_of(frame.id) }, None),
+            Type::Started => self.step(
+                Event::Started {
+                    worker,
+                    task: task_of(frame.id),
+                },
+                None,
+            ),
             Type::Goaway => self.step(Event::Left { worker }, None),
-            _ => return Err(Fault::State("a worker sends HELLO, RES, EVENT, STARTED, GOAWAY, PING and PONG")),
+            _ => {
+                return Err(Fault::State(
+                    "a worker sends HELLO, RES, EVENT, STARTED, GOAWAY, PING and PONG",
+                ));
+            }
         }
         Ok(())
     }
@@ -57,32 +67,69 @@ impl Plane {
     fn worker_hello(&mut self, worker: WorkerId, frame: &Frame<'_>) -> Result<(), Fault> {
         let hello = Hello::parse(frame.body)?;
         if hello.role != Role::Worker {
-            return Err(Fault::State("on STOKER_FD a worker says HELLO with role worker"));
+            return Err(Fault::State(
+                "on STOKER_FD a worker says HELLO with role worker",
+            ));
         }
-        let Some(link) = self.link(worker) else { return Ok(()) };
+        let Some(link) = self.link(worker) else {
+            return Ok(());
+        };
         let (name, conn) = (link.name.clone(), link.conn);
         let known = self.core.worker(worker);
         if let (Some((pool, _, version)), Some(conn)) = (known, conn) {
             let pool = Some(self.core.pool(pool).0.to_owned());
             let (worker, version) = (Some(name), Some(version));
-            self.welcome(conn, Welcome { worker, pool, version, ..Welcome::default() });
+            self.welcome(
+                conn,
+                Welcome {
+                    worker,
+                    pool,
+                    version,
+                    ..Welcome::default()
+                },
+            );
         }
-        self.step(Event::Hello { worker, offer: offer(&hello) }, None);
+        self.step(
+            Event::Hello {
+                worker,
+                offer: offer(&hello),
+            },
+            None,
+        );
         Ok(())
     }
 
     fn answered(&mut self, worker: WorkerId, frame: &Frame<'_>) {
         let answer = answer_of(frame);
         let worked = Span(u64::from(frame.ttl));
-        self.step(Event::Answered { worker, task: task_of(frame.id), answer, worked }, Some(frame));
+        self.step(
+            Event::Answered {
+                worker,
+                task: task_of(frame.id),
+                answer,
+                worked,
+            },
+            Some(frame),
+        );
     }
 
     fn worker_event(&mut self, worker: WorkerId, frame: &Frame<'_>) {
         match EventKind(frame.code) {
             EventKind::LOG => {
-                let held = self.core.lent_to(worker).any(|task| wire_id(task) == frame.id);
-                let tag = if held { self.task_label(task_of(frame.id)) } else { String::new() };
-                let stream = if frame.prio == 2 { Stream::Stderr } else { Stream::Stdout };
+                let held = self
+                    .core
+                    .lent_to(worker)
+                    .any(|task| wire_id(task) == frame.id);
+                let tag = if held {
+                    self.task_label(task_of(frame.id))
+                } else {
+                    String::new()
+                };
+                let stream = if frame.prio == 2 {
+                    Stream::Stderr
+                } else {
+                    Stream::Stdout
+                };
                 if let Some(link) = self.link(worker) {
                     let log = link.log.clone();
                     self.log.output(&log, stream, tag, frame.body.to_vec());
@@ -108,7 +155,12 @@ impl Plane {
         attempt: u16,
         crashes: u8,
     ) {
-        let Some(conn_id) = self.link(worker).and_then(|link| link.conn) else { return };
+        let Some(link) = self.link_mut(worker) else {
+            return;
+        };
+        // Last words are those of the present task.
+        link.last_stderr.clear();
+        let Some(conn_id) = link.conn else { return };
         let mut scratch = std::mem::take(&mut self.meta);
         let load = &self.loads[task];
         let (meta, body) = match load.origin {
@@ -120,7 +172,15 @@ impl Plane {
             _ => (load.meta(), load.body()),
         };
         if let Some(conn) = self.conns.get_mut(conn_id) {
-            conn.put(request(self.core.name(load.name), load, task, ttl, attempt, meta, body));
+            conn.put(request(
+                self.core.name(load.name),
+                load,
+                task,
+                ttl,
+                attempt,
+                meta,
+                body,
+            ));
         }
         self.meta = scratch;
         self.mark(conn_id);
@@ -151,10 +211,15 @@ impl Plane {
 
     /// Signals a worker: the soft cancel, or TERM.
     pub(crate) fn signal(&mut self, worker: WorkerId, signal: Signal) {
-        let Some(link) = self.link(worker) else { return };
+        let Some(link) = self.link(worker) else {
+            return;
+        };
         if link.spawned {
             let signal = signal.as_raw();
-            return self.ask_angel(&ToAngel::Signal { worker: crate::workers::Link::key(worker), signal });
+            return self.ask_angel(&ToAngel::Signal {
+                worker: crate::workers::Link::key(worker),
+                signal,
+            });
         }
         if let (Some(_), Some(pid)) = (&link.pidfd, Pid::from_raw(link.pid)) {
             kill_process(pid, signal).ok();
@@ -173,8 +238,12 @@ fn answer_of(frame: &Frame<'_>) -> Answer {
         }
         Status::RETURNED => Answer::Returned,
         // What the code says of itself can change with another run; a fault of the request can't.
-        Status(64..) | Status::INTERNAL | Status::UNAVAILABLE | Status::RESOURCE_EXHAUSTED
-        | Status::DEADLINE_EXCEEDED | Status::UNKNOWN => Answer::Error,
+        Status(64..)
+        | Status::INTERNAL
+        | Status::UNAVAILABLE
+        | Status::RESOURCE_EXHAUSTED
+        | Status::DEADLINE_EXCEEDED
+        | Status::UNKNOWN => Answer::Error,
         _ => Answer::Failed,
     }
 }
@@ -188,7 +257,9 @@ fn request<'a>(
     meta: Meta<'a>,
     body: &'a [u8],
 ) -> Encode<'a> {
-    let ttl = ttl.map_or(0, |ttl| u32::try_from(ttl.as_millis().max(1)).unwrap_or(u32::MAX));
+    let ttl = ttl.map_or(0, |ttl| {
+        u32::try_from(ttl.as_millis().max(1)).unwrap_or(u32::MAX)
+    });
     Encode {
         flags: Flags(load.flags),
         code: load.codec,
@@ -225,14 +296,19 @@ fn job_meta(meta: &mut MetaBuf, job: &crate::store::Job, crashes: u8) {
 /// Last words as a line for people, from the JSON that an SDK sends, or as they are.
 fn last_words(bytes: &[u8]) -> String {
     let parsed: Option<serde_json::Value> = serde_json::from_slice(bytes).ok();
-    let text = |value: &serde_json::Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let text =
+        |value: &serde_json::Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     match parsed {
         Some(value) if value.is_object() => {
             let place = match value["file"].as_str() {
                 Some(file) if !file.is_empty() => format!(" at {file}:{}", value["line"]),
                 _ => String::new(),
             };
-            format!("{}: {}{place}", text(&value, "class"), text(&value, "message"))
+            format!(
+                "{}: {}{place}",
+                text(&value, "class"),
+                text(&value, "message")
+            )
         }
         _ => String::from_utf8_lossy(bytes).into_owned(),
     }

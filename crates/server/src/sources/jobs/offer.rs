@@ -19,7 +19,9 @@ impl Plane {
     fn load_job(&mut self, job: JobNo) {
         let spec = &self.store[job].spec;
         let (name, class, codec) = (spec.name, spec.class, spec.codec);
-        let task = self.loads.insert(Origin::Job(job), name, (0, codec, class), &[], &[]);
+        let task = self
+            .loads
+            .insert(Origin::Job(job), name, (0, codec, class), &[], &[]);
         self.store[job].task = Some(task);
         // The key leaves its job for the moment of the step, which may not borrow the store.
         let key = std::mem::take(&mut self.store[job].spec.key);
@@ -29,7 +31,9 @@ impl Plane {
             name,
             key: &key,
             class,
-            origin: Promise::Job { tries: entry.spec.tries },
+            origin: Promise::Job {
+                tries: entry.spec.tries,
+            },
             ttl: None,
             limit: entry.spec.limit,
             attempt: entry.attempt,
@@ -49,17 +53,29 @@ impl Plane {
     pub(crate) fn refill(&mut self, queue: QueueId, class: u8, key: KeyId) {
         let name: Box<[u8]> = self.core.key_name(queue, key).into();
         for _ in 0..self.core.refill_size() {
-            let Some(job) = self.store.pop_backlog(queue, class, &name) else { break };
+            let Some(job) = self.store.pop_backlog(queue, class, &name) else {
+                break;
+            };
             self.load_job(job);
         }
         let more = self.store.has_backlog(queue, class, &name);
-        self.step(Event::Refilled { queue, class, key, more }, None);
+        self.step(
+            Event::Refilled {
+                queue,
+                class,
+                key,
+                more,
+            },
+            None,
+        );
     }
 
     /// Offers jobs of a key that the core had no room for.
     pub(crate) fn refill_keys(&mut self, queue: QueueId) {
         let core = &self.core;
-        let lane = self.store.unknown_lane(queue, |key| core.knows_key(queue, key));
+        let lane = self
+            .store
+            .unknown_lane(queue, |key| core.knows_key(queue, key));
         if let Some((class, key)) = &lane {
             if let Some(job) = self.store.pop_backlog(queue, *class, key) {
                 self.load_job(job);
@@ -69,7 +85,10 @@ impl Plane {
             }
         }
         let core = &self.core;
-        let more = self.store.unknown_lane(queue, |key| core.knows_key(queue, key)).is_some();
+        let more = self
+            .store
+            .unknown_lane(queue, |key| core.knows_key(queue, key))
+            .is_some();
         self.step(Event::RefilledKeys { queue, more }, None);
     }
 }

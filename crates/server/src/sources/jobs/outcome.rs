@@ -42,7 +42,8 @@ impl Plane {
             Cause::Answered => error_of(Outcome::Failed, answer),
             Cause::TimedOut => error_of(Outcome::TimedOut, None),
         };
-        self.store.retry(job, now_ms.saturating_add(wait.0.div_ceil(1_000)), error);
+        self.store
+            .retry(job, now_ms.saturating_add(wait.0.div_ceil(1_000)), error);
     }
 
     /// The job was not run and the server goes: it stays in its store.
@@ -69,7 +70,10 @@ impl Plane {
         let queue = self.store[job].spec.queue;
         let own = self.store[job].spec.backoff.take();
         let of_queue = &self.store.config(queue).backoff;
-        let wait = own.as_deref().unwrap_or(of_queue).delay(u32::from(runs), &mut Rng::new(seed));
+        let wait = own
+            .as_deref()
+            .unwrap_or(of_queue)
+            .delay(u32::from(runs), &mut Rng::new(seed));
         self.store[job].spec.backoff = own;
         wait
     }
@@ -78,20 +82,40 @@ impl Plane {
 /// Why a job or a run of it failed, from the worker's own words where there are any.
 fn error_of(outcome: Outcome, answer: Option<&Frame<'_>>) -> JobError {
     let (class, message) = match outcome {
-        Outcome::Quarantined { crashes, exit } => {
-            ("Quarantined", format!("it killed {crashes} workers, the last one by {}", exit_text(exit)))
-        }
-        Outcome::WorkerDied(exit) => ("WorkerDied", format!("its worker died: {}", exit_text(exit))),
-        Outcome::TimedOut => ("TimedOut", "it ran longer than it may, and its worker was ended".into()),
+        Outcome::Quarantined { crashes, exit } => (
+            "Quarantined",
+            format!(
+                "it killed {crashes} workers, the last one by {}",
+                exit_text(exit)
+            ),
+        ),
+        Outcome::WorkerDied(exit) => (
+            "WorkerDied",
+            format!("its worker died: {}", exit_text(exit)),
+        ),
+        Outcome::TimedOut => (
+            "TimedOut",
+            "it ran longer than it may, and its worker was ended".into(),
+        ),
         _ => return words_of(answer),
     };
-    JobError { class: class.into(), message, place: None, at_ms: wall_ms() }
+    JobError {
+        class: class.into(),
+        message,
+        place: None,
+        at_ms: wall_ms(),
+    }
 }
 
 fn words_of(answer: Option<&Frame<'_>>) -> JobError {
     let at_ms = wall_ms();
     let Some(answer) = answer else {
-        return JobError { class: "Unknown".into(), message: String::new(), place: None, at_ms };
+        return JobError {
+            class: "Unknown".into(),
+            message: String::new(),
+            place: None,
+            at_ms,
+        };
     };
     let class = answer.meta.text(Key::ERROR_CLASS).map(str::to_owned);
     let message = String::from_utf8_lossy(&answer.body[..answer.body.len().min(MESSAGE)]);

@@ -48,7 +48,13 @@ impl Plane {
         };
         let queue = self.core.queue_of_name(name);
         if let Some(text) = self.no_room_for_job(queue, frame.body.len()) {
-            return self.refuse(conn, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
+            return self.refuse(
+                conn,
+                frame,
+                Status::RESOURCE_EXHAUSTED,
+                &text,
+                Some(RETRY_MS),
+            );
         }
         let new = self.new_job(queue, name, frame);
         if let Some((id, repeated)) = self.store.existing(&new) {
@@ -81,10 +87,14 @@ impl Plane {
             return Some("the server drains".to_owned());
         }
         if counts.ready + counts.delayed >= max {
-            return Some(format!("{max} jobs wait in this queue already (max_waiting)"));
+            return Some(format!(
+                "{max} jobs wait in this queue already (max_waiting)"
+            ));
         }
         if self.bytes_held() + len > self.config.max_memory {
-            return Some("the broker holds as many bytes of bodies as it may (stoker.max_memory)".to_owned());
+            return Some(
+                "the broker holds as many bytes of bodies as it may (stoker.max_memory)".to_owned(),
+            );
         }
         None
     }
@@ -94,7 +104,9 @@ impl Plane {
         let JobsConfig { tries, .. } = *self.store.config(queue);
         let created_ms = wall_ms();
         let delay = meta.uint(Key::DELAY).unwrap_or(0);
-        let due_ms = meta.uint(Key::DUE_AT).unwrap_or(created_ms.saturating_add(delay));
+        let due_ms = meta
+            .uint(Key::DUE_AT)
+            .unwrap_or(created_ms.saturating_add(delay));
         let passed = passed_on(meta);
         let mut bytes = Vec::with_capacity(passed.len() + frame.body.len());
         bytes.extend_from_slice(&passed);
@@ -109,7 +121,10 @@ impl Plane {
             bytes,
             tries: meta.uint(Key::TRIES).map_or(tries, |tries| tries as u16),
             backoff: meta.get(Key::BACKOFF).map(|list| Box::new(backoff(list))),
-            limit: meta.uint(Key::TIMEOUT).filter(|ms| *ms > 0).map(Span::from_millis),
+            limit: meta
+                .uint(Key::TIMEOUT)
+                .filter(|ms| *ms > 0)
+                .map(Span::from_millis),
             unique: meta.get(Key::UNIQUE).map(Box::from),
             idempotency: meta.get(Key::IDEMPOTENCY).map(Box::from),
             created_ms,
@@ -121,11 +136,18 @@ impl Plane {
     pub(crate) fn unknown_queue(&self, kind: Kind, name: &str) -> String {
         let queues = self.core.queues().filter(|queue| queue.kind == kind);
         let names: Vec<&str> = queues.map(|queue| queue.name).collect();
-        let what = if kind == Kind::Jobs { "queue" } else { "service" };
+        let what = if kind == Kind::Jobs {
+            "queue"
+        } else {
+            "service"
+        };
         match crate::config::nearest(name, names.iter().copied()) {
             Some(near) => format!("there is no {what} '{name}'; did you mean '{near}'?"),
             None if names.is_empty() => format!("there is no {what} '{name}', nor any other"),
-            None => format!("there is no {what} '{name}'; there is: {}", names.join(", ")),
+            None => format!(
+                "there is no {what} '{name}'; there is: {}",
+                names.join(", ")
+            ),
         }
     }
 
@@ -150,7 +172,11 @@ fn passed_on(meta: Meta<'_>) -> Vec<u8> {
 
 fn backoff(list: &[u8]) -> Backoff {
     let delays = list.as_chunks::<4>().0.iter();
-    Backoff::List(delays.map(|ms| Span::from_millis(u64::from(u32::from_be_bytes(*ms)))).collect())
+    Backoff::List(
+        delays
+            .map(|ms| Span::from_millis(u64::from(u32::from_be_bytes(*ms))))
+            .collect(),
+    )
 }
 
 /// Keeps the event that a push leads to in one place with the offer of a retried job.

@@ -22,7 +22,8 @@ impl Plane {
                 }
                 Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return,
                 Err(error) => {
-                    self.log.error(format!("cannot accept a connection: {error}"));
+                    self.log
+                        .error(format!("cannot accept a connection: {error}"));
                     return;
                 }
             }
@@ -30,11 +31,12 @@ impl Plane {
     }
 
     pub(crate) fn add_conn(&mut self, socket: rustix::fd::OwnedFd, role: Role) -> ConnId {
-        let id = self.conns.insert(|id| Conn::new(id, socket));
+        let id = self.conns.insert(Conn::new(socket));
         if let Some(conn) = self.conns.get_mut(id) {
             conn.role = role;
             if let Err(error) = self.poller.add(&conn.fd, Source::Conn(id)) {
-                self.log.error(format!("cannot watch a connection: {error}"));
+                self.log
+                    .error(format!("cannot watch a connection: {error}"));
             }
         }
         id
@@ -43,7 +45,9 @@ impl Plane {
     /// Reads what a connection has and applies its frames.
     pub(crate) fn read_conn(&mut self, id: ConnId, buffer: &mut [u8]) {
         for _ in 0..READS {
-            let Some(conn) = self.conns.get(id).filter(|conn| !conn.closing) else { return };
+            let Some(conn) = self.conns.get(id).filter(|conn| !conn.closing) else {
+                return;
+            };
             let (count, flow) = conn.read(buffer);
             if count > 0 && !self.take(id, &buffer[..count]) {
                 return;
@@ -58,7 +62,9 @@ impl Plane {
 
     /// Applies bytes of a connection. False when that ended it.
     pub(crate) fn take(&mut self, id: ConnId, bytes: &[u8]) -> bool {
-        let Some(conn) = self.conns.get_mut(id) else { return false };
+        let Some(conn) = self.conns.get_mut(id) else {
+            return false;
+        };
         if matches!(conn.role, Role::New) && conn.splitter.held() == 0 && bytes[0] != 0 {
             self.refuse_stranger(id, bytes[0]);
             return false;
@@ -128,10 +134,16 @@ impl Plane {
 
     /// Ends a connection whose bytes can't be trusted any more, with the reason as its last frame.
     fn fault(&mut self, id: ConnId, fault: &Fault) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
         if let Role::Worker(worker) = conn.role {
-            let name = self.link(worker).map(|link| link.name.clone()).unwrap_or_default();
-            self.log.warn(format!("{name} broke the protocol: {}", fault.text()));
+            let name = self
+                .link(worker)
+                .map(|link| link.name.clone())
+                .unwrap_or_default();
+            self.log
+                .warn(format!("{name} broke the protocol: {}", fault.text()));
             self.step(Event::Misbehaved { worker }, None);
         }
         self.status(id, 0, fault.status(), &fault.text(), None);
@@ -144,7 +156,9 @@ impl Plane {
 
     /// The peer of a connection has closed it.
     fn conn_ended(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get(id) else { return };
+        let Some(conn) = self.conns.get(id) else {
+            return;
+        };
         match conn.role {
             Role::Worker(worker) => self.worker_conn_ended(worker),
             _ => self.close(id),
@@ -162,8 +176,12 @@ impl Plane {
 
     /// Cancels what a client waits for. One-way calls go on.
     fn drop_client(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        let Role::Client(client) = &mut conn.role else { return };
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let Role::Client(client) = &mut conn.role else {
+            return;
+        };
         let tasks: Vec<_> = client.inflight.drain().map(|(_, task)| task).collect();
         for task in tasks {
             self.step(Event::Cancel { task, kill: false }, None);
@@ -183,7 +201,9 @@ impl Plane {
 
     pub(crate) fn flush_conn(&mut self, id: ConnId) {
         let now = self.now;
-        let Some(conn) = self.conns.get_mut(id) else { return };
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
         conn.dirty = false;
         let written = conn.flush(now).is_ok();
         if !written || (conn.closing && conn.unsent() == 0) {
@@ -202,7 +222,9 @@ impl Plane {
     /// Watches a connection for what it can do: written to while output waits, read from unless too
     /// much waits already.
     fn watch(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(id) else { return };
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
         let (write, read) = (conn.unsent() > 0, !conn.is_clogged());
         let newly = write && !conn.waits_to_write;
         if (write, read) != (conn.waits_to_write, conn.reads) {
@@ -216,13 +238,19 @@ impl Plane {
 
     /// Drops a client that still takes nothing of what waits for it.
     pub(crate) fn drop_if_stalled(&mut self, id: ConnId) {
-        let Some(since) = self.conns.get(id).and_then(|conn| conn.stalled) else { return };
+        let Some(since) = self.conns.get(id).and_then(|conn| conn.stalled) else {
+            return;
+        };
         if self.now.since(since) < STALL {
             return self.alarms.push((since + STALL, Alarm::Stalled(id)));
         }
-        let is_worker = self.conns.get(id).is_some_and(|conn| matches!(conn.role, Role::Worker(_)));
+        let is_worker = self
+            .conns
+            .get(id)
+            .is_some_and(|conn| matches!(conn.role, Role::Worker(_)));
         if !is_worker {
-            self.log.warn("a client took none of its answers for 10 s and is disconnected");
+            self.log
+                .warn("a client took none of its answers for 10 s and is disconnected");
             self.close(id);
         }
     }

@@ -17,21 +17,40 @@ impl Plane {
     }
 
     fn greet_client(&mut self, id: ConnId, hello: &Hello) {
-        let worker = hello.worker.as_deref().and_then(|name| self.worker_named(name));
+        let worker = hello
+            .worker
+            .as_deref()
+            .and_then(|name| self.worker_named(name));
         if let Some(conn) = self.conns.get_mut(id) {
-            conn.role = Role::Client(Client { worker, ..Client::default() });
+            conn.role = Role::Client(Client {
+                worker,
+                ..Client::default()
+            });
         }
         self.welcome(id, Welcome::default());
     }
 
     /// A worker started by somebody else. It needs a pool, and the right to join it.
     fn greet_dialled(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
-        let Some(conn) = self.conns.get(id) else { return Ok(()) };
-        let name = hello.pool.clone().unwrap_or_else(|| self.config.pools[0].name.clone());
-        let (spec, pool) = match (self.config.pools.iter().find(|pool| pool.name == name), self.core.find_pool(&name)) {
+        let Some(conn) = self.conns.get(id) else {
+            return Ok(());
+        };
+        let name = hello
+            .pool
+            .clone()
+            .unwrap_or_else(|| self.config.pools[0].name.clone());
+        let (spec, pool) = match (
+            self.config.pools.iter().find(|pool| pool.name == name),
+            self.core.find_pool(&name),
+        ) {
             (Some(spec), Some(pool)) => (spec, pool),
             _ => {
-                let names: Vec<&str> = self.config.pools.iter().map(|pool| pool.name.as_str()).collect();
+                let names: Vec<&str> = self
+                    .config
+                    .pools
+                    .iter()
+                    .map(|pool| pool.name.as_str())
+                    .collect();
                 let text = format!("there is no pool '{name}'; there is: {}", names.join(", "));
                 return Err(Fault::Refused(Status::NOT_FOUND, text));
             }
@@ -51,7 +70,11 @@ impl Plane {
     }
 
     fn worker_named(&self, name: &str) -> Option<WorkerId> {
-        self.links.iter().flatten().find(|link| link.name == name).map(|link| link.id)
+        self.links
+            .iter()
+            .flatten()
+            .find(|link| link.name == name)
+            .map(|link| link.id)
     }
 
     /// Answers a HELLO.
@@ -62,9 +85,15 @@ impl Plane {
             max_inflight: self.config.max_inflight,
             ..welcome
         };
-        let Ok(body) = serde_json::to_vec(&welcome) else { return };
+        let Ok(body) = serde_json::to_vec(&welcome) else {
+            return;
+        };
         if let Some(conn) = self.conns.get_mut(id) {
-            conn.put(Encode { body: &body, prio: 0, ..Encode::new(Type::Welcome, 0) });
+            conn.put(Encode {
+                body: &body,
+                prio: 0,
+                ..Encode::new(Type::Welcome, 0)
+            });
         }
         self.mark(id);
     }

@@ -23,7 +23,9 @@ impl Plane {
         answer: Option<&Frame<'_>>,
     ) {
         self.count_call(task, outcome, facts, answer);
-        let Origin::Call { conn, id, oneway } = self.loads[task].origin else { return };
+        let Origin::Call { conn, id, oneway } = self.loads[task].origin else {
+            return;
+        };
         let mut waits = false;
         self.inflight(conn, |inflight| waits = inflight.remove(&id).is_some());
         if oneway || !waits {
@@ -35,7 +37,13 @@ impl Plane {
         }
     }
 
-    fn count_call(&mut self, task: TaskId, outcome: Outcome, facts: Facts, answer: Option<&Frame<'_>>) {
+    fn count_call(
+        &mut self,
+        task: TaskId,
+        outcome: Outcome,
+        facts: Facts,
+        answer: Option<&Frame<'_>>,
+    ) {
         let now = self.now;
         let queue = self.core.queue_of_name(self.loads[task].name);
         let figures = self.figures(queue);
@@ -119,7 +127,11 @@ impl Plane {
         if let Some(ms) = retry_ms {
             meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
         }
-        let flags = if untouched { Flags::NOT_PROCESSED } else { Flags::NONE };
+        let flags = if untouched {
+            Flags::NOT_PROCESSED
+        } else {
+            Flags::NONE
+        };
         if let Some(conn) = self.conns.get_mut(conn) {
             conn.put(Encode {
                 flags,
@@ -145,7 +157,11 @@ impl Plane {
             return self.status(conn, id, Status::RESOURCE_EXHAUSTED, text, None);
         }
         if let Some(conn) = self.conns.get_mut(conn) {
-            conn.put(Encode { prio: codec.0, body, ..Encode::new(Type::Res, id) });
+            conn.put(Encode {
+                prio: codec.0,
+                body,
+                ..Encode::new(Type::Res, id)
+            });
         }
         self.mark(conn);
     }
@@ -160,7 +176,9 @@ impl Plane {
     /// Tells clients that nothing new is taken.
     pub(crate) fn goaway_clients(&mut self) {
         for id in self.conns.ids() {
-            let Some(conn) = self.conns.get_mut(id) else { continue };
+            let Some(conn) = self.conns.get_mut(id) else {
+                continue;
+            };
             if matches!(conn.role, Role::Client(_)) {
                 conn.put(Encode::new(Type::Goaway, 0));
                 self.mark(id);
@@ -181,34 +199,53 @@ fn add_passed(meta: &mut MetaBuf, passed: Meta<'_>) {
 fn explain(outcome: Outcome) -> (Status, String, Option<u32>) {
     let ms = |span: Span| u32::try_from(span.as_millis().max(1)).unwrap_or(u32::MAX);
     match outcome {
-        Outcome::Answered | Outcome::Failed => (Status::UNKNOWN, "the answer was lost".into(), None),
+        Outcome::Answered | Outcome::Failed => {
+            (Status::UNKNOWN, "the answer was lost".into(), None)
+        }
         Outcome::Cancelled => (Status::CANCELLED, "cancelled".into(), None),
-        Outcome::Deadline { ran: false } => {
-            (Status::DEADLINE_EXCEEDED, "its time ran out, or would have, before a worker had it".into(), None)
-        }
-        Outcome::Deadline { ran: true } => {
-            (Status::DEADLINE_EXCEEDED, "its time ran out while a worker had it".into(), None)
-        }
-        Outcome::TimedOut => {
-            (Status::DEADLINE_EXCEEDED, "it ran longer than its pool allows, and its worker was ended".into(), None)
-        }
+        Outcome::Deadline { ran: false } => (
+            Status::DEADLINE_EXCEEDED,
+            "its time ran out, or would have, before a worker had it".into(),
+            None,
+        ),
+        Outcome::Deadline { ran: true } => (
+            Status::DEADLINE_EXCEEDED,
+            "its time ran out while a worker had it".into(),
+            None,
+        ),
+        Outcome::TimedOut => (
+            Status::DEADLINE_EXCEEDED,
+            "it ran longer than its pool allows, and its worker was ended".into(),
+            None,
+        ),
         Outcome::NoWorker => (Status::NO_WORKER, "no worker serves this name".into(), None),
-        Outcome::WorkerDied(exit) => {
-            (Status::WORKER_DIED, format!("its worker died ({}) while it ran", exit_text(exit)), None)
-        }
+        Outcome::WorkerDied(exit) => (
+            Status::WORKER_DIED,
+            format!("its worker died ({}) while it ran", exit_text(exit)),
+            None,
+        ),
         Outcome::Quarantined { crashes, exit } => {
-            let text = format!("it killed {crashes} workers, the last one by {}", exit_text(exit));
+            let text = format!(
+                "it killed {crashes} workers, the last one by {}",
+                exit_text(exit)
+            );
             (Status::QUARANTINED, text, None)
         }
-        Outcome::Exhausted { retry_after } => {
-            (Status::RESOURCE_EXHAUSTED, "too many calls wait for this service".into(), Some(ms(retry_after)))
-        }
-        Outcome::Shed { retry_after } => {
-            (Status::SHED, "it would have waited longer than it can".into(), Some(ms(retry_after)))
-        }
-        Outcome::Unavailable { retry_after } => {
-            (Status::UNAVAILABLE, "the server drains, or its workers can't start".into(), Some(ms(retry_after)))
-        }
+        Outcome::Exhausted { retry_after } => (
+            Status::RESOURCE_EXHAUSTED,
+            "too many calls wait for this service".into(),
+            Some(ms(retry_after)),
+        ),
+        Outcome::Shed { retry_after } => (
+            Status::SHED,
+            "it would have waited longer than it can".into(),
+            Some(ms(retry_after)),
+        ),
+        Outcome::Unavailable { retry_after } => (
+            Status::UNAVAILABLE,
+            "the server drains, or its workers can't start".into(),
+            Some(ms(retry_after)),
+        ),
         Outcome::WouldDeadlock => {
             let text = "every worker that could serve this call waits for such calls itself";
             (Status::RESOURCE_EXHAUSTED, text.into(), None)

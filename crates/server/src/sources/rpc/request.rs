@@ -12,8 +12,12 @@ impl Plane {
     /// A REQ of a client: a call, or something the broker itself does.
     pub(crate) fn request(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let max_inflight = self.config.max_inflight;
-        let Some(conn) = self.conns.get(id) else { return Ok(()) };
-        let Role::Client(client) = &conn.role else { return Ok(()) };
+        let Some(conn) = self.conns.get(id) else {
+            return Ok(());
+        };
+        let Role::Client(client) = &conn.role else {
+            return Ok(());
+        };
         if client.inflight.contains_key(&frame.id) {
             return Err(Fault::State("the id of this REQ is still unanswered"));
         }
@@ -42,14 +46,23 @@ impl Plane {
 
     fn call(&mut self, id: ConnId, frame: &Frame<'_>, name: NameId, parent: Option<WorkerId>) {
         let idempotent = frame.flags.has(Flags::IDEMPOTENT);
-        if let Some(why) = self.quarantine.refuses(self.core.name(name), frame.body, self.now) {
+        if let Some(why) = self
+            .quarantine
+            .refuses(self.core.name(name), frame.body, self.now)
+        {
             self.refuse(id, frame, Status::QUARANTINED, &why, None);
             return;
         }
         let oneway = frame.flags.has(Flags::ONEWAY);
-        let origin = Origin::Call { conn: id, id: frame.id, oneway };
+        let origin = Origin::Call {
+            conn: id,
+            id: frame.id,
+            oneway,
+        };
         let head = (frame.flags.0, frame.code, frame.prio);
-        let task = self.loads.insert(origin, name, head, frame.meta.bytes(), frame.body);
+        let task = self
+            .loads
+            .insert(origin, name, head, frame.meta.bytes(), frame.body);
         if !oneway {
             self.inflight(id, |inflight| {
                 inflight.insert(frame.id, task);
@@ -72,7 +85,10 @@ impl Plane {
 
     fn no_worker(&mut self, id: ConnId, frame: &Frame<'_>) {
         let service = stoker_wire::service_of(frame.name);
-        let services = self.core.queues().filter(|queue| queue.kind == stoker_core::Kind::Calls);
+        let services = self
+            .core
+            .queues()
+            .filter(|queue| queue.kind == stoker_core::Kind::Calls);
         let names: Vec<&str> = services.map(|queue| queue.name).collect();
         let hint = match crate::config::nearest(service, names.iter().copied()) {
             Some(near) => format!("; did you mean '{near}'?"),

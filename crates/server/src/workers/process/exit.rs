@@ -20,14 +20,18 @@ impl Plane {
     /// A worker's process has ended. What it wrote before is read first: an answered task stays
     /// answered. Only then is judged what it died on.
     pub(crate) fn worker_gone(&mut self, id: WorkerId, exit: Exit) {
-        let Some(link) = self.link_mut(id) else { return };
+        let Some(link) = self.link_mut(id) else {
+            return;
+        };
         link.exit = Some(exit);
         let conn = link.conn;
         self.read_output_dry(id);
         if let Some(conn) = conn {
             let mut buffer = vec![0; 64 << 10];
             for _ in 0..READS {
-                let Some(socket) = self.conns.get(conn).filter(|conn| !conn.closing) else { break };
+                let Some(socket) = self.conns.get(conn).filter(|conn| !conn.closing) else {
+                    break;
+                };
                 let (count, flow) = socket.read(&mut buffer);
                 if count > 0 && !self.take(conn, &buffer[..count]) {
                     break;
@@ -43,12 +47,17 @@ impl Plane {
 
     /// Forgets a worker whose end has been dealt with.
     pub(crate) fn release(&mut self, id: WorkerId) {
-        let Some(slot) = self.links.get_mut(id.slot as usize) else { return };
+        let Some(slot) = self.links.get_mut(id.slot as usize) else {
+            return;
+        };
         if slot.as_ref().is_none_or(|link| link.id != id) {
             return;
         }
         let Some(link) = slot.take() else { return };
-        link.pipes.iter().filter(|pipe| !pipe.resting).for_each(|pipe| self.poller.remove(&pipe.fd));
+        link.pipes
+            .iter()
+            .filter(|pipe| !pipe.resting)
+            .for_each(|pipe| self.poller.remove(&pipe.fd));
         if let Some(pidfd) = &link.pidfd {
             self.poller.remove(pidfd);
         }

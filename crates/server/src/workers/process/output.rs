@@ -9,8 +9,14 @@ use stoker_core::{TaskId, WorkerId};
 impl Plane {
     /// Reads what a worker wrote and passes it to the log, under the task that wrote it.
     pub(crate) fn read_output(&mut self, token: ConnId, stderr: bool, buffer: &mut [u8]) {
-        let Some(id) = self.worker_of_token(token) else { return };
-        let stream = if stderr { Stream::Stderr } else { Stream::Stdout };
+        let Some(id) = self.worker_of_token(token) else {
+            return;
+        };
+        let stream = if stderr {
+            Stream::Stderr
+        } else {
+            Stream::Stdout
+        };
         // One read empties a pipe; a worker that fills it again meanwhile has its turn next time.
         self.read_pipe(id, stream, buffer);
     }
@@ -24,12 +30,16 @@ impl Plane {
     fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8]) -> bool {
         let behind = self.log.is_behind();
         let tag = |plane: &Self| plane.present_task(id);
-        let Some(link) = self.link_mut(id) else { return false };
+        let Some(link) = self.link_mut(id) else {
+            return false;
+        };
         if (behind || link.log.is_full()) && link.exit.is_none() {
             self.rest(id, stream);
             return false;
         }
-        let Some(pipe) = link.pipes.iter().find(|pipe| pipe.stream == stream) else { return false };
+        let Some(pipe) = link.pipes.iter().find(|pipe| pipe.stream == stream) else {
+            return false;
+        };
         match read(&pipe.fd, &mut *buffer) {
             Ok(count) if count > 0 => {
                 if stream == Stream::Stderr {
@@ -48,7 +58,13 @@ impl Plane {
     }
 
     fn close_pipe(&mut self, id: WorkerId, stream: Stream) {
-        let Some(link) = self.links.get_mut(id.slot as usize).and_then(Option::as_mut) else { return };
+        let Some(link) = self
+            .links
+            .get_mut(id.slot as usize)
+            .and_then(Option::as_mut)
+        else {
+            return;
+        };
         if let Some(at) = link.pipes.iter().position(|pipe| pipe.stream == stream) {
             let pipe = link.pipes.swap_remove(at);
             self.poller.remove(&pipe.fd);
@@ -65,11 +81,20 @@ impl Plane {
     }
 
     fn set_resting(&mut self, id: WorkerId, stream: Stream, resting: bool) {
-        let Some(link) = self.links.get_mut(id.slot as usize).and_then(Option::as_mut) else { return };
+        let Some(link) = self
+            .links
+            .get_mut(id.slot as usize)
+            .and_then(Option::as_mut)
+        else {
+            return;
+        };
         let token = Link::token(id);
         for pipe in link.pipes.iter_mut().filter(|pipe| pipe.stream == stream) {
             pipe.resting = resting;
-            let source = crate::net::Source::Output { worker: token, stderr: stream == Stream::Stderr };
+            let source = crate::net::Source::Output {
+                worker: token,
+                stderr: stream == Stream::Stderr,
+            };
             match resting {
                 // A descriptor of which nothing is wanted would still report its end, again and again.
                 true => self.poller.remove(&pipe.fd),
@@ -87,13 +112,19 @@ impl Plane {
             return;
         }
         for token in std::mem::take(&mut self.resting) {
-            let Some(id) = self.worker_of_token(token) else { continue };
+            let Some(id) = self.worker_of_token(token) else {
+                continue;
+            };
             let Some(link) = self.link(id) else { continue };
             if link.log.is_full() {
                 self.resting.push(token);
                 continue;
             }
-            let resting = link.pipes.iter().filter(|pipe| pipe.resting).map(|pipe| pipe.stream);
+            let resting = link
+                .pipes
+                .iter()
+                .filter(|pipe| pipe.resting)
+                .map(|pipe| pipe.stream);
             for stream in resting.collect::<Vec<Stream>>() {
                 self.set_resting(id, stream, false);
             }
@@ -117,7 +148,9 @@ impl Plane {
     /// The task that a worker is at, as log lines name it. With a window, all that it may be at.
     pub(crate) fn present_task(&self, id: WorkerId) -> String {
         let mut lent = self.core.lent_to(id);
-        let Some(first) = lent.next() else { return String::new() };
+        let Some(first) = lent.next() else {
+            return String::new();
+        };
         match lent.last() {
             None => self.task_label(first),
             Some(last) => format!("{}..{}", self.task_label(first), self.task_label(last)),

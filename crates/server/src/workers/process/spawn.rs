@@ -10,7 +10,9 @@ use stoker_core::{Event, Exit, PoolId, WorkerId};
 impl Plane {
     /// Asks the angel to start a worker.
     pub(crate) fn spawn(&mut self, worker: WorkerId, pool: PoolId, version: u32, number: u32) {
-        let Some(spec) = self.specs.get(&(pool, version)).cloned() else { return };
+        let Some(spec) = self.specs.get(&(pool, version)).cloned() else {
+            return;
+        };
         let name = format!("{}-{number}", spec.name);
         let log = WorkerLog::new(&spec.name, &name, 0);
         self.add_link(Link {
@@ -22,6 +24,7 @@ impl Plane {
             pipes: Vec::new(),
             log,
             started_ms: wall_ms(),
+            ready: false,
             last_words: None,
             last_stderr: Vec::new(),
             exit: None,
@@ -46,26 +49,43 @@ impl Plane {
         if self.channel.send(message, Vec::new()).is_err() {
             self.lost_angel = true;
         }
-        self.poller.set(&self.channel, Source::Control, true, self.channel.is_blocked());
+        self.poller.set(
+            &self.channel,
+            Source::Control,
+            true,
+            self.channel.is_blocked(),
+        );
     }
 
     /// A worker was started: takes its socket and its output.
     pub(crate) fn spawned(&mut self, key: WorkerKey, pid: i32, fds: Vec<OwnedFd>) {
         let id = Link::of_key(key);
-        let Ok([socket, stdout, stderr]) = <[OwnedFd; 3]>::try_from(fds) else { return };
+        let Ok([socket, stdout, stderr]) = <[OwnedFd; 3]>::try_from(fds) else {
+            return;
+        };
         if self.link(id).is_none() {
             return self.ask_angel(&ToAngel::Kill { worker: key });
         }
         let conn = self.add_conn(socket, Role::Worker(id));
         let pool = self.core.worker(id).map(|(pool, _, _)| pool);
-        let pool = pool.map(|pool| self.core.pool(pool).0.to_owned()).unwrap_or_default();
+        let pool = pool
+            .map(|pool| self.core.pool(pool).0.to_owned())
+            .unwrap_or_default();
         let token = Link::token(id);
         let pipes = [(stdout, Stream::Stdout), (stderr, Stream::Stderr)].map(|(fd, stream)| {
-            let source = Source::Output { worker: token, stderr: stream == Stream::Stderr };
+            let source = Source::Output {
+                worker: token,
+                stderr: stream == Stream::Stderr,
+            };
             if let Err(error) = self.poller.add(&fd, source) {
-                self.log.error(format!("cannot watch a worker's output: {error}"));
+                self.log
+                    .error(format!("cannot watch a worker's output: {error}"));
             }
-            Pipe { fd, stream, resting: false }
+            Pipe {
+                fd,
+                stream,
+                resting: false,
+            }
         });
         if let Some(link) = self.link_mut(id) {
             link.pid = pid;
@@ -77,8 +97,16 @@ impl Plane {
 
     pub(crate) fn not_spawned(&mut self, key: WorkerKey, error: &str) {
         let id = Link::of_key(key);
-        let Some(link) = self.link_mut(id) else { return };
+        let Some(link) = self.link_mut(id) else {
+            return;
+        };
         link.last_words = Some(error.to_owned());
-        self.step(Event::Exited { worker: id, exit: Exit::NotStarted }, None);
+        self.step(
+            Event::Exited {
+                worker: id,
+                exit: Exit::NotStarted,
+            },
+            None,
+        );
     }
 }
