@@ -7,7 +7,7 @@
 
 require __DIR__ . '/bootstrap/autoload.php';
 
-use Demo\{Demo, Process, Progress, Workspace};
+use Demo\{Baseline, Broker, Contender, Figures, Progress, Storm, Workspace};
 
 $binary = realpath($argv[1] ?? '');
 if ($binary === false) {
@@ -16,18 +16,30 @@ if ($binary === false) {
 }
 
 $progress = new Progress();
-$workspace = new Workspace();
-// Whatever happens, nothing stays behind: exit() runs this too.
-register_shutdown_function(static function () use ($workspace, $progress) {
-    $progress->clear();
-    Process::stopAll();
-    $workspace->remove();
-});
-pcntl_async_signals(true);
-foreach ([SIGINT, SIGTERM, SIGHUP] as $signal) {
-    pcntl_signal($signal, static fn () => exit(128 + $signal));
-}
+$workspace = Workspace::forThisRun();
+$progress->say('starting the broker and its workers');
+$broker = new Broker($binary, $workspace->path);
+$broker->awaitReady(20);
 
-$demo = new Demo($binary, $workspace, $progress);
-$lost = $demo->run(baseline: ! in_array('--skip-baseline', $argv, true));
-exit($lost === 0 ? 0 : 1);
+$storm = new Storm($broker, $workspace->ledger(), $progress);
+$storm->run(40);
+$progress->clear();
+printf("Everything below went through 2 workers in %.1f s; %d of them were killed by SIGKILL meanwhile.\n\n", $storm->seconds, $storm->killed);
+echo $storm->report(), "\n";
+
+$progress->say('measuring hello jobs alone');
+$figures = [(new Contender($broker, $workspace))->measure(4000)];
+if (! $broker->stop()) {
+    fwrite(STDERR, "The broker did not drain in time:\n" . $broker->logTail());
+    exit(1);
+}
+if (! in_array('--skip-baseline', $argv, true)) {
+    $baseline = new Baseline($workspace);
+    $progress->say('measuring queue:work with its default settings');
+    $figures[] = $baseline->defaults(500);
+    $progress->say('measuring queue:work, tuned');
+    $figures[] = $baseline->tuned(2000);
+}
+$progress->clear();
+echo Figures::table($figures);
+exit($storm->lost() === 0 ? 0 : 1);

@@ -2,49 +2,54 @@
 
 namespace Demo;
 
+use RuntimeException;
 
 /** Stock Laravel: `queue:work` processes on a SQLite table. */
 final class Baseline
 {
-    public function __construct(private Workspace $workspace, private bool $tuned)
+    public function __construct(private Workspace $workspace)
     {
-        if ($tuned) {
-            $workspace->app['db']->statement('PRAGMA journal_mode = WAL');
-        }
     }
 
-    /** @return array<string, int|float> times in milliseconds */
-    public function measure(int $jobs, int $workers): array
+    /** As it comes: one process, three seconds of sleep when the queue is empty, SQLite's rollback journal. */
+    public function defaults(int $jobs): Figures
+    {
+        $figures = new Figures('queue:work', '1 worker, defaults', $jobs);
+        // Jobs must come at all phases of that sleep.
+        $this->measure($figures, 1, [], static fn ($queue, $ledger) => Load::trickle($queue, $ledger, 12, 0.2, 1.2));
+
+        return $figures;
+    }
+
+    /** As good as it gets on SQLite; two idle workers that never sleep use two processors up. */
+    public function tuned(int $jobs): Figures
+    {
+        $this->workspace->app['db']->statement('PRAGMA journal_mode = WAL');
+        $figures = new Figures('queue:work, tuned', '2 workers, --sleep=0, WAL', $jobs);
+        $this->measure($figures, 2, ['--sleep=0'], static fn ($queue, $ledger) => Load::trickle($queue, $ledger, 100, 0.01, 0.03));
+
+        return $figures;
+    }
+
+    /** @param list<string> $options */
+    private function measure(Figures $figures, int $workers, array $options, callable $trickle): void
     {
         $queue = $this->workspace->app['queue']->connection('database');
-        $pushed = Load::backlog($queue, $jobs);
+        $ledger = $this->workspace->ledger();
+        $figures->pushed = Load::backlog($queue, $figures->jobs);
 
+        $command = [PHP_BINARY, dirname(__DIR__) . '/artisan', 'queue:work', 'database', ...$options];
         $processes = [];
-        for ($i = 0; $i < $workers; $i++) {
-            $command = [PHP_BINARY, dirname(__DIR__) . '/artisan', 'queue:work', 'database', ...($this->tuned ? ['--sleep=0'] : [])];
+        while (count($processes) < $workers) {
             $processes[] = new Process($command, "{$this->workspace->path}/workers.log");
         }
-        $ledger = $this->workspace->ledger();
-        if (! $ledger->await($jobs, 60)) {
-            throw new \RuntimeException("queue:work ended {$ledger->ended()} of $jobs jobs in a minute");
+        if (! $ledger->await($figures->jobs, 30)) {
+            throw new RuntimeException("queue:work ended {$ledger->ended()} of $figures->jobs jobs in 30 s");
         }
-        $throughput = $ledger->throughput();
-
-        // Default workers sleep three seconds when they find nothing: jobs must come at all phases of that sleep.
-        $waits = $this->tuned ? Load::trickle($queue, $ledger, 100, 0.01, 0.03) : Load::trickle($queue, $ledger, 12, 0.2, 1.2);
+        $figures->throughput = $ledger->throughput();
+        $figures->waits = $trickle($queue, $ledger);
         foreach ($processes as $process) {
             $process->stop();
         }
-
-        return [
-            'workers' => $workers,
-            'jobs' => $jobs,
-            'push_per_s' => $pushed,
-            'jobs_per_s' => $throughput,
-            'wait_samples' => count($waits),
-            'wait_p50_ms' => Stats::percentile($waits, 50) / 1e6,
-            'wait_p99_ms' => Stats::percentile($waits, 99) / 1e6,
-            'repeated' => array_sum($ledger->runs['SayHello']) - count($ledger->runs['SayHello']),
-        ];
     }
 }

@@ -33,8 +33,9 @@ final class Calls
         $this->times[] = hrtime(true) - $start;
     }
 
-    public function perSecond(): float
+    public function made(): int
     {
-        return ($this->right + $this->wrong) / max(1e-9, array_sum($this->times) / 1e9);
+        return $this->right + $this->wrong;
     }
+
 }

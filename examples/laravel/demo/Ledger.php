@@ -2,20 +2,23 @@
 
 namespace Demo;
 
-/** Reads the application's ledger as it grows. */
+/** Reads what is added to the application's ledger from now on. The lists are named after the events that fill them. */
 final class Ledger
 {
-    /** @var array<string, array<int, int>> runs of each job, by class and number */
-    public array $runs = [];
-    /** @var array<string, array<int, int>> */
+    /** @var array<string, array<int, int>> by class and number of the job: its runs */
+    public array $run = [];
+    /** @var array<string, array<int, int>> of those, the ones after its code had asked for another */
+    public array $retries = [];
+    /** @var array<string, array<int, int>> how often it reached its end */
     public array $done = [];
-    /** @var array<string, array<int, int>> */
+    /** @var array<string, array<int, int>> how often its failed() was called */
     public array $failed = [];
     /** @var list<int> nanoseconds from due to started, first runs only */
     public array $waits = [];
-    public int $firstRun = PHP_INT_MAX;
-    public int $lastEnd = 0;
 
+    private int $firstRun = PHP_INT_MAX;
+    private int $lastEnd = 0;
+    private int $ended = 0;
     /** @var resource */
     private $file;
     private string $partial = '';
@@ -24,6 +27,7 @@ final class Ledger
     {
         touch($path);
         $this->file = fopen($path, 'r');
+        fseek($this->file, 0, SEEK_END);
     }
 
     /** Takes in what was written since the last call. */
@@ -34,15 +38,17 @@ final class Ledger
         foreach ($lines as $line) {
             [$event, $class, $number, $attempt, $waited, $at] = explode("\t", $line);
             $job = class_basename($class);
-            if ($event === 'run') {
-                $this->runs[$job][$number] = ($this->runs[$job][$number] ?? 0) + 1;
+            $before = $this->{$event}[$job][$number] ?? 0;
+            $this->{$event}[$job][$number] = $before + 1;
+            if ($event !== 'run') {
+                // Killed after the work and before the answer, a job may end twice. It counts once.
+                $this->ended += (int) ($before === 0 && ! isset($this->done[$job][$number], $this->failed[$job][$number]));
+                $this->lastEnd = (int) $at;
+            } elseif ($attempt > 1 + ($this->retries[$job][$number] ?? 0)) {
+                $this->retries[$job][$number] = $attempt - 1;
+            } elseif ($before === 0) {
+                $this->waits[] = (int) $waited;
                 $this->firstRun = min($this->firstRun, (int) $at);
-                if ($attempt === '1' && $this->runs[$job][$number] === 1) {
-                    $this->waits[] = (int) $waited;
-                }
-            } else {
-                $this->{$event}[$job][$number] = ($this->{$event}[$job][$number] ?? 0) + 1;
-                $this->lastEnd = max($this->lastEnd, (int) $at);
             }
         }
 
@@ -52,12 +58,7 @@ final class Ledger
     /** Jobs that have reached an end, whichever. */
     public function ended(): int
     {
-        $ended = 0;
-        foreach (array_keys($this->done + $this->failed) as $job) {
-            $ended += count(($this->done[$job] ?? []) + ($this->failed[$job] ?? []));
-        }
-
-        return $ended;
+        return $this->ended;
     }
 
     /** Waits until $count jobs have ended; false when $seconds were not enough. */

@@ -16,9 +16,15 @@ final class Mix
     private const REFUNDS = 20;
     private const FEEDS = 3;
 
-    public const DONE = self::HELLOS + self::DELAYED + self::CARDS + self::SYNCS + self::REPORTS;
-    public const FAILED = self::REFUNDS + self::FEEDS;
-    public const JOBS = self::DONE + self::FAILED;
+    /** How many of each kind. */
+    public const KINDS = [
+        'SayHello' => self::HELLOS + self::DELAYED,
+        'ChargeCard' => self::CARDS,
+        'SyncStock' => self::SYNCS,
+        'RenderReport' => self::REPORTS,
+        'RefundOrder' => self::REFUNDS,
+        'ImportLegacyFeed' => self::FEEDS,
+    ];
 
     /** Returns jobs pushed per second. */
     public static function push(): float
@@ -38,7 +44,12 @@ final class Mix
         self::each(self::REPORTS, static fn (int $n) => RenderReport::dispatch($n)->onQueue('reports'));
         self::each(self::FEEDS, static fn (int $n) => ImportLegacyFeed::dispatch($n)->onQueue('reports'));
 
-        return self::JOBS / ((hrtime(true) - $start) / 1e9);
+        return self::jobs() / ((hrtime(true) - $start) / 1e9);
+    }
+
+    public static function jobs(): int
+    {
+        return array_sum(self::KINDS);
     }
 
     private static function each(int $count, callable $push): void

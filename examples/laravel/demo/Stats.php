@@ -5,22 +5,20 @@ namespace Demo;
 final class Stats
 {
     /** @param list<int|float> $values */
-    public static function percentile(array $values, float $percent): ?float
+    public static function percentile(array $values, float $percent): float
     {
         if ($values === []) {
-            return null;
+            return NAN;
         }
         sort($values);
 
-        return $values[(int) min(count($values) - 1, ceil($percent / 100 * count($values)) - 1)];
+        return $values[max(0, (int) ceil($percent / 100 * count($values)) - 1)];
     }
 
     /** @param list<int> $nanoseconds */
     public static function milliseconds(array $nanoseconds, float $percent): string
     {
-        $value = self::percentile($nanoseconds, $percent);
-
-        return $value === null ? '-' : self::number($value / 1e6) . ' ms';
+        return self::number(self::percentile($nanoseconds, $percent) / 1e6) . ' ms';
     }
 
     /** As many digits as are worth reading. */

@@ -5,24 +5,32 @@ namespace Demo;
 /** Columns as wide as what stands in them; the first to the left, the others to the right. */
 final class Table
 {
-    /** @param list<list<string>> $rows the first is the heading */
+    /** @param non-empty-list<list<string|int|float>> $rows the first is the heading, and as long as any */
     public static function render(array $rows): string
     {
-        $widths = array_map(static fn (int $column) => max(array_map(
-            static fn (array $row) => mb_strlen($row[$column] ?? ''),
-            $rows,
-        )), array_keys($rows[0]));
+        $rows = array_map(static fn (array $row) => array_map(self::text(...), $row), $rows);
+        $widths = array_map(
+            static fn (int $column) => max(array_map('strlen', array_column($rows, $column))),
+            array_keys($rows[0]),
+        );
+        $lines = array_map(static function (array $row) use ($widths): string {
+            foreach ($row as $column => $text) {
+                $row[$column] = str_pad($text, $widths[$column], ' ', $column === 0 ? STR_PAD_RIGHT : STR_PAD_LEFT);
+            }
 
-        $lines = array_map(static fn (array $row) => rtrim(implode('  ', array_map(
-            static function (int $column) use ($row, $widths) {
-                $gap = str_repeat(' ', $widths[$column] - mb_strlen($row[$column] ?? ''));
-
-                return $column === 0 ? ($row[$column] ?? '') . $gap : $gap . ($row[$column] ?? '');
-            },
-            array_keys($widths),
-        ))), $rows);
+            return rtrim(implode('  ', $row));
+        }, $rows);
         array_splice($lines, 1, 0, str_repeat('-', array_sum($widths) + 2 * (count($widths) - 1)));
 
         return implode("\n", $lines) . "\n";
+    }
+
+    private static function text(string|int|float $value): string
+    {
+        return match (true) {
+            is_int($value) => number_format($value),
+            is_float($value) => Stats::number($value),
+            default => $value,
+        };
     }
 }

@@ -11,7 +11,23 @@ final class Workspace
     public readonly string $path;
     public readonly Application $app;
 
-    public function __construct()
+    /** One that goes when this process ends, however it does, with every process started from here. */
+    public static function forThisRun(): self
+    {
+        $workspace = new self();
+        register_shutdown_function(static function () use ($workspace): void {
+            Process::stopAll();
+            $workspace->remove();
+        });
+        pcntl_async_signals(true);
+        foreach ([SIGINT, SIGTERM, SIGHUP] as $signal) {
+            pcntl_signal($signal, static fn () => exit(128 + $signal));
+        }
+
+        return $workspace;
+    }
+
+    private function __construct()
     {
         $this->path = sys_get_temp_dir() . '/stoker-demo-' . getmypid();
         mkdir($this->path, 0700);
@@ -30,7 +46,7 @@ final class Workspace
         return new Ledger("$this->path/ledger.tsv");
     }
 
-    public function remove(): void
+    private function remove(): void
     {
         $files = new \RecursiveIteratorIterator(
             new \RecursiveDirectoryIterator($this->path, \FilesystemIterator::SKIP_DOTS),

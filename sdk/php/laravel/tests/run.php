@@ -10,6 +10,7 @@ namespace Stoker\Laravel\Tests;
 use Illuminate\Database\Schema\Blueprint;
 use Illuminate\Support\Facades\Schema;
 use Stoker\Laravel\ResidentWorker;
+use Stoker\Tests\Processes;
 
 use function Stoker\Tests\tests;
 
@@ -18,6 +19,7 @@ $composer = getenv('LARAVEL_AUTOLOAD');
 require $composer !== false ? $composer : 'Illuminate/autoload.php';
 require __DIR__ . '/../autoload.php';
 require __DIR__ . '/../../tests/support/check.php';
+require __DIR__ . '/../../tests/support/Processes.php';
 foreach (glob(__DIR__ . '/support/[A-Z]*.php') as $class) {
     require $class;
 }
@@ -53,5 +55,6 @@ foreach (tests() as $name => $run) {
         }
     }
 }
+Processes::endAll();
 echo "$passed passed, $failed failed\n";
 exit($failed > 0 ? 1 : 0);

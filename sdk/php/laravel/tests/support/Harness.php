@@ -5,8 +5,6 @@ declare(strict_types=1);
 namespace Stoker\Laravel\Tests;
 
 use Illuminate\Foundation\Application;
-use Stoker\Internal\Channel;
-use Stoker\Internal\Output;
 use Stoker\Laravel\ResidentWorker;
 use Stoker\Task;
 use Stoker\Verdict;
@@ -36,10 +34,9 @@ final class Harness
     public function run(string $payload, int $attempt = 0, int $crashes = 0, string $queue = 'default'): ?Verdict
     {
         $meta = Meta::encode([Key::JOB_ID => hex2bin(self::JOB_ID), Key::CRASHES => chr($crashes)]);
-        $frame = new Frame(Type::REQ, id: 1, attempt: $attempt, name: $queue, meta: $meta, body: $payload);
-        $channel = new Channel(fopen('php://memory', 'w+'));
+        $frame = Frame::of(Type::REQ, id: 1, attempt: $attempt, name: $queue, meta: $meta, body: $payload);
         try {
-            $this->worker->work(new Task($frame, true, hrtime(true), $channel, new Output($channel)));
+            $this->worker->work(new Task($frame, true, hrtime(true)));
 
             return null;
         } catch (Verdict $verdict) {

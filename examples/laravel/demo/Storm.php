@@ -1,0 +1,81 @@
+<?php
+
+namespace Demo;
+
+use Stoker\Client;
+
+/** The mixed load: jobs of every kind and calls at once, while the workers are killed again and again. */
+final class Storm
+{
+    private const CALLS = 4096;
+    private const KILLS = 4;
+
+    public readonly Calls $calls;
+    public readonly float $seconds;
+    public int $killed = 0;
+    private int $kills = 0;
+
+    public function __construct(private Broker $broker, private Ledger $ledger, private Progress $progress)
+    {
+        $this->calls = new Calls(Client::connect($broker->socket));
+    }
+
+    public function run(float $seconds): void
+    {
+        $start = microtime(true);
+        Mix::push();
+        $this->ledger->await(Mix::jobs(), $seconds, $this->turn(...));
+        while ($this->calls->made() < self::CALLS && microtime(true) < $start + $seconds) {
+            $this->turn();
+        }
+        $this->seconds = microtime(true) - $start;
+    }
+
+    /** Jobs that have neither succeeded nor failed, and calls without a right answer. */
+    public function lost(): int
+    {
+        return Mix::jobs() - $this->ledger->read()->ended() + self::CALLS - $this->calls->right;
+    }
+
+    public function report(): string
+    {
+        $rows = [['job', 'pushed', 'done', 'failed', 'runs retried', 'runs killed', 'lost']];
+        foreach (Mix::KINDS as $kind => $pushed) {
+            $done = $this->ledger->done[$kind] ?? [];
+            $failed = $this->ledger->failed[$kind] ?? [];
+            $retried = array_sum($this->ledger->retries[$kind] ?? []);
+            // Whatever run neither ended well, nor asked for another, nor failed by its own code.
+            $killed = array_sum($this->ledger->run[$kind] ?? []) - array_sum($done) - $retried
+                - ($kind === 'ImportLegacyFeed' ? 0 : count($failed));
+            $rows[] = [$kind, $pushed, count($done), count($failed), $retried, $killed, $pushed - count($done + $failed)];
+        }
+        $rows[] = ['all', ...array_map(static fn (int $column) => array_sum(array_column(array_slice($rows, 1), $column)), range(1, 6))];
+
+        return Table::render($rows) . sprintf(
+            "\n%s calls at the same time, %s answered right, p50 %s, p99 %s for a batch of %d.\n",
+            number_format($this->calls->made()),
+            number_format($this->calls->right),
+            Stats::milliseconds($this->calls->times, 50),
+            Stats::milliseconds($this->calls->times, 99),
+            Calls::BATCH,
+        );
+    }
+
+    private function turn(): void
+    {
+        if ($this->calls->made() < self::CALLS) {
+            $this->calls->batch();
+        }
+        // Spread over the work that there is, not over the clock: machines differ.
+        $progress = ($this->ledger->ended() / Mix::jobs() + $this->calls->made() / self::CALLS) / 2;
+        if ($this->kills < self::KILLS && $progress > ($this->kills + 1) / (self::KILLS + 1)) {
+            $this->kills++;
+            $this->killed += $this->broker->killWorkers();
+        }
+        $this->progress->show($this->ledger->ended(), Mix::jobs(), sprintf(
+            'jobs ended, %d calls answered, %d workers killed',
+            $this->calls->made(),
+            $this->killed,
+        ));
+    }
+}

@@ -1,0 +1,124 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Laravel\Tests;
+
+use Illuminate\Queue\Events\JobQueued;
+use Illuminate\Support\Facades\Bus;
+use Illuminate\Support\Facades\DB;
+use Illuminate\Support\Facades\Queue;
+
+use function Stoker\Tests\holds;
+use function Stoker\Tests\same;
+use function Stoker\Tests\test;
+use function Stoker\Tests\throws;
+
+/** @var Harness $harness */
+
+$broker = new FakeBroker($harness->app->storagePath() . '/broker.sock');
+
+test('dispatch() pushes a payload with what the broker may know', function () use ($broker): void {
+    Act::dispatch(['tries' => 5, 'backoff' => [1, 60], 'timeout' => 7]);
+    [$push] = $broker->pushes();
+    same(['default', 0, [1000, 60000], 7000, null], [$push['queue'], $push['tries'], $push['backoff'], $push['timeout'], $push['delay']]);
+    same([Act::class, 5, '1,60', 7], array_map(
+        static fn (string $key) => $push['payload'][$key],
+        ['displayName', 'maxTries', 'backoff', 'timeout'],
+    ));
+});
+
+test('a plain job pushes no more than that Laravel counts its tries', function () use ($broker): void {
+    Act::dispatch();
+    [$push] = $broker->pushes();
+    same([0, [], null, null], [$push['tries'], $push['backoff'], $push['timeout'], $push['delay']]);
+});
+
+test('queue and delay are those of the job', function () use ($broker): void {
+    Act::dispatch()->onQueue('emails')->delay(90);
+    Act::dispatch()->delay(now()->addMinutes(2));
+    Queue::laterOn('reports', new \DateInterval('PT1H'), new Act());
+    [$first, $second, $third] = $broker->pushes();
+    same(['emails', 90_000], [$first['queue'], $first['delay']]);
+    holds(abs($second['delay'] - 120_000) <= 1000, "two minutes, {$second['delay']}");
+    same(['reports', true], [$third['queue'], abs($third['delay'] - 3_600_000) <= 1000]);
+});
+
+test('push() returns the id, and JobQueued tells it', function () use ($broker, $harness): void {
+    $ids = [];
+    $harness->app['events']->listen(JobQueued::class, static function (JobQueued $event) use (&$ids): void {
+        $ids[] = $event->id;
+    });
+    $id = Queue::push(new Act());
+    same([$id], $ids);
+    holds(str_starts_with($id, 'id-'), "the broker's own, $id");
+    $harness->app['events']->forget(JobQueued::class);
+    $broker->pushes();
+});
+
+test('bulk() is pipelined, in order, with each job\'s own delay', function () use ($broker): void {
+    $jobs = array_map(static fn (int $tries) => new Act(['tries' => $tries]), range(1, 50));
+    $jobs[] = (new Act())->delay(30);
+    Queue::bulk($jobs, '', 'emails');
+    $pushes = $broker->pushes();
+    same(range(1, 50), array_slice(array_column(array_column($pushes, 'payload'), 'maxTries'), 0, 50));
+    same([...array_fill(0, 50, null), 30_000], array_column($pushes, 'delay'));
+    same(['emails'], array_unique(array_column($pushes, 'queue')));
+    $reads = count(array_unique(array_column($pushes, 'read')));
+    holds($reads < 10, "51 pushes came in $reads reads");
+});
+
+test('after a failed bulk() the next push goes out by itself', function () use ($broker): void {
+    throws(\Exception::class, static fn () => Queue::bulk([new Act(['backoff' => static fn () => 1])]));
+    same(true, is_string(Queue::push(new Act())));
+    same(1, count($broker->pushes()));
+});
+
+test('pushRaw() takes a payload as it is, which is how queue:retry works', function () use ($broker): void {
+    Queue::pushRaw($raw = '{"uuid":"u","job":"X@y","backoff":"4","data":[]}', 'emails');
+    [$push] = $broker->pushes();
+    same(['emails', $raw, [4000]], [$push['queue'], $push['body'], $push['backoff']]);
+});
+
+test('afterCommit waits for the transaction, in bulk() too', function () use ($broker): void {
+    DB::transaction(function () use ($broker): void {
+        Act::dispatch()->afterCommit();
+        Queue::bulk([(new Act())->afterCommit(), new Act()]);
+        same(1, count($broker->pushes()), 'pushed within the transaction');
+    });
+    same(2, count($broker->pushes()), 'pushed after it');
+});
+
+test('a chain pushes its next job when the first is done', function () use ($broker, $harness): void {
+    Bus::chain([new Act(['tries' => 1]), (new Act(['tries' => 2]))->onQueue('second')])->dispatch();
+    [$first] = $broker->pushes();
+    same(null, $harness->run($first['body']));
+    [$second] = $broker->pushes();
+    same(['second', 2], [$second['queue'], $second['payload']['maxTries']]);
+});
+
+test('a unique job is pushed once, until it has run or failed', function () use ($broker, $harness): void {
+    foreach ([null, static fn () => throw new \DomainException('no')] as $does) {
+        UniqueAct::dispatch();
+        UniqueAct::dispatch();
+        $pushes = $broker->pushes();
+        same(1, count($pushes));
+        Act::reset($does);
+        $harness->run($pushes[0]['body']);
+    }
+    UniqueAct::dispatch();
+    same(1, count($broker->pushes()));
+});
+
+test('sizes are the broker\'s', function (): void {
+    same([123, 3, 20, 100], [
+        Queue::size('emails'), Queue::pendingSize('emails'), Queue::delayedSize('emails'), Queue::reservedSize('emails'),
+    ]);
+    holds(abs(time() - 5 - Queue::creationTimeOfOldestPendingJob('emails')) <= 1, 'the oldest came five seconds ago');
+    same([0, null], [Queue::size('unknown'), Queue::creationTimeOfOldestPendingJob('unknown')]);
+});
+
+test('queue:work is told who hands out jobs', function (): void {
+    $e = throws(\BadMethodCallException::class, static fn () => Queue::pop());
+    holds(str_contains($e->getMessage(), 'ResidentWorker'), $e->getMessage());
+});
