@@ -79,7 +79,8 @@ impl Core {
             }
             return;
         };
-        let cancelled = self.tasks[task].cancelled;
+        // One whose source has heard an outcome must not come back as a retry.
+        let cancelled = self.tasks[task].cancelled || !self.tasks[task].wanted;
         match answer {
             Answer::Returned if !cancelled => return self.requeue(task),
             Answer::Done | Answer::Failed | Answer::Error | Answer::Retry(_) => {

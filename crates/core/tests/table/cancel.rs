@@ -1,0 +1,217 @@
+//! Cancellation: of what waits, of what is lent behind, of what runs; and at the price of the worker.
+use crate::support::*;
+use stoker_core::*;
+
+fn with(hello: &Hello) -> (World, NameId, NameId) {
+    let (mut w, pool) = World::ready_as(workers(1), hello);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    (w, mail, users)
+}
+
+/// A worker with short jobs lent ahead: what runs, what stands behind.
+fn windowed(hello: &Hello) -> (World, Vec<TaskId>) {
+    let (mut w, mail, _) = with(hello);
+    w.learn(&job(mail), Span(50));
+    let tasks = w.bring_many(9, &job(mail));
+    // The first answer tells that more waits than runs, so the rest is lent ahead.
+    assert!(w.lent(&tasks).len() > 2);
+    (w, tasks)
+}
+
+#[test]
+fn what_waits_is_gone_at_once() {
+    let (mut w, mail, users) = with(&Hello::default());
+    let running = w.bring(job(mail));
+    for task in [job(mail), call(users)] {
+        let waiting = w.bring(task);
+        w.cancel(waiting, false);
+        assert_eq!(w.outcome(waiting), Some(Outcome::Cancelled));
+    }
+    w.done(running);
+    assert_eq!(w.core.tasks(), 0);
+}
+
+/// Softly: the source hears at once, the worker finishes for nobody.
+#[test]
+fn what_runs_goes_on_for_nobody() {
+    let (mut w, _, users) = with(&Hello::default());
+    let task = w.bring(call(users));
+    w.cancel(task, false);
+    assert_eq!(w.outcome(task), Some(Outcome::Cancelled));
+    assert!(w.on(task).is_some(), "its worker can't be told");
+    w.cancel(task, false);
+    w.done(task);
+    assert!(w.saw(&Action::Drop { task }));
+}
+
+#[test]
+fn a_worker_that_understands_is_told() {
+    let (mut w, mail, _) = with(&Hello::soft());
+    let task = w.bring(job(mail));
+    let worker = w.on(task).expect("it runs");
+    w.cancel(task, false);
+    assert!(w.saw(&Action::CancelOn { worker, task }));
+    assert!(
+        !w.saw(&Action::Nudge { worker }),
+        "a CANCEL is enough while nobody insists"
+    );
+    w.answer(task, Answer::Cancelled);
+    assert_eq!(
+        (w.outcome(task), w.core.tasks()),
+        (Some(Outcome::Cancelled), 0)
+    );
+}
+
+/// A job whose source heard that it is cancelled does not come back as a retry.
+#[test]
+fn a_cancelled_job_has_one_outcome_whatever_its_worker_says() {
+    let answers = [
+        Answer::Done,
+        Answer::Retry(None),
+        Answer::Failed,
+        Answer::Error,
+        Answer::Cancelled,
+    ];
+    for answer in answers {
+        let (mut w, mail, _) = with(&Hello::default());
+        let task = w.bring(job(mail).tries(9));
+        w.cancel(task, false);
+        w.answer(task, answer);
+        assert_eq!(w.outcome(task), Some(Outcome::Cancelled), "{answer:?}");
+        assert_eq!(w.core.tasks(), 0);
+    }
+}
+
+/// With kill, a worker that can't be told is killed, and the task is not said to have killed it.
+#[test]
+fn with_kill_a_deaf_worker_dies() {
+    let (mut w, mail, users) = with(&Hello::default());
+    for task in [job(mail), call(users)] {
+        let task = w.bring(task);
+        let worker = w.on(task).expect("it runs");
+        w.cancel(task, true);
+        assert!(w.was_killed(worker, Why::Cancelled));
+        assert_eq!(w.outcome(task), None, "not before the worker is gone");
+        w.exit(worker, Exit::Signal(9));
+        assert_eq!(w.outcome(task), Some(Outcome::Cancelled));
+        w.boot();
+    }
+}
+
+/// With kill, a worker that can be told gets the signal, then its grace, then its end.
+#[test]
+fn with_kill_a_worker_that_understands_has_a_grace() {
+    let (mut w, mail, _) = with(&Hello::soft());
+    let task = w.bring(job(mail));
+    let worker = w.on(task).expect("it runs");
+    w.cancel(task, true);
+    assert!(w.saw(&Action::CancelOn { worker, task }) && w.saw(&Action::Nudge { worker }));
+    w.pass(ms(1_999));
+    assert!(!w.was_killed(worker, Why::Cancelled));
+    w.pass(ms(1));
+    assert!(w.was_killed(worker, Why::Cancelled));
+}
+
+#[test]
+fn with_kill_a_worker_that_listens_lives() {
+    let (mut w, mail, _) = with(&Hello::soft());
+    let task = w.bring(job(mail));
+    w.cancel(task, true);
+    w.pass(ms(1_000));
+    w.answer(task, Answer::Cancelled);
+    assert_eq!(w.outcome(task), Some(Outcome::Cancelled));
+    w.pass(secs(30));
+    assert_eq!(w.live().len(), 1);
+}
+
+/// Whoever asks twice means it.
+#[test]
+fn asked_twice_there_is_no_grace() {
+    let (mut w, mail, _) = with(&Hello::soft());
+    let task = w.bring(job(mail));
+    let worker = w.on(task).expect("it runs");
+    w.cancel(task, true);
+    w.cancel(task, true);
+    assert!(w.was_killed(worker, Why::Cancelled));
+}
+
+/// A job that was cancelled and ends well nevertheless, has ended well.
+#[test]
+fn what_was_done_is_done() {
+    let (mut w, mail, _) = with(&Hello::soft());
+    let task = w.bring(job(mail));
+    w.cancel(task, true);
+    w.answer(task, Answer::Done);
+    assert_eq!(w.outcome(task), Some(Outcome::Answered));
+}
+
+#[test]
+fn a_cancelled_job_does_not_run_again() {
+    let (mut w, mail, _) = with(&Hello::soft());
+    for answer in [Answer::Error, Answer::Retry(None), Answer::Failed] {
+        let task = w.bring(job(mail).tries(9));
+        w.cancel(task, true);
+        w.answer(task, answer);
+        assert_eq!(w.outcome(task), Some(Outcome::Cancelled), "{answer:?}");
+    }
+    let task = w.bring(job(mail));
+    w.cancel(task, true);
+    w.kill_by(task);
+    assert_eq!(
+        w.outcome(task),
+        Some(Outcome::Cancelled),
+        "nor after a death"
+    );
+}
+
+/// What stands behind another can't be taken back from its worker, but its source hears.
+#[test]
+fn what_stands_behind_is_cancelled_early() {
+    let (mut w, tasks) = windowed(&Hello::default());
+    w.cancel(tasks[1], false);
+    assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
+    w.done(tasks[0]);
+    w.done(tasks[1]);
+    assert!(w.saw(&Action::Drop { task: tasks[1] }));
+}
+
+/// A worker that understands drops it before it begins.
+#[test]
+fn with_kill_what_stands_behind_is_dropped_by_a_worker_that_understands() {
+    let (mut w, tasks) = windowed(&Hello::soft());
+    let worker = w.on(tasks[1]).expect("it is lent");
+    w.cancel(tasks[1], true);
+    assert!(w.saw(&Action::CancelOn {
+        worker,
+        task: tasks[1]
+    }));
+    w.done(tasks[0]);
+    w.answer(tasks[1], Answer::Cancelled);
+    assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
+    w.pass(secs(5));
+    assert!(!w.was_killed(worker, Why::Cancelled));
+}
+
+/// When the worker dies before its turn, the cancelled task is not put back.
+#[test]
+fn a_cancelled_task_is_not_put_back() {
+    let (mut w, tasks) = windowed(&Hello::default());
+    w.cancel(tasks[1], true);
+    w.cancel(tasks[2], false);
+    w.kill_by(tasks[0]);
+    assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
+    assert_eq!(w.outcome(tasks[2]), Some(Outcome::Cancelled));
+    assert!(w.waits(tasks[3]));
+}
+
+#[test]
+fn a_task_that_is_gone_can_be_cancelled() {
+    let (mut w, mail, _) = with(&Hello::default());
+    let task = w.bring(job(mail));
+    w.done(task);
+    w.look();
+    w.cancel(task, true);
+    w.cancel(TaskId(4_000), false);
+    assert_eq!(w.look(), []);
+}

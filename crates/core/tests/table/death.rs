@@ -1,0 +1,339 @@
+//! What becomes of the tasks of a worker that died.
+use crate::support::*;
+use stoker_core::*;
+
+const SEGV: Exit = Exit::Signal(11);
+
+fn one_worker() -> (World, NameId, NameId) {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    (w, mail, users)
+}
+
+/// A worker with short jobs lent ahead.
+fn windowed() -> (World, Vec<TaskId>) {
+    let (mut w, mail, _) = one_worker();
+    w.learn(&job(mail), Span(50));
+    let tasks = w.bring_many(9, &job(mail));
+    let worker = w.on(tasks[0]).expect("the first runs");
+    assert_eq!(w.core.lent_to(worker).collect::<Vec<_>>(), w.lent(&tasks));
+    assert!(w.lent(&tasks).len() > 3);
+    (w, tasks)
+}
+
+#[test]
+fn what_was_answered_stays_answered() {
+    let (mut w, tasks) = windowed();
+    w.done(tasks[0]);
+    w.kill_by(tasks[1]);
+    assert_eq!(w.outcome(tasks[0]), Some(Outcome::Answered));
+}
+
+/// The first unanswered is the one that ran; those behind it cost nothing and keep their order.
+#[test]
+fn the_rest_of_a_window_goes_back_in_order_at_no_cost() {
+    let (mut w, tasks) = windowed();
+    w.done(tasks[0]);
+    w.look();
+    w.kill_by(tasks[1]);
+    w.boot();
+    let mut order = Vec::new();
+    while let Some(task) = w
+        .live()
+        .first()
+        .and_then(|worker| w.core.lent_to(*worker).next())
+    {
+        let delivered = w.seen.iter().rev().find_map(|action| match action {
+            Action::Deliver {
+                task: of,
+                attempt,
+                crashes,
+                ..
+            } if *of == task => Some((*attempt, *crashes)),
+            _ => None,
+        });
+        let crashes = u8::from(task == tasks[1]);
+        assert_eq!(delivered, Some((0, crashes)), "{task:?}");
+        order.push(task);
+        w.done(task);
+    }
+    assert_eq!(order[0], tasks[1], "the suspect goes first, alone");
+    assert_eq!(order[1..], tasks[2..]);
+}
+
+#[test]
+fn a_call_that_may_not_run_again_is_lost() {
+    let (mut w, _, users) = one_worker();
+    let task = w.bring(call(users));
+    w.pass(ms(30));
+    let worker = w.on(task).expect("it runs");
+    w.die(worker);
+    let Some(End::Told(outcome, facts)) = w.end(task) else {
+        panic!()
+    };
+    assert_eq!(outcome, Outcome::WorkerDied(SEGV));
+    assert_eq!(
+        (facts.ran, facts.worker, facts.crashes),
+        (ms(30), Some(worker), 1)
+    );
+}
+
+#[test]
+fn jobs_and_idempotent_calls_run_again() {
+    let (mut w, mail, users) = one_worker();
+    for task in [job(mail), call(users).idempotent()] {
+        let task = w.bring(task);
+        w.kill_by(task);
+        assert!(w.waits(task));
+        w.boot();
+        w.done(task);
+        assert_eq!(w.outcome(task), Some(Outcome::Answered));
+    }
+}
+
+/// A method declared idempotent counts as such, by its worker or by the configuration.
+#[test]
+fn a_method_declared_idempotent_runs_again() {
+    for by_worker in [true, false] {
+        let (mut w, _) = World::of(workers(1));
+        let idempotent = if by_worker {
+            vec!["users.get".to_string()]
+        } else {
+            vec![]
+        };
+        w.boot_as(&Hello {
+            idempotent,
+            ..Hello::serving(&["users.get", "users.set"], &[])
+        });
+        if !by_worker {
+            w.core.declare_idempotent("users.get");
+        }
+        let [get, set] = ["users.get", "users.set"].map(|call| w.core.resolve_call(call));
+        let [get, set] = [get, set].map(|name| name.expect("it is served"));
+        assert!(w.core.is_idempotent(get) && !w.core.is_idempotent(set));
+        let task = w.bring(call(get));
+        w.kill_by(task);
+        assert!(w.waits(task));
+    }
+}
+
+#[test]
+fn a_task_that_kills_three_is_put_in_quarantine() {
+    let (mut w, mail, users) = one_worker();
+    for task in [job(mail), call(users).idempotent()] {
+        let task = w.bring(task);
+        for _ in 0..2 {
+            w.kill_by(task);
+            w.boot();
+        }
+        w.kill_by(task);
+        assert_eq!(
+            w.outcome(task),
+            Some(Outcome::Quarantined {
+                crashes: 3,
+                exit: SEGV
+            })
+        );
+        w.boot();
+    }
+}
+
+/// Attempts are what the code ended, crashes what its process did not survive. They are counted apart.
+#[test]
+fn deaths_are_no_attempts() {
+    let (mut w, mail, _) = one_worker();
+    let task = w.bring(job(mail).tries(2).attempt(1));
+    w.kill_by(task);
+    w.boot();
+    w.answer(task, Answer::Error);
+    let Some(End::Told(Outcome::Failed, facts)) = w.end(task) else {
+        panic!("{:?}", w.end(task))
+    };
+    assert_eq!((facts.attempt, facts.crashes), (2, 1));
+}
+
+/// A budget of none is a budget of one: the first death is the last.
+#[test]
+fn a_budget_is_one_at_least() {
+    for budget in [0, 1] {
+        let (mut w, pool) = World::ready(PoolConfig {
+            crash_budget: budget,
+            ..workers(1)
+        });
+        let mail = w.jobs(pool, "mail", QueueConfig::default());
+        let task = w.bring(job(mail));
+        w.kill_by(task);
+        assert_eq!(
+            w.outcome(task),
+            Some(Outcome::Quarantined {
+                crashes: 1,
+                exit: SEGV
+            })
+        );
+    }
+}
+
+/// A death is told, with the task that it died on.
+#[test]
+fn a_death_is_reported() {
+    let (mut w, mail, _) = one_worker();
+    let task = w.bring(job(mail));
+    let worker = w.on(task).expect("it runs");
+    w.look();
+    w.die(worker);
+    let died = Notice::Died {
+        worker,
+        exit: SEGV,
+        expected: false,
+        why: None,
+        crashed: Some(task),
+    };
+    assert!(w.notices().contains(&died), "{:?}", w.notices());
+    assert!(w.saw(&Action::Release { worker }));
+}
+
+/// A clean exit in the middle of a task is a death as well.
+#[test]
+fn an_exit_of_zero_with_a_task_is_a_death() {
+    let (mut w, _, users) = one_worker();
+    let task = w.bring(call(users));
+    w.exit(w.live()[0], Exit::Code(0));
+    assert_eq!(w.outcome(task), Some(Outcome::WorkerDied(Exit::Code(0))));
+}
+
+#[test]
+fn nobody_dies_twice() {
+    let (mut w, mail, _) = one_worker();
+    let task = w.bring(job(mail));
+    let worker = w.on(task).expect("it runs");
+    w.die(worker);
+    w.look();
+    w.die(worker);
+    assert_eq!(w.look(), []);
+}
+
+/// A run that takes too long uses up a try, not the crash budget.
+#[test]
+fn a_job_that_takes_too_long_is_tried_again() {
+    let (mut w, pool) = World::ready(PoolConfig {
+        task_timeout: secs(5),
+        ..workers(1)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail).tries(2));
+    let worker = w.on(task).expect("it runs");
+    w.pass(secs(5));
+    assert!(w.was_killed(worker, Why::TaskTimeout));
+    w.exit(worker, Exit::Signal(9));
+    let Some(End::Retry {
+        after: None,
+        cause: Cause::TimedOut,
+        facts,
+    }) = w.end(task)
+    else {
+        panic!("{:?}", w.end(task));
+    };
+    assert_eq!((facts.attempt, facts.crashes, facts.ran), (1, 0, secs(5)));
+    w.boot();
+    let again = w.bring(job(mail).tries(2).attempt(1));
+    w.pass(secs(5));
+    w.exit(w.on(again).expect("it runs"), Exit::Signal(9));
+    assert_eq!(w.outcome(again), Some(Outcome::TimedOut));
+}
+
+#[test]
+fn a_call_that_takes_too_long_is_ended() {
+    let (mut w, _, users) = one_worker();
+    let task = w.bring(call(users).ttl(secs(9)).limit(ms(100)));
+    w.pass(ms(100));
+    w.kill_by(task);
+    assert_eq!(w.outcome(task), Some(Outcome::TimedOut));
+}
+
+/// A worker that understands gets the signal first, and time to answer.
+#[test]
+fn a_worker_that_understands_has_time_to_end_its_task() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail).limit(secs(1)));
+    let worker = w.on(task).expect("it runs");
+    w.pass(secs(1));
+    assert!(w.saw(&Action::CancelOn { worker, task }) && w.saw(&Action::Nudge { worker }));
+    assert!(!w.was_killed(worker, Why::TaskTimeout));
+    w.pass(ms(1_999));
+    w.answer(task, Answer::Error);
+    assert!(matches!(
+        w.end(task),
+        Some(End::Retry {
+            cause: Cause::Answered,
+            ..
+        })
+    ));
+    w.pass(secs(5));
+    assert_eq!(w.live(), [worker]);
+    let task = w.bring(job(mail).limit(secs(1)));
+    w.pass(secs(3));
+    assert!(w.was_killed(worker, Why::TaskTimeout));
+    w.exit(worker, Exit::Signal(9));
+    assert!(matches!(
+        w.end(task),
+        Some(End::Retry {
+            cause: Cause::TimedOut,
+            ..
+        })
+    ));
+}
+
+/// It died by itself before the kill came: still its task's fault, not the clock's.
+#[test]
+fn a_job_that_retries_goes_back_to_its_store() {
+    let (mut w, mail, _) = one_worker();
+    let cases = [
+        (Answer::Error, None),
+        (Answer::Retry(None), None),
+        (Answer::Retry(Some(ms(7))), Some(ms(7))),
+    ];
+    for (answer, wait) in cases {
+        let task = w.bring(job(mail));
+        w.answer(task, answer);
+        let Some(End::Retry {
+            after,
+            cause: Cause::Answered,
+            facts,
+        }) = w.end(task)
+        else {
+            panic!()
+        };
+        assert_eq!((after, facts.attempt), (wait, 1));
+    }
+    for answer in [Answer::Error, Answer::Retry(None)] {
+        let last = w.bring(job(mail).tries(3).attempt(2));
+        w.answer(last, answer);
+        assert_eq!(
+            w.outcome(last),
+            Some(Outcome::Failed),
+            "its tries are spent"
+        );
+    }
+    let given_up = w.bring(job(mail));
+    w.answer(given_up, Answer::Failed);
+    assert_eq!(w.outcome(given_up), Some(Outcome::Failed));
+}
+
+/// What a call's worker says of it is its answer, whatever it says.
+#[test]
+fn a_call_is_answered_with_whatever_its_worker_says() {
+    let (mut w, _, users) = one_worker();
+    for answer in [
+        Answer::Done,
+        Answer::Failed,
+        Answer::Error,
+        Answer::Retry(None),
+        Answer::Cancelled,
+    ] {
+        let task = w.bring(call(users));
+        w.answer(task, answer);
+        assert_eq!(w.outcome(task), Some(Outcome::Answered));
+    }
+}

@@ -1,0 +1,171 @@
+//! Workers that break the rules, and events that come too late.
+use crate::support::*;
+use stoker_core::*;
+
+fn busy() -> (World, PoolId, NameId, WorkerId, TaskId) {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail));
+    let worker = w.on(task).expect("it runs");
+    (w, pool, mail, worker, task)
+}
+
+#[test]
+fn an_answer_to_somebody_elses_task_is_a_fault() {
+    let (mut w, pool) = World::ready(workers(2));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let [a, b] = [0, 1].map(|_| w.bring(job(mail)));
+    let liar = w.on(a).expect("it runs");
+    w.answer_as(liar, b, Answer::Done);
+    assert!(w.was_killed(liar, Why::Misbehaved));
+    assert_eq!((w.end(a), w.end(b)), (None, None));
+    w.exit(liar, Exit::Signal(9));
+    w.done(b);
+    assert!(w.end(a).is_none(), "the liar's own task is a suspect now");
+}
+
+#[test]
+fn a_second_answer_is_a_fault() {
+    let (mut w, _, _, worker, task) = busy();
+    w.done(task);
+    w.answer_as(worker, task, Answer::Done);
+    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert_eq!(
+        w.outcome(task),
+        Some(Outcome::Answered),
+        "the first one counts"
+    );
+}
+
+#[test]
+fn an_answer_to_no_task_at_all_is_a_fault() {
+    let (mut w, _, _, worker, _) = busy();
+    w.answer_as(worker, TaskId(9_999), Answer::Done);
+    assert!(w.was_killed(worker, Why::Misbehaved));
+}
+
+/// With one slot answers come in order: else nobody could tell what ran when it dies.
+#[test]
+fn an_answer_out_of_order_is_a_fault() {
+    let (mut w, _, mail, worker, first) = busy();
+    w.done(first);
+    w.learn(&job(mail), Span(50));
+    let tasks = w.bring_many(9, &job(mail));
+    assert_eq!(w.on(tasks[1]), Some(worker), "lent ahead");
+    w.answer_as(worker, tasks[1], Answer::Done);
+    assert!(w.was_killed(worker, Why::Misbehaved));
+}
+
+/// Only a worker that was told to go gives tasks back; from another it would be an endless game.
+#[test]
+fn a_live_worker_returns_nothing() {
+    let (mut w, _, _, worker, task) = busy();
+    w.answer(task, Answer::Returned);
+    assert!(w.was_killed(worker, Why::Misbehaved));
+}
+
+/// What it had goes back as if it had never been lent, and it may go.
+#[test]
+fn a_worker_that_leaves_gives_its_tasks_back() {
+    let (mut w, pool) = World::ready(workers(1));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let task = w.bring(call(users));
+    let worker = w.on(task).expect("it is lent");
+    w.step(Event::Left { worker });
+    assert!(
+        w.waits(task)
+            && w.saw(&Action::Goaway {
+                worker,
+                why: Why::Left
+            })
+    );
+    assert_eq!(w.view(worker).state, "stopping");
+    w.boot();
+    assert!(w.on(task).is_some(), "another has it");
+    w.look();
+    w.exit(worker, Exit::Code(0));
+    let exit = Exit::Code(0);
+    let died = Notice::Died {
+        worker,
+        exit,
+        expected: true,
+        why: Some(Why::Left),
+        crashed: None,
+    };
+    assert!(w.notices().contains(&died));
+}
+
+/// Nothing of this matters to a worker that is gone, or to one that is being killed.
+#[test]
+fn events_of_the_dead_are_ignored() {
+    let (mut w, _, _, worker, task) = busy();
+    w.die(worker);
+    w.boot();
+    let state = format!("{:?}", w.live());
+    w.look();
+    let offer = Hello::default();
+    w.step(Event::Hello {
+        worker,
+        offer: offer.offer(),
+    });
+    w.step(Event::Started { worker, task });
+    w.answer_as(worker, task, Answer::Done);
+    w.step(Event::Left { worker });
+    w.step(Event::Misbehaved { worker });
+    w.step(Event::Measured {
+        worker,
+        rss: 1 << 40,
+    });
+    w.die(worker);
+    assert_eq!((w.look(), format!("{:?}", w.live())), (vec![], state));
+    let worker = w.live()[0];
+    w.step(Event::Misbehaved { worker });
+    w.look();
+    w.step(Event::Hello {
+        worker,
+        offer: offer.offer(),
+    });
+    w.step(Event::Left { worker });
+    w.step(Event::Misbehaved { worker });
+    w.step(Event::Measured {
+        worker,
+        rss: 1 << 40,
+    });
+    assert_eq!(w.look(), [], "it is on its way out");
+}
+
+/// What a worker wrote before it was killed still counts.
+#[test]
+fn a_killed_workers_last_answer_counts() {
+    let (mut w, _, _, worker, task) = busy();
+    w.step(Event::Misbehaved { worker });
+    w.done(task);
+    assert_eq!(w.outcome(task), Some(Outcome::Answered));
+    w.exit(worker, Exit::Signal(9));
+}
+
+#[test]
+fn a_second_hello_is_a_fault() {
+    let (mut w, _, _, worker, task) = busy();
+    w.hello(worker, &Hello::default());
+    assert!(w.was_killed(worker, Why::Misbehaved));
+    w.exit(worker, Exit::Signal(9));
+    assert!(w.end(task).is_none());
+}
+
+/// Whoever misbehaves answers for the task that it ran.
+#[test]
+fn a_task_on_which_its_worker_misbehaves_is_a_suspect() {
+    let (mut w, _, _, worker, task) = busy();
+    w.step(Event::Misbehaved { worker });
+    w.exit(worker, Exit::Signal(9));
+    w.boot();
+    let (worker, ttl) = (w.on(task).expect("it runs again"), None);
+    assert!(w.saw(&Action::Deliver {
+        worker,
+        task,
+        ttl,
+        attempt: 0,
+        crashes: 1
+    }));
+}

@@ -1,0 +1,120 @@
+//! Workers with several slots.
+use crate::support::*;
+use stoker_core::*;
+
+fn three_slots(soft_cancel: bool) -> (World, PoolId, NameId, WorkerId) {
+    let hello = Hello {
+        soft_cancel,
+        ..Hello::slots(3)
+    };
+    let (mut w, pool) = World::ready_as(workers(1), &hello);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let worker = w.live()[0];
+    (w, pool, mail, worker)
+}
+
+fn started(w: &mut World, worker: WorkerId, tasks: &[TaskId]) {
+    for task in tasks {
+        w.step(Event::Started {
+            worker,
+            task: *task,
+        });
+    }
+}
+
+#[test]
+fn as_many_tasks_as_slots_and_no_window() {
+    let (mut w, _, mail, _) = three_slots(false);
+    w.learn(&job(mail), Span(50));
+    let tasks = w.bring_many(50, &job(mail));
+    assert_eq!(w.lent(&tasks), tasks[..3]);
+}
+
+#[test]
+fn answers_come_in_any_order() {
+    let (mut w, _, mail, worker) = three_slots(false);
+    let tasks = w.bring_many(4, &job(mail));
+    started(&mut w, worker, &tasks[..3]);
+    w.done(tasks[1]);
+    assert_eq!(w.on(tasks[3]), Some(worker));
+    w.done(tasks[2]);
+    w.done(tasks[0]);
+    assert_eq!(w.live(), [worker]);
+}
+
+#[test]
+fn only_a_worker_with_slots_says_what_it_began() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail));
+    let worker = w.on(task).expect("it runs");
+    started(&mut w, worker, &[task]);
+    assert!(w.was_killed(worker, Why::Misbehaved));
+}
+
+#[test]
+fn beginning_what_it_does_not_have_is_a_fault() {
+    let (mut w, _, _, worker) = three_slots(false);
+    started(&mut w, worker, &[TaskId(77)]);
+    assert!(w.was_killed(worker, Why::Misbehaved));
+}
+
+/// Those that ran beside a task which took too long are bystanders.
+#[test]
+fn bystanders_of_a_timeout_run_again_at_no_cost() {
+    let (mut w, _, mail, worker) = three_slots(false);
+    let hung = w.bring(job(mail).limit(secs(1)));
+    let beside = w.bring(job(mail));
+    started(&mut w, worker, &[hung, beside]);
+    w.pass(secs(1));
+    w.exit(worker, Exit::Signal(9));
+    assert!(matches!(
+        w.end(hung),
+        Some(End::Retry {
+            cause: Cause::TimedOut,
+            ..
+        })
+    ));
+    w.boot();
+    let (worker, task, ttl) = (w.on(beside).expect("it runs again"), beside, None);
+    assert!(w.saw(&Action::Deliver {
+        worker,
+        task,
+        ttl,
+        attempt: 0,
+        crashes: 0
+    }));
+}
+
+/// A call that may not run again and ran beside it is lost with the worker.
+#[test]
+fn a_bystanding_call_is_lost() {
+    let (mut w, pool, mail, worker) = three_slots(false);
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let hung = w.bring(job(mail).limit(secs(1)));
+    let beside = w.bring(call(users));
+    started(&mut w, worker, &[hung, beside]);
+    w.pass(secs(1));
+    w.exit(worker, Exit::Signal(9));
+    assert_eq!(
+        w.outcome(beside),
+        Some(Outcome::WorkerDied(Exit::Signal(9)))
+    );
+}
+
+/// A worker that offers no slot has one.
+#[test]
+fn there_is_one_slot_at_least() {
+    let (mut w, pool) = World::of(workers(1));
+    w.step(Event::Tick);
+    let worker = w.starting()[0];
+    let hello = Hello::default();
+    let offer = Offer {
+        slots: 0,
+        ..hello.offer()
+    };
+    w.step(Event::Hello { worker, offer });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail));
+    assert_eq!((w.on(task), w.view(worker).slots), (Some(worker), 1));
+}

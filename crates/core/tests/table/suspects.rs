@@ -1,0 +1,132 @@
+//! A task that a worker died on runs again alone; and a version that dies of everything is to blame itself.
+use crate::support::*;
+use stoker_core::*;
+
+fn pool_of(count: u32) -> (World, PoolId, NameId) {
+    let (mut w, pool) = World::ready(workers(count));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    (w, pool, mail)
+}
+
+/// So many different calls kill a worker each, and none of them runs again.
+fn deaths(w: &mut World, pool: PoolId, count: usize) {
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    for task in w.bring_many(count, &call(users)) {
+        w.kill_by(task);
+        w.boot();
+    }
+}
+
+#[test]
+fn suspects_run_one_at_a_time_while_others_go_on() {
+    let (mut w, _, mail) = pool_of(3);
+    let poison = w.bring_many(3, &job(mail));
+    poison.iter().for_each(|task| w.kill_by(*task));
+    w.boot();
+    let others = w.bring_many(2, &job(mail));
+    assert_eq!(w.lent(&poison), poison[..1]);
+    assert_eq!(w.lent(&others), others);
+    w.kill_by(poison[0]);
+    w.boot();
+    assert_eq!(w.lent(&poison), [poison[1]], "the next one's turn");
+    w.done(poison[1]);
+    assert_eq!(w.lent(&poison), [poison[2]]);
+}
+
+/// Nothing is lent behind a suspect: its death would take a window along.
+#[test]
+fn a_suspect_has_a_worker_for_itself() {
+    let (mut w, _, mail) = pool_of(1);
+    w.learn(&job(mail), Span(50));
+    let poison = w.bring(job(mail));
+    w.kill_by(poison);
+    let others = w.bring_many(50, &job(mail));
+    w.boot();
+    assert!(w.on(poison).is_some());
+    assert_eq!(w.lent(&others), []);
+    w.done(poison);
+    assert!(w.lent(&others).len() > 1);
+}
+
+/// A bystander is no suspect: its worker was killed for another reason.
+#[test]
+fn a_bystander_is_no_suspect() {
+    let (mut w, pool) = World::ready(PoolConfig {
+        stop_grace: secs(4),
+        ..workers(1)
+    });
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let task = w.bring(call(users).idempotent().ttl(secs(60)));
+    let worker = w.on(task).expect("it runs");
+    w.step(Event::Drain);
+    w.pass(secs(4));
+    w.look();
+    w.exit(worker, Exit::Signal(9));
+    let Some(Action::Finish { facts, .. }) = w
+        .look()
+        .into_iter()
+        .find(|action| matches!(action, Action::Finish { .. }))
+    else {
+        panic!("drained");
+    };
+    assert_eq!(facts.crashes, 0);
+}
+
+/// When eight different tasks kill one version, it is the version.
+#[test]
+fn a_version_that_eight_tasks_kill_is_blamed() {
+    let (mut w, pool, _) = pool_of(1);
+    deaths(&mut w, pool, 7);
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+    deaths(&mut w, pool, 1);
+    assert_eq!(w.core.pool(pool).2, Health::Blamed);
+    assert!(w.notices().contains(&Notice::Health {
+        pool,
+        health: Health::Blamed
+    }));
+}
+
+/// One task that kills again and again is one task.
+#[test]
+fn one_poison_blames_nobody() {
+    let (mut w, pool) = World::ready(PoolConfig {
+        crash_budget: 20,
+        ..workers(1)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let poison = w.bring(job(mail));
+    for _ in 0..12 {
+        w.kill_by(poison);
+        w.boot();
+    }
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+}
+
+/// Deaths that are long ago, or of another version, don't add up.
+#[test]
+fn only_deaths_within_a_minute_count() {
+    let (mut w, pool, _) = pool_of(1);
+    deaths(&mut w, pool, 7);
+    w.pass(secs(61));
+    deaths(&mut w, pool, 7);
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+}
+
+/// While the version is blamed, its victims have three times the patience.
+#[test]
+fn tasks_of_a_blamed_version_have_patience() {
+    let (mut w, pool, mail) = pool_of(1);
+    deaths(&mut w, pool, 8);
+    assert_eq!(w.core.pool(pool).2, Health::Blamed);
+    let victim = w.bring(job(mail));
+    for crashes in 1..=8 {
+        w.kill_by(victim);
+        w.boot();
+        assert!(w.end(victim).is_none(), "after {crashes}");
+    }
+    w.kill_by(victim);
+    assert!(matches!(
+        w.outcome(victim),
+        Some(Outcome::Quarantined { crashes: 9, .. })
+    ));
+}
