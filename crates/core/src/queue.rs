@@ -132,11 +132,14 @@ impl Queue {
             .unwrap_or_else(|| self.keys.bucket(name, served))
     }
 
-    /// Adds a task at the end of its lane.
+    /// Adds a task at the end of its lane, or of the suspects.
     pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
-        self.keys[key].lanes[class].push_back(tasks, id);
+        match tasks[id].place {
+            Place::Suspects => self.suspects.push_back(id),
+            _ => self.keys[key].lanes[class].push_back(tasks, id),
+        }
         self.list(tasks, key, class);
     }
 
@@ -144,20 +147,19 @@ impl Queue {
     pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
-        self.keys[key].lanes[class].push_front(tasks, id);
+        match tasks[id].place {
+            Place::Suspects => self.suspects.push_front(id),
+            _ => self.keys[key].lanes[class].push_front(tasks, id),
+        }
         self.list(tasks, key, class);
-    }
-
-    /// Sets a task apart that a worker died on.
-    pub(crate) fn push_suspect(&mut self, tasks: &mut Tasks, id: TaskId) {
-        self.enter(tasks, id);
-        tasks[id].place = Place::Suspects;
-        self.suspects.push_back(id);
     }
 
     fn enter(&mut self, tasks: &mut Tasks, id: TaskId) {
         let key = tasks[id].key;
-        tasks[id].place = Place::Lane;
+        tasks[id].place = match tasks[id].crashes {
+            0 => Place::Lane,
+            _ => Place::Suspects,
+        };
         tasks[id].started = None;
         tasks[id].reached = false;
         self.waiting += 1;

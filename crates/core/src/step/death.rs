@@ -78,7 +78,7 @@ impl Core {
             self.finish(task, Outcome::Quarantined { crashes, exit });
         } else {
             let queue = self.tasks[task].queue;
-            self.queues[queue.index()].push_suspect(&mut self.tasks, task);
+            self.queues[queue.index()].push_back(&mut self.tasks, task);
             self.activate(queue);
         }
     }

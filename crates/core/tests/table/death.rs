@@ -139,6 +139,21 @@ fn a_task_that_kills_three_is_put_in_quarantine() {
     }
 }
 
+/// What it killed before a restart of the server counts too.
+#[test]
+fn earlier_deaths_count() {
+    let (mut w, mail, _) = one_worker();
+    let task = w.bring(job(mail).crashes(2));
+    w.kill_by(task);
+    assert_eq!(
+        w.outcome(task),
+        Some(Outcome::Quarantined {
+            crashes: 3,
+            exit: SEGV
+        })
+    );
+}
+
 /// Attempts are what the code ended, crashes what its process did not survive. They are counted apart.
 #[test]
 fn deaths_are_no_attempts() {

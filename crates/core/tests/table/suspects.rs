@@ -48,6 +48,31 @@ fn a_suspect_has_a_worker_for_itself() {
     assert!(w.lent(&others).len() > 1);
 }
 
+/// An empty worker is found even if the one used last has a task.
+#[test]
+fn a_suspect_finds_the_empty_worker() {
+    let (mut w, pool) = World::ready_as(workers(3), &Hello::slots(2));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let [first, second] = [0, 1].map(|_| w.bring(job(mail).crashes(1)));
+    assert!(w.waits(second));
+    let busy = w.bring(job(mail));
+    assert!(w.on(busy).is_some());
+    w.done(first);
+    assert!(w.on(second).is_some());
+}
+
+/// Suspicion outlives a restart of the server, and a worker that gives the task back.
+#[test]
+fn suspicion_outlives_everything_but_an_answer() {
+    let (mut w, _, mail) = pool_of(2);
+    let known = w.bring_many(2, &job(mail).crashes(1));
+    assert_eq!(w.lent(&known), known[..1]);
+    w.step(Event::Left {
+        worker: w.on(known[0]).expect("it is lent"),
+    });
+    assert_eq!(w.lent(&known), known[..1], "the same one again, not both");
+}
+
 /// A bystander is no suspect: its worker was killed for another reason.
 #[test]
 fn a_bystander_is_no_suspect() {
