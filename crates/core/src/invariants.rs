@@ -203,10 +203,8 @@ impl Core {
             let here = matches!(place, Some(Place::Out(at)) if self.workers[at].pool == id);
             assert!(here, "{id:?}: the suspect {suspect:?} is not lent here");
         }
-        for worker in &pool.idle {
-            let next = self.choose(id, self.workers[*worker].tasks.is_empty());
-            assert_eq!(next, None, "{id:?}: {worker:?} is free and a task waits");
-        }
+        let next = self.pair(id);
+        assert_eq!(next, None, "{id:?}: a worker is free and a task waits");
     }
 
     fn is_idle(&self, id: WorkerId, pool: PoolId) -> bool {

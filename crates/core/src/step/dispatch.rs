@@ -8,14 +8,23 @@ impl Core {
     /// Gives waiting tasks to free workers until there are no more of the one or the other.
     pub(crate) fn dispatch(&mut self, pool: PoolId) {
         self.recharge(pool);
-        while let Some(worker) = self.pools[pool.index()].idle.last().copied() {
-            let alone = self.workers[worker].tasks.is_empty();
-            let Some(task) = self.choose(pool, alone) else {
-                break;
-            };
+        while let Some((worker, task)) = self.pair(pool) {
             self.lend(worker, task);
         }
         self.extend_windows(pool);
+    }
+
+    /// The next task and who gets it: the worker used last, but a suspect needs one without tasks.
+    pub(crate) fn pair(&self, pool: PoolId) -> Option<(WorkerId, TaskId)> {
+        let idle = &self.pools[pool.index()].idle;
+        let warmest = *idle.last()?;
+        let is_empty = |id: &WorkerId| self.workers[*id].tasks.is_empty();
+        let empty = idle.iter().rev().copied().find(is_empty);
+        let task = self.choose(pool, empty.is_some())?;
+        match self.tasks[task].place {
+            Place::Suspects => Some((empty?, task)),
+            _ => Some((warmest, task)),
+        }
     }
 
     /// Marks a queue as having something waiting, level with those that were not away.

@@ -48,6 +48,25 @@ fn a_suspect_has_a_worker_for_itself() {
     assert!(w.lent(&others).len() > 1);
 }
 
+/// The same for workers with several slots: it waits for an empty one and nothing joins it.
+#[test]
+fn a_suspect_has_all_slots_for_itself() {
+    let (mut w, pool) = World::ready_as(workers(2), &Hello::slots(2));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let long = w.bring(job(mail));
+    let poison = w.bring(job(mail).crashes(1));
+    let free = w.on(poison).expect("one worker is empty");
+    assert_ne!(w.on(long), Some(free));
+    let others = w.bring_many(3, &job(mail));
+    assert_eq!(w.lent(&others).len(), 1, "its second slot stays empty");
+    w.step(Event::Started {
+        worker: free,
+        task: poison,
+    });
+    w.done(poison);
+    assert_eq!(w.lent(&others).len(), 3);
+}
+
 /// An empty worker is found even if the one used last has a task.
 #[test]
 fn a_suspect_finds_the_empty_worker() {
