@@ -57,6 +57,9 @@ class Reference:
     def pids(self):
         return [self.broker.pid]
 
+    def server_pid(self):
+        return self.broker.pid
+
     def worker_pids(self):
         return [worker.pid for worker in self.worker_processes]
 
@@ -72,7 +75,7 @@ class Stoker:
         self.socket = self.folder / "stoker.sock"
         self.log = self.folder / "stoker.log"
         self.config = self.folder / "stoker.toml"
-        self.config.write_text(config(command, workers, idempotent) if command else EMPTY_CONFIG)
+        self.config.write_text(config(command, workers, idempotent) if command else IDLE_CONFIG)
         self.process = None
 
     def __enter__(self):
@@ -119,6 +122,9 @@ class Stoker:
         parents = processes.parents()
         return [angel] + [pid for pid, parent in parents.items() if parent == angel and _program(pid) == program]
 
+    def server_pid(self):
+        return self.pids()[-1]
+
     def workers(self):
         with Client(self.socket) as client:
             return client.call("stoker.worker", {"op": "list"})
@@ -130,7 +136,11 @@ class Stoker:
         return [int(worker["pid"]) for worker in self.workers()["workers"] if worker.get("pid")]
 
 
-EMPTY_CONFIG = "# nothing to serve: what remains is the broker itself\n"
+# A pool that has no worker while nothing wants one: what remains is the broker itself.
+IDLE_CONFIG = """[pool.bench]
+command = ["false"]
+workers = { min = 0, max = 1 }
+"""
 
 
 def config(command, workers, idempotent):
