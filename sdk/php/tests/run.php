@@ -10,6 +10,8 @@ require __DIR__ . '/../src/autoload.php';
 require __DIR__ . '/support/check.php';
 require __DIR__ . '/support/Processes.php';
 require __DIR__ . '/support/Probe.php';
+require __DIR__ . '/support/Peer.php';
+require __DIR__ . '/support/Stage.php';
 
 error_reporting(E_ALL);
 ini_set('display_errors', 'stderr');

@@ -41,7 +41,7 @@ final class Channel
     {
         do {
             $bytes = @fread($this->stream, Socket::CHUNK);
-        } while (($bytes === '' || $bytes === false) && !feof($this->stream));
+        } while (($bytes === '' || $bytes === false) && !stream_get_meta_data($this->stream)['eof']);
 
         return $bytes === '' || $bytes === false ? null : $bytes;
     }

@@ -1,0 +1,126 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Internal;
+
+use Stoker\Wire\Frame;
+use Stoker\Wire\FrameReader;
+use Stoker\Wire\WireError;
+
+/** A client's open stream, with time limits. Knows frames, but not what they mean. @internal */
+final class Connection
+{
+    /** Bytes that one write may block for: less than the system buffers. */
+    private const SMALL = 32768;
+
+    private FrameReader $reader;
+    private int $pid;
+
+    /** @param resource $stream */
+    public function __construct(private $stream)
+    {
+        $this->reader = new FrameReader();
+        $this->pid = getmypid();
+    }
+
+    /** False in a forked child. */
+    public function isMine(): bool
+    {
+        return $this->pid === getmypid();
+    }
+
+    /** Whether an earlier script has used this persistent connection: it has said HELLO then. */
+    public function isUsed(): bool
+    {
+        return ftell($this->stream) > 0;
+    }
+
+    /** @throws WireError */
+    public function next(): ?Frame
+    {
+        return $this->reader->next();
+    }
+
+    /**
+     * @param ?int $until nanoseconds of hrtime()
+     * @return int bytes that were taken; fewer than given when the connection has ended or the time is up
+     */
+    public function write(string $bytes, ?int $until): int
+    {
+        $this->limit($until);
+
+        return strlen($bytes) <= self::SMALL ? (int) fwrite($this->stream, $bytes) : $this->writeAndRead($bytes, $until);
+    }
+
+    /** Waits for bytes. False: the connection has ended. When the time is up it is true, and next() has nothing. */
+    public function read(?int $until): bool
+    {
+        $this->limit($until);
+
+        return $this->fill();
+    }
+
+    public function close(): void
+    {
+        fclose($this->stream); // Closes a persistent connection too.
+    }
+
+    /** Much to write: answers are read meanwhile, so that neither side ever waits for the other to read. */
+    private function writeAndRead(string $bytes, ?int $until): int
+    {
+        $sent = 0;
+        $none = null;
+        stream_set_blocking($this->stream, false);
+        try {
+            while ($sent < strlen($bytes)) {
+                $read = $write = [$this->stream];
+                $micros = $until === null ? null : max(0, intdiv($until - hrtime(true), 1000));
+                $ready = stream_select($read, $write, $none, $micros === null ? null : 0, $micros);
+                if ($ready === false) {
+                    // A signal, or a descriptor of 1024 and above, which select() can't do. Then without reading.
+                    stream_set_blocking($this->stream, true);
+                    $sent += (int) fwrite($this->stream, substr($bytes, $sent));
+                    break;
+                }
+                if ($ready === 0) {
+                    break;
+                }
+                if ($read !== [] && !$this->fill()) {
+                    break;
+                }
+                $more = $write === [] ? 0 : fwrite($this->stream, substr($bytes, $sent, self::SMALL));
+                if ($more === false) {
+                    break;
+                }
+                $sent += $more;
+            }
+        } finally {
+            stream_set_blocking($this->stream, true);
+        }
+
+        return $sent;
+    }
+
+    private function fill(): bool
+    {
+        $bytes = fread($this->stream, Socket::CHUNK);
+        if ($bytes === '' || $bytes === false) {
+            return !stream_get_meta_data($this->stream)['eof']; // feof() would wait once more.
+        }
+        $this->reader->feed($bytes);
+
+        return true;
+    }
+
+    /** Sets how long the next read or write may take. */
+    private function limit(?int $until): void
+    {
+        if ($until === null) {
+            stream_set_timeout($this->stream, -1);
+        } else {
+            $micros = max(1, intdiv($until - hrtime(true), 1000));
+            stream_set_timeout($this->stream, intdiv($micros, 1_000_000), $micros % 1_000_000);
+        }
+    }
+}

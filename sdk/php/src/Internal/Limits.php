@@ -1,0 +1,58 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Internal;
+
+use Stoker\InvalidRequest;
+
+/** Checks what a request is made of. The broker would do it too, but a fault of a frame costs the whole connection. @internal */
+final class Limits
+{
+    private const NAME = '/^[A-Za-z0-9_.:\/@-]{1,255}$/D';
+    private const KEY = 200;
+
+    /** @throws InvalidRequest */
+    public static function name(string $name): string
+    {
+        if (!preg_match(self::NAME, $name)) {
+            throw new InvalidRequest("\"$name\" can't be a name: 1 to 255 of A-Z a-z 0-9 _ . : / @ -");
+        }
+
+        return $name;
+    }
+
+    /** @throws InvalidRequest */
+    public static function key(string $what, string $key): string
+    {
+        if ($key === '' || strlen($key) > self::KEY) {
+            throw new InvalidRequest(sprintf('%s has %d bytes; 1 to %d may be', $what, strlen($key), self::KEY));
+        }
+
+        return $key;
+    }
+
+    /** @throws InvalidRequest */
+    public static function int(string $what, int $value, int $least, int $most): int
+    {
+        if ($value < $least || $value > $most) {
+            throw new InvalidRequest("$what is $value; $least to $most may be");
+        }
+
+        return $value;
+    }
+
+    /**
+     * Seconds as whole milliseconds.
+     *
+     * @throws InvalidRequest
+     */
+    public static function ms(string $what, float $seconds, int $least = 0, int $most = 0xFFFFFFFF): int
+    {
+        if (!is_finite($seconds) || $seconds < 0 || $seconds > 1e12) {
+            throw new InvalidRequest("$what is $seconds seconds");
+        }
+
+        return self::int("$what in milliseconds", (int) ceil($seconds * 1000), $least, $most);
+    }
+}

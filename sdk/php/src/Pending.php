@@ -1,0 +1,113 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker;
+
+use Stoker\Internal\Link;
+use Stoker\Wire\Codec;
+use Stoker\Wire\Flag;
+use Stoker\Wire\Frame;
+use Stoker\Wire\Status;
+use Stoker\Wire\Type;
+
+/** A request on its way: what Client::callAsync() returns. */
+final class Pending
+{
+    /** @internal the answer, once it is here */
+    public ?Frame $answer = null;
+
+    /** @internal why there will be no answer */
+    public ?StokerException $error = null;
+
+    /** @internal its id on the present connection; 0 = on none yet */
+    public int $id = 0;
+
+    /** @internal all its bytes have been given to the system, so that the broker may have it */
+    public bool $sent = false;
+
+    /** @internal hrtime() of the first connection that it lost; 0 = none */
+    public int $lostAt = 0;
+
+    /**
+     * @internal
+     * @param ?int $deadline nanoseconds of hrtime()
+     * @param bool $isRepeatable it may reach the broker twice
+     */
+    public function __construct(
+        private readonly Link $link,
+        public readonly string $name,
+        private readonly int $codec,
+        private readonly string $body,
+        public readonly int $flags,
+        private readonly int $priority,
+        private readonly string $meta,
+        public readonly ?int $deadline,
+        public readonly bool $isRepeatable,
+    ) {
+    }
+
+    /** Whether await() returns, or throws, at once. Does not look for new answers. */
+    public function isDone(): bool
+    {
+        return $this->answer !== null || $this->error !== null;
+    }
+
+    /**
+     * Waits for the answer.
+     *
+     * @return mixed JSON as arrays and scalars, any other codec as a string of bytes
+     * @throws StokerException see Client::call()
+     */
+    public function await(): mixed
+    {
+        $this->link->await($this);
+        if ($this->error !== null) {
+            throw $this->error;
+        }
+        if ($this->answer->code !== Status::OK) {
+            throw StokerException::fromAnswer($this->answer, $this->name);
+        }
+        try {
+            return Codec::decode($this->answer->prio, $this->answer->body);
+        } catch (\JsonException $e) {
+            throw new StokerException("{$this->name}: the answer says that it is JSON, and is not", 0, $e);
+        }
+    }
+
+    /** @internal the bytes to send, with the time that is left now; null when none is */
+    public function encode(int $id): ?string
+    {
+        $ms = $this->deadline === null ? 0 : (int) ceil(($this->deadline - hrtime(true)) / 1e6);
+        if ($this->deadline !== null && $ms < 1) {
+            return null;
+        }
+
+        return Frame::of(
+            Type::REQ,
+            $this->flags,
+            $this->codec,
+            $this->priority,
+            $id,
+            min($ms, 0xFFFFFFFF),
+            0,
+            $this->name,
+            $this->meta,
+            $this->body,
+        )->encode();
+    }
+
+    /** @internal */
+    public function isOneWay(): bool
+    {
+        return (bool) ($this->flags & Flag::ONEWAY);
+    }
+
+    /** @internal */
+    public function timeIsUp(string $why): void
+    {
+        $this->error = new DeadlineExceeded("{$this->name}: $why");
+        $this->error->status = Status::DEADLINE_EXCEEDED;
+        $this->error->notProcessed = !$this->sent;
+    }
+}
