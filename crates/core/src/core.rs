@@ -135,13 +135,28 @@ impl Core {
             .min()
     }
 
-    /// Dispatches and resizes until every pool that something happened to has been looked at.
+    /// Dispatches, and resizes where that may be needed, until every pool that something happened to has
+    /// been looked at.
     fn settle(&mut self) {
         while let Some(pool) = self.dirty.pop() {
             self.dispatch(pool);
-            self.size(pool);
+            self.note_starvation(pool);
+            if !self.pools[pool.index()].sized || self.draining.is_some() {
+                self.size(pool);
+            }
         }
         self.finish_drain();
+    }
+
+    /// Has a pool looked at before the step ends, its size included: one of its workers came, changed or
+    /// went, or its bounds did. Tasks alone never ask for that, so the hot path does not count workers.
+    pub(crate) fn resize(&mut self, pool: PoolId) {
+        self.pools[pool.index()].sized = false;
+        self.touch(pool);
+    }
+
+    pub(crate) fn resize_all(&mut self) {
+        (0..self.pools.len() as u32).for_each(|pool| self.resize(PoolId(pool)));
     }
 
     pub(crate) fn touch(&mut self, pool: PoolId) {
@@ -154,10 +169,6 @@ impl Core {
         for at in 0..self.queues[queue.index()].pools.len() {
             self.touch(self.queues[queue.index()].pools[at].0);
         }
-    }
-
-    pub(crate) fn touch_all(&mut self) {
-        (0..self.pools.len() as u32).for_each(|pool| self.touch(PoolId(pool)));
     }
 
     pub(crate) fn queue_of(&mut self, task: TaskId) -> &mut Queue {

@@ -62,7 +62,7 @@ impl Core {
     pub fn add_pool(&mut self, name: &str, config: PoolConfig) -> PoolId {
         let id = PoolId(self.pools.len() as u32);
         self.pools.push(crate::pool::Pool::new(name, config));
-        self.touch(id);
+        self.resize(id);
         id
     }
 
@@ -98,7 +98,7 @@ impl Core {
     /// Replaces what an operator decided about a pool. Workers feel it as they are replaced.
     pub fn configure_pool(&mut self, id: PoolId, config: PoolConfig) {
         self.pools[id.index()].config = config;
-        self.touch(id);
+        self.resize(id);
     }
 
     /// Declares that a method may run again after its worker died.

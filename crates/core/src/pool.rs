@@ -99,6 +99,12 @@ pub(crate) struct Pool {
     pub(crate) next_boot: Time,
     pub(crate) ever_ready: bool,
     pub(crate) starved_since: Option<Time>,
+    /// Nothing has happened to its workers since its size was last decided.
+    pub(crate) sized: bool,
+    /// The worker whose window may have run low.
+    pub(crate) runs_low: Option<WorkerId>,
+    /// Where the round of windows goes on.
+    pub(crate) round: usize,
     pub(crate) next_number: u32,
     deaths: VecDeque<(Time, TaskId, u32)>,
     pub(crate) blamed_until: Time,
@@ -122,6 +128,9 @@ impl Pool {
             next_boot: Time::ZERO,
             ever_ready: false,
             starved_since: None,
+            sized: false,
+            runs_low: None,
+            round: 0,
             next_number: 0,
             deaths: VecDeque::new(),
             blamed_until: Time::ZERO,

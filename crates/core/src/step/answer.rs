@@ -16,6 +16,7 @@ impl Core {
         let run = if worked == Span::ZERO { ran } else { worked };
         self.names.all[name.index()].estimate.record(run);
         self.workers[id].done += 1;
+        self.pool_of(id).runs_low = Some(id);
         self.judge(task, answer);
         self.after_task(id);
     }

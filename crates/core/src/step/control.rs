@@ -14,7 +14,7 @@ impl Core {
         for worker in self.pools[pool.index()].workers.clone() {
             self.set_worker_timer(worker);
         }
-        self.touch(pool);
+        self.resize(pool);
     }
 
     /// Nothing new is let in and no job is started. Calls that wait are still served while their
@@ -33,7 +33,7 @@ impl Core {
         for pool in 0..self.pools.len() as u32 {
             self.pool_timers.remove(pool);
         }
-        self.touch_all();
+        self.resize_all();
     }
 
     /// Once the last worker is gone, whatever still waits is given back, and the drain is over.

@@ -26,7 +26,7 @@ impl Core {
         self.report(id, &worker, exit, crashed);
         self.out.push(Action::Release { worker: id });
         self.note_reloaded(pool);
-        self.touch_all();
+        self.resize_all();
     }
 
     /// Gives every task of a dead worker its due. Returns the one that it died on.

@@ -54,7 +54,7 @@ impl Core {
             Some(_) => return self.misbehaved(id),
         }
         self.booting -= 1;
-        self.touch_all();
+        self.resize_all();
         self.welcome(id, offer);
     }
 
@@ -194,7 +194,7 @@ impl Core {
         if !self.workers[id].spawned {
             self.stop(id, Why::Replaced);
         }
-        self.touch(self.workers[id].pool);
+        self.resize(self.workers[id].pool);
     }
 
     /// Tells a worker to finish and go. One that is not ready yet has nothing to finish.
@@ -206,6 +206,7 @@ impl Core {
             Life::Live { .. } => Life::Draining { why, since },
             Life::Draining { .. } | Life::Stopping { .. } | Life::Killed { .. } => return,
         };
+        self.resize(self.workers[id].pool);
         self.pool_of(id).not_idle(id);
         self.out.push(Action::Goaway { worker: id, why });
         self.set_worker_timer(id);
@@ -221,7 +222,7 @@ impl Core {
         self.workers[id].life = Life::Killed { why };
         self.pool_of(id).not_idle(id);
         self.worker_timers.remove(id.slot);
-        self.touch_all();
+        self.resize_all();
         self.out.push(Action::Kill { worker: id, why });
     }
 

@@ -1,6 +1,6 @@
 use crate::pool::GROW_AFTER;
 use crate::worker::Life;
-use crate::{Action, Core, Notice, PoolId, Span, Time, Why, WorkerId};
+use crate::{Action, Core, Notice, PoolId, QueueId, Span, Time, Why, WorkerId};
 
 /// The workers of a pool, as its size is decided by them.
 #[derive(Clone, Copy, Default)]
@@ -28,8 +28,8 @@ impl Core {
             self.stop_idle(pool);
             return;
         }
+        self.pools[pool.index()].sized = true;
         self.stop_beyond_max(pool);
-        self.note_starvation(pool);
         let mut boot_wanted = false;
         while self.wants_boot(pool) {
             if self.now < self.pools[pool.index()].next_boot {
@@ -99,15 +99,19 @@ impl Core {
 
     /// Work starves while some waits and no worker is idle. Only time in that state makes a pool grow: a
     /// burst that is gone in a moment needs no process.
-    fn note_starvation(&mut self, id: PoolId) {
+    pub(crate) fn note_starvation(&mut self, id: PoolId) {
         let pool = &self.pools[id.index()];
-        let waits = pool
-            .active
-            .iter()
-            .any(|queue| self.queues[queue.index()].may_lend());
-        let starves = waits && pool.idle.is_empty();
-        let since = pool.starved_since;
-        self.pools[id.index()].starved_since = starves.then(|| since.unwrap_or(self.now));
+        let may_lend = |queue: &QueueId| self.queues[queue.index()].may_lend();
+        let starves = pool.idle.is_empty() && pool.active.iter().any(may_lend);
+        if starves == pool.starved_since.is_some() {
+            return;
+        }
+        let grows = pool.config.spawned && pool.config.min < pool.config.max;
+        self.pools[id.index()].starved_since = starves.then_some(self.now);
+        // A timer that stands is left to fire: then the pool's size is decided by what is true then.
+        if starves && grows && self.pool_timers.get(id.0).is_none() {
+            self.pool_timers.set(id.0, self.now + GROW_AFTER);
+        }
     }
 
     fn set_pool_timer(&mut self, id: PoolId, boot_wanted: bool) {
@@ -229,7 +233,7 @@ impl Core {
             }
         }
         self.note_reloaded(id);
-        self.touch(id);
+        self.resize(id);
     }
 
     /// The new version can't boot, or kills its workers: the old one stays.
@@ -249,7 +253,7 @@ impl Core {
             pool: id,
             done: false,
         });
-        self.touch(id);
+        self.resize(id);
     }
 
     /// Tells when the last worker of an older version has gone.

@@ -20,7 +20,7 @@ impl Core {
         }
         while let Some(pool) = due(&self.pool_timers, self.now) {
             self.pool_timers.remove(pool);
-            self.touch(PoolId(pool));
+            self.resize(PoolId(pool));
         }
     }
 

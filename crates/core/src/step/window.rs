@@ -12,8 +12,13 @@ impl Core {
         if !self.pools[pool.index()].idle.is_empty() || self.pools[pool.index()].active.is_empty() {
             return;
         }
-        for at in 0..self.pools[pool.index()].workers.len() {
-            let worker = self.pools[pool.index()].workers[at];
+        // One that just answered, and the next in turn: looking at all of them at every step would cost
+        // more than the windows save.
+        let pool_of = &mut self.pools[pool.index()];
+        let runs_low = pool_of.runs_low.take();
+        pool_of.round = (pool_of.round + 1) % pool_of.workers.len().max(1);
+        let next = pool_of.workers.get(pool_of.round).copied();
+        for worker in runs_low.into_iter().chain(next) {
             // Filled up only when half empty: many small top-ups would be many small writes.
             if self.takes_window(worker)
                 && self.workers[worker].tasks.len() <= self.limits.window / 2
@@ -45,7 +50,9 @@ impl Core {
     }
 
     fn takes_window(&self, id: WorkerId) -> bool {
-        let worker = &self.workers[id];
+        let Some(worker) = self.workers.get(id) else {
+            return false;
+        };
         let suspect = self.pools[worker.pool.index()].suspect;
         worker.is_live()
             && worker.slots == 1
