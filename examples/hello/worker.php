@@ -48,6 +48,7 @@ Worker::create()
     })
 
     // An exception is a failed attempt. Stoker tries again, with a growing delay, as long as the job has tries left.
+    // It has one, unless the push or the queue's configuration says more: stoker push flaky --tries 3
     ->onJob('flaky', function (Task $task): string {
         if ($task->attempts() < 3) {
             throw new RuntimeException("attempt {$task->attempts()} fails, the third will not");

@@ -192,7 +192,8 @@ final class Client
      * @return string the job's id, a UUIDv7
      * @throws InvalidRequest an argument is out of range
      * @throws AlreadyExists  the unique key is taken; $jobId tells by which job
-     * @throws NoWorker|Overloaded|Unavailable|PermissionDenied|DeadlineExceeded|ConnectionRefused
+     * @throws NotFound       there is no such queue
+     * @throws Overloaded|Unavailable|PermissionDenied|DeadlineExceeded|ConnectionRefused
      * @throws ConnectionLost the job may or may not have been accepted, unless $notProcessed is true
      */
     public function push(

@@ -68,6 +68,7 @@ class StokerException extends \RuntimeException
             $e->details = $details;
         } elseif ($e instanceof AlreadyExists) {
             $e->jobId = $message;
+            $e->message = "$what: the unique key is held by job $message";
         }
 
         return $e;

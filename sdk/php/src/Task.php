@@ -102,7 +102,9 @@ final class Task
      */
     public function remaining(): ?float
     {
-        return $this->frame->ttl === 0 ? null : $this->frame->ttl / 1e3 - (hrtime(true) - $this->arrived) / 1e9;
+        $ms = $this->frame->ttl ?: Meta::int($this->meta(Key::TIMEOUT));
+
+        return $ms === null ? null : $ms / 1e3 - (hrtime(true) - $this->arrived) / 1e9;
     }
 
     /** The fairness key (tenant) under which it was sent, or null. */
@@ -216,6 +218,7 @@ final class Task
         if (!$this->isJob) {
             throw new \LogicException("{$this->name} is a call, not a job: return an answer or throw");
         }
-        $this->verdict = $verdict;
+        $caller = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 2)[1];
+        $this->verdict = $verdict->calledFrom($caller['file'] ?? null, $caller['line'] ?? null);
     }
 }

@@ -17,4 +17,13 @@ abstract class Verdict extends \RuntimeException
 
     /** Seconds until the next run; null leaves it to the queue. */
     public ?float $delay = null;
+
+    /** @internal for a verdict that Task makes: the place to show is where the handler asked for it */
+    public function calledFrom(?string $file, ?int $line): static
+    {
+        $this->file = $file ?? $this->file;
+        $this->line = $line ?? $this->line;
+
+        return $this;
+    }
 }

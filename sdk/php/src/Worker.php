@@ -77,7 +77,7 @@ final class Worker
      * Runs the jobs of a queue.
      *
      * Returning ends the job well, an exception is a failed attempt, and Task::release(), fail() and returned() say
-     * more. What the handler returns is kept as the job's result.
+     * more. What the handler returns goes to the broker as the job's result.
      *
      * @param string               $queue   the queue's name, or "*" for every queue of the pool without a handler of its own
      * @param callable(Task): mixed $handler

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Internal;
 
+use Stoker\Retry;
 use Stoker\Verdict;
 use Stoker\Wire\Key;
 use Stoker\Wire\Meta;
@@ -25,18 +26,21 @@ final class Failure
             Key::ERROR_CLASS => substr(get_debug_type($cause), 0, 1000),
             Key::ERROR_PLACE => substr($cause->getFile() . ':' . $cause->getLine(), 0, 4096),
         ];
-        if ($verdict instanceof \Stoker\Retry && $verdict->delay !== null) {
+        if ($verdict instanceof Retry && $verdict->delay !== null) {
             $meta[Key::RETRY_AFTER] = Meta::u32((int) round($verdict->delay * 1000));
         }
         $message = ltrim($e->getMessage());
         $body = ($message !== '' ? $message : get_debug_type($e)) . ($cause === $verdict ? '' : self::trace($cause));
 
-        return [$verdict === null ? Status::APPLICATION : $verdict::STATUS, Meta::encode($meta), substr($body, 0, self::DETAILS)];
+        $body = rtrim(substr($body, 0, self::DETAILS));
+
+        return [$verdict === null ? Status::APPLICATION : $verdict::STATUS, Meta::encode($meta), $body];
     }
 
     private static function trace(\Throwable $e): string
     {
-        $trace = "\n" . $e->getTraceAsString();
+        // From the worker's own loop downwards all traces are the same.
+        $trace = "\n" . preg_replace('~^#\d+ ' . preg_quote(__DIR__, '~') . '/Loop\.php\(.*~ms', '', $e->getTraceAsString());
         for ($n = 0; $n < 5 && ($e = $e->getPrevious()) !== null; $n++) {
             $trace .= sprintf("\ncaused by %s: %s at %s:%d", get_debug_type($e), $e->getMessage(), $e->getFile(), $e->getLine());
         }
