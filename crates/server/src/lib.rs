@@ -13,6 +13,7 @@ mod plane;
 mod sources;
 mod store;
 mod turn;
+mod watch;
 mod workers;
 
 pub use turn::run;

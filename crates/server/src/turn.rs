@@ -9,6 +9,7 @@ use crate::plane::{Alarm, Plane};
 use crate::sources::Loads;
 use crate::sources::jobs::Ids;
 use crate::store::MemoryStore;
+use crate::watch;
 use crate::workers::kill_marked;
 use rustix::fd::OwnedFd;
 use std::collections::{HashMap, VecDeque};
@@ -25,6 +26,7 @@ const READ: usize = 64 << 10;
 /// Serves until the angel says to drain, or is gone. `listener` and `control` were inherited from it.
 pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
     let angel = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    watch::start(control.try_clone()?, angel)?;
     let mut channel = Channel::new(control);
     let (config, restarts) = first_message(&mut channel)?;
     let mut plane = Plane::new(config, channel, listener)?;

@@ -66,6 +66,10 @@ impl Core {
     }
 
     fn ask(&mut self, queue: QueueId, key: KeyId, class: usize) {
+        // While the server drains no job is let in: asking for more would only be handing it to and fro.
+        if self.draining.is_some() {
+            return;
+        }
         let lane = &mut self.queues[queue.index()].keys[key].lanes[class];
         if lane.more && !lane.asked && lane.len <= self.limits.lane / 2 {
             lane.asked = true;
@@ -80,7 +84,7 @@ impl Core {
     /// After room for a key arose: asks for tasks of keys that had none.
     pub(crate) fn want_keys(&mut self, queue: QueueId) {
         let queue_of = &mut self.queues[queue.index()];
-        if queue_of.more_keys && queue_of.keys.has_room() {
+        if queue_of.more_keys && queue_of.keys.has_room() && self.draining.is_none() {
             // Cleared so that one answer is awaited at a time; the answer says whether there is more.
             queue_of.more_keys = false;
             self.out.push(Action::RefillKeys { queue });
