@@ -1,8 +1,8 @@
-use crate::heap::Heap;
 use crate::names::Names;
 use crate::pool::Pool;
 use crate::queue::Queue;
 use crate::task::Tasks;
+use crate::timers::Timers;
 use crate::worker::Worker;
 use crate::{Action, Event, PoolId, QueueId, Rng, TaskId, Time, WorkerId};
 
@@ -44,11 +44,11 @@ pub struct Core {
     pub(crate) workers: Workers,
     pub(crate) names: Names,
     /// When a task's caller stops waiting.
-    pub(crate) task_timers: Heap<Time>,
+    pub(crate) task_timers: Timers,
     /// When something about a worker is due; what, its state tells.
-    pub(crate) worker_timers: Heap<Time>,
+    pub(crate) worker_timers: Timers,
     /// When a pool may boot or should grow.
-    pub(crate) pool_timers: Heap<Time>,
+    pub(crate) pool_timers: Timers,
     pub(crate) booting: u32,
     pub(crate) rng: Rng,
     pub(crate) draining: Option<Time>,
@@ -69,9 +69,9 @@ impl Core {
             pools: Vec::new(),
             workers: Workers::default(),
             names: Names::default(),
-            task_timers: Heap::default(),
-            worker_timers: Heap::default(),
-            pool_timers: Heap::default(),
+            task_timers: Timers::default(),
+            worker_timers: Timers::default(),
+            pool_timers: Timers::default(),
             booting: 0,
             draining: None,
             drained: false,
@@ -127,12 +127,8 @@ impl Core {
 
     /// When [`Event::Tick`] is due next, if nothing else happens.
     pub fn next_deadline(&self) -> Option<Time> {
-        let heaps = [&self.task_timers, &self.worker_timers, &self.pool_timers];
-        heaps
-            .into_iter()
-            .filter_map(|heap| heap.first())
-            .map(|(at, _)| at)
-            .min()
+        let timers = [&self.task_timers, &self.worker_timers, &self.pool_timers];
+        timers.into_iter().filter_map(Timers::next).min()
     }
 
     /// Dispatches, and resizes where that may be needed, until every pool that something happened to has

@@ -21,6 +21,7 @@ mod rng;
 mod step;
 mod task;
 mod time;
+mod timers;
 mod view;
 mod worker;
 

@@ -39,7 +39,12 @@ impl Core {
         let queue_id = self.tasks[task].queue;
         let worker = &mut self.workers[id];
         worker.nudged = None;
-        worker.tasks.retain(|held| *held != task);
+        // The head, nearly always; what is taken back out of order is rare.
+        if worker.tasks.front() == Some(&task) {
+            worker.tasks.pop_front();
+        } else {
+            worker.tasks.retain(|held| *held != task);
+        }
         let behind = worker.tasks.get(usize::from(worker.slots) - 1).copied();
         let ran = self.settle_cost(task);
         let queue = &mut self.queues[queue_id.index()];

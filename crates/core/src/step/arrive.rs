@@ -2,7 +2,7 @@ use crate::keys::Keys;
 use crate::pool::Health;
 use crate::task::{Place, Task};
 use crate::worker::Life;
-use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, Time, WorkerId};
+use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, WorkerId};
 
 /// How long a caller is told to wait when nothing better is known.
 const RETRY_HINT: Span = Span::from_secs(1);
@@ -25,9 +25,7 @@ impl Core {
         let queue = &mut self.queues[queue_id.index()];
         self.tasks[new.id].key = queue.key_for(new.key);
         queue.push_back(&mut self.tasks, new.id);
-        if self.tasks[new.id].deadline < Time::NEVER {
-            self.task_timers.set(new.id.0, self.tasks[new.id].deadline);
-        }
+        self.task_timers.wake(new.id.0, self.tasks[new.id].deadline);
         if let Some(parent) = parent {
             self.tasks[new.id].parent = Some(parent);
             self.workers[parent].calls_home += 1;

@@ -30,9 +30,6 @@ impl Core {
                 _ => self.set_worker_timer(id),
             }
         }
-        for pool in 0..self.pools.len() as u32 {
-            self.pool_timers.remove(pool);
-        }
         self.resize_all();
     }
 
@@ -55,7 +52,6 @@ impl Core {
     }
 
     fn give_back(&mut self, task: TaskId) {
-        self.task_timers.remove(task.0);
         self.tasks.remove(task);
         self.out.push(Action::Return { task });
     }

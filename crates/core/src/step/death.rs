@@ -18,7 +18,6 @@ impl Core {
         }
         let crashed = self.settle_tasks(id, exit);
         let worker = self.workers.remove(id);
-        self.worker_timers.remove(id.slot);
         self.pools[pool.index()]
             .workers
             .retain(|other| *other != id);

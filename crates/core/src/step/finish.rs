@@ -27,7 +27,6 @@ impl Core {
     pub(crate) fn answer_early(&mut self, id: TaskId, outcome: Outcome) {
         let facts = self.facts(id);
         if std::mem::replace(&mut self.tasks[id].wanted, false) {
-            self.task_timers.remove(id.0);
             self.unblock(id);
             self.out.push(Action::Answer {
                 task: id,
@@ -61,7 +60,6 @@ impl Core {
     }
 
     fn forget(&mut self, id: TaskId) {
-        self.task_timers.remove(id.0);
         self.unblock(id);
         let task = self.tasks.remove(id);
         if self.queues[task.queue.index()].retire(task.key) {

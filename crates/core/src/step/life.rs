@@ -221,7 +221,6 @@ impl Core {
         }
         self.workers[id].life = Life::Killed { why };
         self.pool_of(id).not_idle(id);
-        self.worker_timers.remove(id.slot);
         self.resize_all();
         self.out.push(Action::Kill { worker: id, why });
     }

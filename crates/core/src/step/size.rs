@@ -108,9 +108,8 @@ impl Core {
         }
         let grows = pool.config.spawned && pool.config.min < pool.config.max;
         self.pools[id.index()].starved_since = starves.then_some(self.now);
-        // A timer that stands is left to fire: then the pool's size is decided by what is true then.
-        if starves && grows && self.pool_timers.get(id.0).is_none() {
-            self.pool_timers.set(id.0, self.now + GROW_AFTER);
+        if starves && grows {
+            self.pool_timers.wake(id.0, self.now + GROW_AFTER);
         }
     }
 
@@ -127,10 +126,7 @@ impl Core {
             .map_or(Time::NEVER, |since| since + GROW_AFTER);
         // A pool that is starved and may not boot yet is looked at again when something changes.
         let grow = if grow <= self.now { Time::NEVER } else { grow };
-        match boot.min(grow) {
-            Time::NEVER => self.pool_timers.remove(id.0),
-            at => self.pool_timers.set(id.0, at),
-        }
+        self.pool_timers.wake(id.0, boot.min(grow));
     }
 
     /// Lets go of workers above the maximum, idle ones first. Workers of the version that is going count

@@ -8,19 +8,25 @@ const WATCH_EVERY: Span = Span::from_millis(250);
 impl Core {
     /// Does everything that is due.
     pub(crate) fn tick(&mut self) {
-        while let Some(task) = due(&self.task_timers, self.now) {
-            self.task_timers.remove(task);
-            self.out_of_time(TaskId(task));
+        while let Some(task) = self.task_timers.ring(self.now) {
+            self.task_due(TaskId(task));
         }
-        while let Some(slot) = due(&self.worker_timers, self.now) {
-            self.worker_timers.remove(slot);
+        while let Some(slot) = self.worker_timers.ring(self.now) {
             if let Some(worker) = self.workers.in_slot(slot) {
                 self.worker_due(worker);
             }
         }
-        while let Some(pool) = due(&self.pool_timers, self.now) {
-            self.pool_timers.remove(pool);
+        while let Some(pool) = self.pool_timers.ring(self.now) {
             self.resize(PoolId(pool));
+        }
+    }
+
+    /// The timer may have been set for an earlier task of the same number.
+    fn task_due(&mut self, id: TaskId) {
+        match self.tasks.get(id) {
+            Some(task) if task.wanted && task.deadline <= self.now => self.out_of_time(id),
+            Some(task) if task.wanted => self.task_timers.wake(id.0, task.deadline),
+            _ => {}
         }
     }
 
@@ -139,10 +145,7 @@ impl Core {
 
     /// Sets the one timer of a worker to whatever is due first.
     pub(crate) fn set_worker_timer(&mut self, id: WorkerId) {
-        match self.worker_deadline(id) {
-            Time::NEVER => self.worker_timers.remove(id.slot),
-            at => self.worker_timers.set(id.slot, at),
-        }
+        self.worker_timers.wake(id.slot, self.worker_deadline(id));
     }
 
     pub(crate) fn worker_deadline(&self, id: WorkerId) -> Time {
@@ -200,11 +203,4 @@ impl Core {
             Some((_, kill_at)) => kill_at,
         }
     }
-}
-
-fn due(timers: &crate::heap::Heap<Time>, now: Time) -> Option<u32> {
-    timers
-        .first()
-        .filter(|(at, _)| *at <= now)
-        .map(|(_, id)| id)
 }
