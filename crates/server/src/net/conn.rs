@@ -1,7 +1,7 @@
+use super::IdMap;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, write};
 use rustix::net::{Shutdown, sockopt};
-use std::collections::HashMap;
 use std::io;
 use stoker_core::{TaskId, Time, WorkerId};
 use stoker_wire::{Encode, MAX_FRAME, Splitter, encode};
@@ -22,7 +22,7 @@ pub(crate) struct Peer {
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     /// Unanswered requests that are tasks.
-    pub(crate) inflight: HashMap<u32, TaskId>,
+    pub(crate) inflight: IdMap<TaskId>,
     /// The worker inside which the client runs.
     pub(crate) worker: Option<WorkerId>,
 }

@@ -1,12 +1,11 @@
-use crate::net::{ConnId, Role};
+use crate::net::{ConnId, IdMap, Role};
 use crate::plane::Plane;
 use crate::sources::Origin;
-use std::collections::HashMap;
 use stoker_core::{Exit, Facts, Outcome, Span, TaskId};
 use stoker_wire::{Codec, Encode, Flags, Frame, Key, Meta, MetaBuf, Status, Type};
 
 impl Plane {
-    pub(crate) fn inflight(&mut self, id: ConnId, change: impl FnOnce(&mut HashMap<u32, TaskId>)) {
+    pub(crate) fn inflight(&mut self, id: ConnId, change: impl FnOnce(&mut IdMap<TaskId>)) {
         if let Some(conn) = self.conns.get_mut(id) {
             if let Role::Client(client) = &mut conn.role {
                 change(&mut client.inflight);
