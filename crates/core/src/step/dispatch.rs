@@ -16,15 +16,31 @@ impl Core {
 
     /// The next task and who gets it: the worker used last, but a suspect needs one without tasks.
     pub(crate) fn pair(&self, pool: PoolId) -> Option<(WorkerId, TaskId)> {
-        let idle = &self.pools[pool.index()].idle;
-        let warmest = *idle.last()?;
+        let mut warmest_first = self.pools[pool.index()].idle.iter().rev().copied();
         let is_empty = |id: &WorkerId| self.workers[*id].tasks.is_empty();
-        let empty = idle.iter().rev().copied().find(is_empty);
-        let task = self.choose(pool, empty.is_some())?;
+        let Some(empty) = warmest_first.clone().find(is_empty) else {
+            let cleared = self.cleared_for_suspect(pool);
+            let warmest = warmest_first.find(|id| Some(*id) != cleared)?;
+            return Some((warmest, self.choose(pool, false)?));
+        };
+        let task = self.choose(pool, true)?;
         match self.tasks[task].place {
-            Place::Suspects => Some((empty?, task)),
-            _ => Some((warmest, task)),
+            Place::Suspects => Some((empty, task)),
+            _ => Some((warmest_first.next()?, task)),
         }
+    }
+
+    /// The worker that gets nothing new while a suspect waits for an empty one. Under a steady load workers
+    /// with several slots, or with tasks lent ahead, are never empty by themselves.
+    pub(crate) fn cleared_for_suspect(&self, pool: PoolId) -> Option<WorkerId> {
+        let waits = |id: &QueueId| self.queues[id.index()].peek_suspect(&self.tasks).is_some();
+        let pool = &self.pools[pool.index()];
+        if pool.suspect.is_some() || !pool.active.iter().any(waits) {
+            return None;
+        }
+        let live = pool.workers.iter().copied();
+        let live = live.filter(|id| self.workers[*id].is_live());
+        live.min_by_key(|id| (self.workers[*id].tasks.len(), *id))
     }
 
     /// Marks a queue as having something waiting, level with those that were not away.

@@ -22,6 +22,7 @@ impl Core {
             // Filled up only when half empty: many small top-ups would be many small writes.
             if self.takes_window(worker)
                 && self.workers[worker].tasks.len() <= self.limits.window / 2
+                && self.cleared_for_suspect(pool) != Some(worker)
             {
                 self.fill_window(pool, worker);
             }

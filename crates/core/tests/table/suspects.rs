@@ -80,6 +80,50 @@ fn a_suspect_finds_the_empty_worker() {
     assert!(w.on(second).is_some());
 }
 
+/// Under a steady load no worker with several slots is ever empty by itself: one is cleared.
+#[test]
+fn a_worker_is_cleared_for_a_suspect() {
+    let (mut w, pool) = World::ready_as(workers(2), &Hello::slots(2));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let mut running = w.bring_many(4, &job(mail));
+    let suspect = w.bring(job(mail).crashes(1));
+    w.bring_many(100, &job(mail));
+    for _ in 0..4 {
+        let oldest = running.remove(0);
+        let worker = w.on(oldest).expect("it runs");
+        w.step(Event::Started {
+            worker,
+            task: oldest,
+        });
+        w.run(oldest, ms(10));
+        if w.on(suspect).is_some() {
+            return;
+        }
+        let next = w.core.lent_to(worker).find(|task| !running.contains(task));
+        running.extend(next);
+    }
+    panic!("the suspect still waits");
+}
+
+/// Nor is one to which short jobs are lent ahead.
+#[test]
+fn a_worker_with_a_window_is_cleared_for_a_suspect() {
+    let (mut w, _, mail) = pool_of(1);
+    w.learn(&job(mail), Span(50));
+    let worker = w.live()[0];
+    w.bring_many(500, &job(mail));
+    let suspect = w.bring(job(mail).crashes(1));
+    for _ in 0..64 {
+        if w.on(suspect).is_some() {
+            return;
+        }
+        w.bring(job(mail));
+        let running = w.core.lent_to(worker).next().expect("work waits");
+        w.run(running, Span(50));
+    }
+    panic!("the suspect still waits");
+}
+
 /// Suspicion outlives a restart of the server, and a worker that gives the task back.
 #[test]
 fn suspicion_outlives_everything_but_an_answer() {
