@@ -24,9 +24,9 @@ impl Core {
         }
     }
 
-    /// Ends a lent task for good: softly if its worker can, else with its worker. A task that stands
-    /// behind another is dropped when its turn comes.
-    fn stop_running(&mut self, worker: WorkerId, task: TaskId) {
+    /// Ends a lent task for good: softly if its worker can, else with its worker. One that stands behind
+    /// another is ended when its turn comes.
+    pub(crate) fn stop_running(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].cancelled = true;
         if self.tasks[task].started.is_none() {
             self.tell(worker, task);

@@ -172,6 +172,9 @@ impl Core {
         self.tasks[task].reached = self.workers[worker].slots == 1;
         self.queue_of(task).running += 1;
         self.set_worker_timer(worker);
+        if self.tasks[task].cancelled {
+            self.stop_running(worker, task);
+        }
     }
 
     /// Takes a waiting task out of its queue and asks the store for more where little is left.

@@ -176,6 +176,20 @@ fn what_stands_behind_is_cancelled_early() {
     assert!(w.saw(&Action::Drop { task: tasks[1] }));
 }
 
+/// With kill it ends when its turn comes, not the one that runs before it.
+#[test]
+fn with_kill_what_stands_behind_ends_at_its_turn() {
+    let (mut w, tasks) = windowed(&Hello::default());
+    let worker = w.on(tasks[1]).expect("it is lent");
+    w.cancel(tasks[1], true);
+    assert_eq!(w.live(), [worker], "the one before it is not disturbed");
+    w.done(tasks[0]);
+    assert!(w.was_killed(worker, Why::Cancelled));
+    w.exit(worker, Exit::Signal(9));
+    assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
+    assert!(w.waits(tasks[2]), "and those behind it go back");
+}
+
 /// A worker that understands drops it before it begins.
 #[test]
 fn with_kill_what_stands_behind_is_dropped_by_a_worker_that_understands() {
