@@ -130,10 +130,7 @@ impl Core {
                 }
                 self.offer(id);
             }
-            Life::Draining { why, since } if idle => {
-                self.workers[id].life = Life::Stopping { why, since };
-            }
-            _ => {}
+            _ => self.stop_drained(id),
         }
         self.set_worker_timer(id);
     }

@@ -1,4 +1,5 @@
 use crate::pool::Health;
+use crate::task::Task;
 use crate::worker::{Life, Worker};
 use crate::{
     Action, Core, Kind, Notice, Offer, PoolId, QueueId, Span, TaskId, Time, Why, WorkerId,
@@ -144,7 +145,8 @@ impl Core {
         self.set_worker_timer(id);
     }
 
-    /// A worker goes by itself: what it has not answered goes back as if it had never been lent.
+    /// A worker goes by itself: what it has not begun goes back as if it had never been lent. One with
+    /// several slots has said what it began, and finishes that; one with a single slot leaves between tasks.
     pub(crate) fn left(&mut self, id: WorkerId) {
         if self
             .workers
@@ -156,11 +158,29 @@ impl Core {
         if matches!(self.workers[id].life, Life::Starting { .. }) {
             return self.misbehaved(id);
         }
-        while let Some(task) = self.workers[id].tasks.back().copied() {
+        let slots = self.workers[id].slots;
+        while let Some(task) = self.last_lent(id, |task| slots == 1 || !task.reached) {
             self.take_back(id, task);
             self.requeue(task);
         }
         self.stop(id, Why::Left);
+        self.stop_drained(id);
+    }
+
+    /// The last such task of a worker. The last goes back first, so that all end up in their old order.
+    pub(crate) fn last_lent(&self, id: WorkerId, which: impl Fn(&Task) -> bool) -> Option<TaskId> {
+        let mut last_first = self.workers[id].tasks.iter().rev().copied();
+        last_first.find(|task| which(&self.tasks[*task]))
+    }
+
+    /// A worker that was told to go and has finished its last task has nothing left to do.
+    pub(crate) fn stop_drained(&mut self, id: WorkerId) {
+        if let Life::Draining { why, since } = self.workers[id].life
+            && self.workers[id].tasks.is_empty()
+        {
+            self.workers[id].life = Life::Stopping { why, since };
+            self.set_worker_timer(id);
+        }
     }
 
     /// A worker broke the protocol. It can't be trusted with another byte.

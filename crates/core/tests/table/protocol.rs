@@ -95,6 +95,47 @@ fn a_worker_that_leaves_gives_its_tasks_back() {
     assert!(w.notices().contains(&died));
 }
 
+/// A worker that said that it goes and does not is made to go, also if it was being replaced already.
+#[test]
+fn a_worker_that_leaves_and_stays_is_killed() {
+    for replaced in [false, true] {
+        let (mut w, pool, _, worker, _) = busy();
+        if replaced {
+            w.step(Event::Reload { pool });
+            w.boot();
+            assert_eq!(w.view(worker).state, "draining");
+        }
+        w.step(Event::Left { worker });
+        w.boot();
+        w.pass(secs(10));
+        assert!(w.saw(&Action::Terminate { worker }), "replaced: {replaced}");
+        assert!(
+            w.count(|action| matches!(action, Action::Kill { worker: of, .. } if *of == worker))
+                == 1
+        );
+    }
+}
+
+/// A worker with several slots has said what it began: that it finishes.
+#[test]
+fn what_a_leaving_worker_began_it_finishes() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(3));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let [begun, not_begun] = [0, 1].map(|_| w.bring(call(users)));
+    let worker = w.on(begun).expect("it is lent");
+    w.step(Event::Started {
+        worker,
+        task: begun,
+    });
+    w.step(Event::Left { worker });
+    assert_eq!(w.on(begun), Some(worker));
+    assert!(w.waits(not_begun));
+    assert_eq!(w.view(worker).state, "draining");
+    w.done(begun);
+    assert_eq!(w.outcome(begun), Some(Outcome::Answered));
+    assert_eq!(w.view(worker).state, "stopping");
+}
+
 /// Nothing of this matters to a worker that is gone, or to one that is being killed.
 #[test]
 fn events_of_the_dead_are_ignored() {
