@@ -12,10 +12,13 @@ impl Core {
             return;
         }
         let ran = self.take_back(id, task);
-        let name = self.tasks[task].name;
-        let run = if worked == Span::ZERO { ran } else { worked };
-        self.names.all[name.index()].estimate.record(run);
-        self.workers[id].done += 1;
+        if answer != Answer::Returned {
+            let name = self.tasks[task].name;
+            let run = if worked == Span::ZERO { ran } else { worked };
+            self.names.all[name.index()].estimate.record(run);
+            self.queue_of(task).learn(ran);
+            self.workers[id].done += 1;
+        }
         self.pool_of(id).runs_low = Some(id);
         self.judge(task, answer);
         self.after_task(id);
@@ -66,13 +69,9 @@ impl Core {
         let ran = self.tasks[task]
             .started
             .map_or(Span::ZERO, |started| self.now.since(started));
-        let started = self.tasks[task].started.is_some();
         let queue_id = self.tasks[task].queue;
         let queue = &mut self.queues[queue_id.index()];
         queue.charge(&mut self.tasks, task, ran.0);
-        if started {
-            queue.learn(ran);
-        }
         ran
     }
 
@@ -86,7 +85,7 @@ impl Core {
             return;
         };
         // One whose source has heard an outcome must not come back as a retry.
-        let cancelled = self.tasks[task].cancelled || !self.tasks[task].wanted;
+        let cancelled = self.is_unwanted(task);
         match answer {
             Answer::Returned if !cancelled => return self.requeue(task),
             Answer::Done | Answer::Failed | Answer::Error | Answer::Retry(_) => {

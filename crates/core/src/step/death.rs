@@ -30,56 +30,66 @@ impl Core {
 
     /// Gives every task of a dead worker its due. Returns the one that it died on.
     fn settle_tasks(&mut self, id: WorkerId, exit: Exit) -> Option<TaskId> {
-        let forced = why_forced(&self.workers[id]);
-        let version = self.workers[id].version;
-        let mut crashed = None;
-        // From the back, so that what is put back in front ends up in its old order.
-        while let Some(task) = self.workers[id].tasks.back().copied() {
-            let reached = self.tasks[task].reached;
-            let overdue = self.is_overdue(task);
+        while let Some(task) = self.last_lent(id, |task| !task.reached) {
             self.take_back(id, task);
-            if !reached {
-                self.requeue(task);
-                continue;
-            }
+            self.requeue(task);
+        }
+        let forced = why_forced(&self.workers[id]);
+        let by_task = matches!(forced, None | Some(Why::Memory | Why::Misbehaved));
+        let crashed = self.workers[id].tasks.front().copied().filter(|_| by_task);
+        if let Some(task) = crashed {
+            self.blame(id, task);
+        }
+        while let Some(task) = self.workers[id].tasks.front().copied() {
+            let overdue = forced == Some(Why::TaskTimeout) && self.is_overdue(task);
+            let ran = self.take_back(id, task);
+            self.queue_of(task).learn(ran);
             self.tasks[task].ran = true;
-            match forced {
-                _ if !self.tasks[task].wanted => self.finish(task, Outcome::Cancelled),
-                Some(Why::Cancelled) if self.tasks[task].cancelled => {
-                    self.finish(task, Outcome::Cancelled);
-                }
-                Some(Why::TaskTimeout) if overdue => self.timed_out(task),
-                Some(Why::Memory | Why::Misbehaved) | None => {
-                    crashed = Some(task);
-                    self.crash(id, task, version, exit);
-                }
-                Some(_) => self.bystander(task, exit),
+            if by_task {
+                self.crash(id, task, exit);
+            } else if self.is_unwanted(task) {
+                self.finish(task, Outcome::Cancelled);
+            } else if overdue {
+                self.timed_out(task);
+            } else {
+                self.bystander(task, exit);
             }
         }
         crashed
     }
 
-    /// A worker died on this task. It runs again, alone, while its budget lasts.
-    fn crash(&mut self, worker: WorkerId, task: TaskId, version: u32, exit: Exit) {
-        let (now, pool) = (self.now, self.workers[worker].pool);
+    /// Counts a death against the worker's version. One death counts once, whatever else ran there.
+    fn blame(&mut self, id: WorkerId, task: TaskId) {
+        let (pool, version) = (self.workers[id].pool, self.workers[id].version);
         let mut blamed = false;
-        self.note_health(pool, |pool, _| blamed = pool.blame(now, task, version));
-        self.tasks[task].crashes = self.tasks[task].crashes.saturating_add(1);
-        let crashes = self.tasks[task].crashes;
+        self.note_health(pool, |pool, now| blamed = pool.blame(now, task, version));
         if blamed {
             self.give_up_reload(pool);
         }
-        if !self.tasks[task].may_run_again() {
-            self.finish(task, Outcome::WorkerDied(exit));
-        } else if self.tasks[task].cancelled {
+    }
+
+    /// A worker died on this task. It runs again, alone, while its budget lasts.
+    fn crash(&mut self, worker: WorkerId, task: TaskId, exit: Exit) {
+        let now = self.now;
+        let budget = self.pool_of(worker).budget(now);
+        self.tasks[task].crashes = self.tasks[task].crashes.saturating_add(1);
+        let crashes = self.tasks[task].crashes;
+        if self.is_unwanted(task) {
             self.finish(task, Outcome::Cancelled);
-        } else if crashes >= self.pools[pool.index()].budget(now) {
+        } else if !self.tasks[task].may_run_again() {
+            self.finish(task, Outcome::WorkerDied(exit));
+        } else if crashes >= budget {
             self.finish(task, Outcome::Quarantined { crashes, exit });
         } else {
             let queue = self.tasks[task].queue;
             self.queues[queue.index()].push_back(&mut self.tasks, task);
             self.activate(queue);
         }
+    }
+
+    /// Its source has heard an outcome, or an operator has decided it.
+    pub(crate) fn is_unwanted(&self, task: TaskId) -> bool {
+        self.tasks[task].cancelled || !self.tasks[task].wanted
     }
 
     /// A task that ran longer than it may has used up one of its tries.
@@ -89,7 +99,7 @@ impl Core {
             return;
         };
         self.tasks[task].attempt += 1;
-        if self.tasks[task].cancelled || self.is_spent(task, tries) {
+        if self.is_spent(task, tries) {
             self.finish(task, Outcome::TimedOut);
         } else {
             self.retry(task, None, Cause::TimedOut);

@@ -50,7 +50,7 @@ impl Core {
 
     /// Puts a task that was lent and did not run back where it was.
     pub(crate) fn requeue(&mut self, id: TaskId) {
-        if !self.tasks[id].wanted || self.tasks[id].cancelled {
+        if self.is_unwanted(id) {
             self.finish(id, Outcome::Cancelled);
             return;
         }

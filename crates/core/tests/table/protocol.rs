@@ -64,6 +64,50 @@ fn a_live_worker_returns_nothing() {
     assert!(w.was_killed(worker, Why::Misbehaved));
 }
 
+#[test]
+fn a_worker_that_was_told_to_go_may_return_its_task() {
+    let (mut w, pool, mail, worker, task) = busy();
+    w.step(Event::Reload { pool });
+    w.boot();
+    assert_eq!(w.view(worker).state, "draining");
+    let done = w.view(worker).done;
+    w.answer(task, Answer::Returned);
+    assert_ne!(w.on(task), Some(worker));
+    assert!(w.on(task).is_some(), "its successor has it");
+    w.done(task);
+    assert_eq!(w.outcome(task), Some(Outcome::Answered));
+    assert_eq!(w.view(worker).done, done, "nothing was done");
+    let Some(End::Told(_, facts)) = w.end(task) else {
+        panic!()
+    };
+    assert_eq!(
+        (facts.attempt, facts.crashes),
+        (1, 0),
+        "and it cost nothing"
+    );
+    w.exit(worker, Exit::Code(0));
+    assert!(w.core.queue(w.queue(mail)).running == 0);
+}
+
+/// A returned task is no sample of how long runs take.
+#[test]
+fn what_was_returned_teaches_nothing() {
+    let (mut w, pool) = World::ready(workers(1));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    w.learn(&call(users).ttl(secs(60)), ms(100));
+    for _ in 0..40 {
+        let task = w.bring(call(users).ttl(secs(60)));
+        w.step(Event::Reload { pool });
+        w.boot();
+        let old = w.on(task).expect("it runs");
+        w.answer(task, Answer::Returned);
+        w.exit(old, Exit::Code(0));
+        w.run(task, ms(100));
+    }
+    let hopeless = w.bring(call(users).ttl(ms(50)));
+    assert_eq!(w.outcome(hopeless), Some(Outcome::Deadline { ran: false }));
+}
+
 /// What it had goes back as if it had never been lent, and it may go.
 #[test]
 fn a_worker_that_leaves_gives_its_tasks_back() {

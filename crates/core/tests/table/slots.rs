@@ -42,6 +42,29 @@ fn answers_come_in_any_order() {
     assert_eq!(w.live(), [worker]);
 }
 
+/// What it had begun may have killed it; what it had not goes back at no cost.
+#[test]
+fn a_death_is_laid_to_what_had_begun() {
+    let (mut w, _, mail, worker) = three_slots(false);
+    let tasks = w.bring_many(3, &job(mail));
+    started(&mut w, worker, &tasks[..2]);
+    w.die(worker);
+    w.boot_as(&Hello::slots(3));
+    let worker = w.live()[0];
+    assert_eq!(w.lent(&tasks), tasks[..1], "the first suspect runs alone");
+    w.done(tasks[0]);
+    assert_eq!(w.lent(&tasks), tasks[1..2]);
+    w.done(tasks[1]);
+    let (task, ttl) = (tasks[2], None);
+    assert!(w.saw(&Action::Deliver {
+        worker,
+        task,
+        ttl,
+        attempt: 0,
+        crashes: 0
+    }));
+}
+
 #[test]
 fn only_a_worker_with_slots_says_what_it_began() {
     let (mut w, pool) = World::ready(workers(1));

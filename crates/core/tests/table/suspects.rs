@@ -190,6 +190,19 @@ fn one_poison_blames_nobody() {
     assert_eq!(w.core.pool(pool).2, Health::Healthy);
 }
 
+/// One death is one death, however many tasks the worker had.
+#[test]
+fn one_death_blames_nobody() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(16));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let worker = w.live()[0];
+    for task in w.bring_many(16, &job(mail)) {
+        w.step(Event::Started { worker, task });
+    }
+    w.die(worker);
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+}
+
 /// Deaths that are long ago, or of another version, don't add up.
 #[test]
 fn only_deaths_within_a_minute_count() {
