@@ -151,11 +151,12 @@ impl Pool {
         }
     }
 
-    /// Records that a task killed a worker of `version`. True when this makes the version the culprit.
-    pub(crate) fn blame(&mut self, now: Time, task: TaskId, version: u32) -> bool {
+    /// Records that a task killed a worker of `version`. True when this makes the version the culprit. A
+    /// task that killed `before` counts once; without, it may be another one that has its number now.
+    pub(crate) fn blame(&mut self, now: Time, task: TaskId, before: bool, version: u32) -> bool {
         let was_blamed = now < self.blamed_until;
         self.deaths
-            .retain(|(at, dead, _)| now.since(*at) < BLAME_WINDOW && *dead != task);
+            .retain(|(at, dead, _)| now.since(*at) < BLAME_WINDOW && !(before && *dead == task));
         self.deaths.push_back((now, task, version));
         let alike = self
             .deaths

@@ -61,8 +61,10 @@ impl Core {
     /// Counts a death against the worker's version. One death counts once, whatever else ran there.
     fn blame(&mut self, id: WorkerId, task: TaskId) {
         let (pool, version) = (self.workers[id].pool, self.workers[id].version);
-        let mut blamed = false;
-        self.note_health(pool, |pool, now| blamed = pool.blame(now, task, version));
+        let (before, mut blamed) = (self.tasks[task].crashes > 0, false);
+        self.note_health(pool, |pool, now| {
+            blamed = pool.blame(now, task, before, version);
+        });
         if blamed {
             self.give_up_reload(pool);
         }

@@ -174,6 +174,19 @@ fn a_version_that_eight_tasks_kill_is_blamed() {
     }));
 }
 
+/// The edge uses numbers again; different tasks they are nevertheless.
+#[test]
+fn tasks_that_share_a_number_are_different_tasks() {
+    let (mut w, pool) = World::ready(workers(1));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    for _ in 0..8 {
+        w.bring_as(TaskId(0), call(users));
+        w.kill_by(TaskId(0));
+        w.boot();
+    }
+    assert_eq!(w.core.pool(pool).2, Health::Blamed);
+}
+
 /// One task that kills again and again is one task.
 #[test]
 fn one_poison_blames_nobody() {
