@@ -253,11 +253,11 @@ impl Core {
     ) {
         let now = self.now;
         let pool = &mut self.pools[id.index()];
-        let before = pool.health(now);
         change(pool, now);
         let health = pool.health(now);
-        let told = |health| matches!(health, Health::Failing { .. });
-        if before != health && !(told(before) && told(health)) {
+        let before = std::mem::replace(&mut pool.told, health);
+        let fails = |health| matches!(health, Health::Failing { .. });
+        if before != health && !(fails(before) && fails(health)) {
             self.out
                 .push(Action::Notice(Notice::Health { pool: id, health }));
         }

@@ -126,7 +126,12 @@ impl Core {
             .map_or(Time::NEVER, |since| since + GROW_AFTER);
         // A pool that is starved and may not boot yet is looked at again when something changes.
         let grow = if grow <= self.now { Time::NEVER } else { grow };
-        self.pool_timers.wake(id.0, boot.min(grow));
+        let forgiven = if self.now < pool.blamed_until {
+            pool.blamed_until
+        } else {
+            Time::NEVER
+        };
+        self.pool_timers.wake(id.0, boot.min(grow).min(forgiven));
     }
 
     /// Lets go of workers above the maximum, idle ones first. Workers of the version that is going count

@@ -17,6 +17,8 @@ impl Core {
             }
         }
         while let Some(pool) = self.pool_timers.ring(self.now) {
+            // Blame passes with time alone.
+            self.note_health(PoolId(pool), |_, _| ());
             self.resize(PoolId(pool));
         }
     }

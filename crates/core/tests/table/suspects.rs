@@ -244,3 +244,19 @@ fn tasks_of_a_blamed_version_have_patience() {
         Some(Outcome::Quarantined { crashes: 9, .. })
     ));
 }
+
+/// Blame passes, and an operator hears that it has.
+#[test]
+fn blame_passes() {
+    let (mut w, pool, _) = pool_of(1);
+    deaths(&mut w, pool, 8);
+    w.pass(secs(59));
+    assert_eq!(w.core.pool(pool).2, Health::Blamed);
+    w.look();
+    w.pass(secs(1));
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+    assert!(w.notices().contains(&Notice::Health {
+        pool,
+        health: Health::Healthy
+    }));
+}
