@@ -162,6 +162,7 @@ impl Queue {
         };
         tasks[id].started = None;
         tasks[id].reached = false;
+        tasks[id].nudged = None;
         self.waiting += 1;
         if self.keys[key].waiting == 0 {
             let level = self.keys[key].had.max(self.served);

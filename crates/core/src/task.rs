@@ -65,6 +65,8 @@ pub(crate) struct Task {
     pub(crate) reached: bool,
     /// A worker that is gone had begun it.
     pub(crate) ran: bool,
+    /// When its worker got the soft signal to end it.
+    pub(crate) nudged: Option<Time>,
     pub(crate) deadline: Time,
     pub(crate) limit: Option<Span>,
     pub(crate) attempt: u16,

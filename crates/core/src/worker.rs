@@ -85,8 +85,6 @@ pub(crate) struct Worker {
     pub(crate) expires: Time,
     /// To be replaced as soon as a successor is ready.
     pub(crate) outdated: bool,
-    /// The soft signal for its running task has been sent at this time.
-    pub(crate) nudged: Option<Time>,
     pub(crate) term_sent: bool,
     pub(crate) rss: u64,
     pub(crate) measure_at: Time,

@@ -41,7 +41,6 @@ impl Core {
     pub(crate) fn take_back(&mut self, id: WorkerId, task: TaskId) -> Span {
         let queue_id = self.tasks[task].queue;
         let worker = &mut self.workers[id];
-        worker.nudged = None;
         // The head, nearly always; what is taken back out of order is rare.
         if worker.tasks.front() == Some(&task) {
             worker.tasks.pop_front();

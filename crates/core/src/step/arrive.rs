@@ -59,6 +59,7 @@ impl Core {
             started: None,
             reached: false,
             ran: false,
+            nudged: None,
             deadline: self.now + new.ttl.unwrap_or(default_ttl),
             limit: new.limit,
             attempt: new.attempt,

@@ -32,7 +32,7 @@ impl Core {
             self.tell(worker, task);
             return;
         }
-        if self.workers[worker].soft_cancel && self.workers[worker].nudged.is_none() {
+        if self.workers[worker].soft_cancel && self.tasks[task].nudged.is_none() {
             self.nudge(worker, task);
         } else {
             self.kill(worker, Why::Cancelled);
@@ -41,7 +41,7 @@ impl Core {
 
     /// Gives a running task the soft signal; the kill follows after the grace.
     pub(crate) fn nudge(&mut self, worker: WorkerId, task: TaskId) {
-        self.workers[worker].nudged = Some(self.now);
+        self.tasks[task].nudged = Some(self.now);
         self.out.push(Action::CancelOn { worker, task });
         self.out.push(Action::Nudge { worker });
         self.set_worker_timer(worker);

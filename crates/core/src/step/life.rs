@@ -35,7 +35,6 @@ impl Core {
                 age => now + Span(less_jitter(age.0, &mut self.rng)),
             },
             outdated: false,
-            nudged: None,
             term_sent: false,
             rss: 0,
             measure_at: Time::ZERO,
@@ -140,9 +139,12 @@ impl Core {
         if !self.workers.get(id).is_some_and(holds) {
             return self.misbehaved(id);
         }
-        self.tasks[task].reached = true;
-        self.tasks[task].started = Some(self.now);
-        self.set_worker_timer(id);
+        // Saying so again wins no time.
+        if !self.tasks[task].reached {
+            self.tasks[task].reached = true;
+            self.tasks[task].started = Some(self.now);
+            self.set_worker_timer(id);
+        }
     }
 
     /// A worker goes by itself: what it has not begun goes back as if it had never been lent. One with

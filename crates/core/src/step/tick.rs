@@ -93,26 +93,20 @@ impl Core {
         }
     }
 
-    /// Ends a task that ran too long: softly where its worker can, then by force.
+    /// Ends what ran too long: softly where its worker can, then by force.
     fn check_tasks(&mut self, id: WorkerId) {
-        let overdue = self.workers[id]
-            .tasks
-            .iter()
-            .copied()
-            .find(|task| self.is_overdue(*task));
-        let grace = self.pool_of(id).config.kill_grace;
-        match (self.workers[id].nudged, overdue) {
-            (Some(since), _) if since + grace <= self.now => {
-                let why = if overdue.is_some() {
-                    Why::TaskTimeout
-                } else {
-                    Why::Cancelled
-                };
-                self.kill(id, why);
+        while let Some(task) = self.late_task(id) {
+            let is_told = self.tasks[task].nudged.is_some();
+            if self.workers[id].soft_cancel && !is_told {
+                self.nudge(id, task);
+                continue;
             }
-            (None, Some(task)) if self.workers[id].soft_cancel => self.nudge(id, task),
-            (None, Some(_)) => self.kill(id, Why::TaskTimeout),
-            _ => {}
+            let why = if self.is_overdue(task) {
+                Why::TaskTimeout
+            } else {
+                Why::Cancelled
+            };
+            return self.kill(id, why);
         }
     }
 
@@ -184,18 +178,29 @@ impl Core {
         expires.min(watch).min(self.task_deadline(id))
     }
 
+    fn late_task(&self, id: WorkerId) -> Option<TaskId> {
+        let mut begun = self.begun(id);
+        begun.find(|task| self.end_of(id, *task) <= self.now)
+    }
+
     fn task_deadline(&self, id: WorkerId) -> Time {
-        let worker = &self.workers[id];
-        if let Some(nudged) = worker.nudged {
-            return nudged + self.pools[worker.pool.index()].config.kill_grace;
+        let ends = self.begun(id).map(|task| self.end_of(id, task));
+        ends.min().unwrap_or(Time::NEVER)
+    }
+
+    fn begun(&self, id: WorkerId) -> impl Iterator<Item = TaskId> {
+        let slots = usize::from(self.workers[id].slots);
+        self.workers[id].tasks.iter().take(slots).copied()
+    }
+
+    /// When the worker of a task is to be told to end it, or to be killed if it was told.
+    fn end_of(&self, id: WorkerId, task: TaskId) -> Time {
+        let grace = self.pools[self.workers[id].pool.index()].config.kill_grace;
+        match (self.tasks[task].nudged, self.tasks[task].started) {
+            (Some(nudged), _) => nudged + grace,
+            (None, Some(started)) => started + self.limit_of(task),
+            (None, None) => Time::NEVER,
         }
-        let running = worker.tasks.iter().take(usize::from(worker.slots));
-        let deadlines = running.filter_map(|task| {
-            self.tasks[*task]
-                .started
-                .map(|started| started + self.limit_of(*task))
-        });
-        deadlines.min().unwrap_or(Time::NEVER)
     }
 
     fn next_escalation(&self, id: WorkerId) -> Time {

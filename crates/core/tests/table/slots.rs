@@ -65,6 +65,20 @@ fn a_death_is_laid_to_what_had_begun() {
     }));
 }
 
+/// Its time runs from when it began, and it begins once.
+#[test]
+fn the_clock_starts_when_it_begins_and_only_once() {
+    let (mut w, _, mail, worker) = three_slots(false);
+    let task = w.bring(job(mail).limit(ms(100)));
+    w.pass(ms(50));
+    started(&mut w, worker, &[task]);
+    w.pass(ms(99));
+    assert_eq!(w.live(), [worker]);
+    started(&mut w, worker, &[task]);
+    w.pass(ms(1));
+    assert!(w.live().is_empty(), "saying so again wins no time");
+}
+
 #[test]
 fn only_a_worker_with_slots_says_what_it_began() {
     let (mut w, pool) = World::ready(workers(1));
@@ -80,6 +94,50 @@ fn beginning_what_it_does_not_have_is_a_fault() {
     let (mut w, _, _, worker) = three_slots(false);
     started(&mut w, worker, &[TaskId(77)]);
     assert!(w.was_killed(worker, Why::Misbehaved));
+}
+
+/// Other tasks that go well don't save a worker whose one task hangs.
+#[test]
+fn a_task_that_hangs_is_ended_while_others_go_on() {
+    let (mut w, _, mail, worker) = three_slots(true);
+    let hung = w.bring(job(mail).limit(secs(1)));
+    started(&mut w, worker, &[hung]);
+    for _ in 0..40 {
+        let quick = w.bring(job(mail));
+        if w.on(quick) == Some(worker) {
+            started(&mut w, worker, &[quick]);
+            w.run(quick, ms(100));
+        }
+    }
+    assert!(w.was_killed(worker, Why::TaskTimeout));
+    assert_eq!(
+        w.count(|action| matches!(action, Action::Nudge { .. })),
+        1,
+        "one signal is enough"
+    );
+}
+
+/// Two tasks are cancelled with kill: each has its grace, and neither spoils the other's.
+#[test]
+fn each_cancelled_task_has_its_own_grace() {
+    let (mut w, _, mail, worker) = three_slots(true);
+    let tasks = w.bring_many(2, &job(mail));
+    started(&mut w, worker, &tasks);
+    w.cancel(tasks[0], true);
+    w.pass(ms(1_000));
+    w.cancel(tasks[1], true);
+    assert_eq!(
+        w.live(),
+        [worker],
+        "the first one's signal is no reason to kill for the second"
+    );
+    w.answer(tasks[0], Answer::Cancelled);
+    w.pass(ms(1_999));
+    assert_eq!(w.live(), [worker]);
+    w.pass(ms(1));
+    assert!(w.was_killed(worker, Why::Cancelled));
+    w.exit(worker, Exit::Signal(9));
+    assert_eq!(w.outcome(tasks[1]), Some(Outcome::Cancelled));
 }
 
 /// Those that ran beside a task which took too long are bystanders.
