@@ -226,6 +226,20 @@ fn only_deaths_within_a_minute_count() {
     assert_eq!(w.core.pool(pool).2, Health::Healthy);
 }
 
+#[test]
+fn deaths_of_different_versions_do_not_add_up() {
+    let (mut w, pool, _) = pool_of(1);
+    deaths(&mut w, pool, 7);
+    w.step(Event::Reload { pool });
+    w.boot();
+    let old = w.in_state("stopping")[0];
+    w.exit(old, Exit::Code(0));
+    deaths(&mut w, pool, 7);
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+    deaths(&mut w, pool, 1);
+    assert_eq!(w.core.pool(pool).2, Health::Blamed);
+}
+
 /// While the version is blamed, its victims have three times the patience.
 #[test]
 fn tasks_of_a_blamed_version_have_patience() {
