@@ -1,1 +1,26 @@
+//! Runs the built `stoker` for tests, speaks its wire, and checks that nothing is left running.
+//!
+//! `cargo test --workspace` builds the two binaries that tests need: `stoker`, and this crate's
+//! `bad-worker`. Rules that this crate keeps for its tests:
+//!
+//! - Nothing is waited for by time. A wait ends with an event or fails at its deadline, which
+//!   `STOKER_PATIENCE` multiplies for slow machines.
+//! - A process that outlives its [`App`] fails the test.
+//! - A test that fails keeps its directory and prints the log.
 
+mod app;
+mod client;
+mod dir;
+mod log;
+pub mod procs;
+mod run;
+mod wait;
+mod wire;
+
+pub use app::{App, Ended, Setup, repository};
+pub use client::{Ask, Client};
+pub use dir::{Dir, Gate};
+pub use log::matches;
+pub use run::{Output, Spawn, bad_worker, run};
+pub use wait::{limit, patience, pause, until};
+pub use wire::{Got, Inbox, Out, frame};

@@ -1,0 +1,30 @@
+//! The built `stoker` with real processes: `bad-worker` for every fault, then real PHP.
+//!
+//! `cargo test --workspace` builds what is needed. `STOKER_PATIENCE=3` multiplies all deadlines.
+
+mod supervision;
+
+use std::fmt::Display;
+use stoker_testkit::{App, Setup, bad_worker};
+
+fn setup() -> Setup {
+    Setup::new(env!("CARGO_BIN_EXE_stoker"))
+}
+
+/// A configuration with one pool, of bad-workers with this script. `rest` begins with keys of the pool;
+/// sections may follow.
+fn pool_of(script: &str, rest: impl Display) -> String {
+    let program = bad_worker();
+    format!("[pool.p]\ncommand = [{program:?}, {script:?}]\n{rest}\n")
+}
+
+/// Starts such a pool of workers that serve tasks.
+#[track_caller]
+fn start(rest: &str) -> App {
+    start_of("serve", rest)
+}
+
+#[track_caller]
+fn start_of(script: &str, rest: &str) -> App {
+    setup().config(&pool_of(script, rest)).start()
+}

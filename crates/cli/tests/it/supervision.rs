@@ -1,0 +1,250 @@
+//! What a worker may do wrong while it has a task, and what becomes of the task, the worker and the
+//! others.
+
+use crate::{start, start_of};
+use stoker_testkit::{App, Ask, until};
+use stoker_wire::Status;
+
+/// Waits until a worker with another pid than this has taken its place.
+#[track_caller]
+fn replaced(app: &App, old: &[i32]) {
+    until("a new worker in the old one's place", || {
+        let now = app.pids();
+        (now.len() == old.len() && now.iter().all(|pid| !old.contains(pid))).then_some(())
+    });
+}
+
+/// A call to a lone worker with this script: its status, and a line of the log.
+#[track_caller]
+fn dies(script: &str, told: &str, logged: &str) {
+    let app = start("workers = 1\ncrash_budget = 1");
+    let before = app.pids();
+    let answer = app.call("t.run", script);
+    assert_eq!(
+        answer.status(),
+        Status::WORKER_DIED,
+        "{script}: {}",
+        answer.text()
+    );
+    assert!(answer.text().contains(told), "{script}: {}", answer.text());
+    app.wait_for_log(logged);
+    replaced(&app, &before);
+    assert_eq!(app.call("t.run", "ok again").text(), "again", "{script}");
+    assert_eq!(app.pool()["restarts"], 1, "{script}");
+}
+
+#[test]
+fn a_worker_that_ends_in_a_task_is_told_by_its_exit() {
+    dies(
+        "exit 3",
+        "exit code 3",
+        "p-1 died by exit code 3 while it ran a task",
+    );
+    dies(
+        "exit 0",
+        "exit code 0",
+        "p-1 died by exit code 0 while it ran a task",
+    );
+    dies(
+        "segv",
+        "signal 11 (SEGV)",
+        "p-1 died by signal 11 (SEGV) while it ran a task",
+    );
+    dies(
+        "kill",
+        "signal 9 (KILL)",
+        "p-1 died by signal 9 (KILL) while it ran a task",
+    );
+    dies("abort", "signal 6 (ABRT)", "p-1 died by signal 6");
+}
+
+#[test]
+fn a_half_frame_and_death_is_no_answer() {
+    dies(
+        "half-frame;segv",
+        "SEGV",
+        "p-1 died by signal 11 (SEGV) while it ran a task",
+    );
+}
+
+#[test]
+fn bytes_that_are_no_frame_cost_the_worker_its_life() {
+    dies(
+        "garbage;silence",
+        "KILL",
+        "p-1 broke the protocol: frame length * is above the limit",
+    );
+    dies(
+        "garbage;ok late;silence",
+        "KILL",
+        "p-1 died by signal 9 (KILL) while it ran a task; it broke the protocol",
+    );
+}
+
+#[test]
+fn frames_out_of_place_cost_the_worker_its_life() {
+    dies(
+        "wrong-id;silence",
+        "KILL",
+        "p-1 is killed at t.run#1: it broke the protocol",
+    );
+    dies(
+        "wrong-type;silence",
+        "KILL",
+        "p-1 broke the protocol: a worker sends HELLO, RES",
+    );
+    dies(
+        "returned;silence",
+        "KILL",
+        "p-1 is killed at t.run#1: it broke the protocol",
+    );
+    dies(
+        "hello-again;silence",
+        "KILL",
+        "p-1 is killed at t.run#1: it broke the protocol",
+    );
+}
+
+#[test]
+fn a_second_answer_reaches_nobody() {
+    let app = start("workers = 1");
+    let before = app.pids();
+    assert_eq!(app.call("t.run", "reply-twice;silence").text(), "once");
+    app.wait_for_log("p-1 is killed: it broke the protocol");
+    replaced(&app, &before);
+}
+
+#[test]
+fn an_answer_written_before_death_counts() {
+    let app = start("workers = 1");
+    let before = app.pids();
+    assert_eq!(app.call("t.run", "ok done;segv").text(), "done");
+    app.wait_for_log("p-1 died by signal 11 (SEGV)");
+    replaced(&app, &before);
+    let died = app.log();
+    assert!(
+        !died.contains("while it ran a task"),
+        "it had answered: {died}"
+    );
+}
+
+#[test]
+fn a_worker_that_closed_its_socket_and_lives_on_is_ended() {
+    let app = start("workers = 1");
+    let answer = app.call("t.run", "close-fd;silence");
+    assert_eq!(answer.status(), Status::WORKER_DIED, "{}", answer.text());
+    app.wait_for_log("p-1 closed its socket and lives on; it is ended");
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+#[test]
+fn an_idle_worker_that_dies_is_replaced_without_harm() {
+    let app = start("workers = 2");
+    let before = app.pids();
+    before
+        .iter()
+        .for_each(|pid| stoker_testkit::procs::kill(*pid));
+    replaced(&app, &before);
+    app.wait_for_log("p-1 died by signal 9 (KILL)");
+    app.wait_for_log("p-2 died by signal 9 (KILL)");
+}
+
+#[test]
+fn others_go_on_while_workers_die() {
+    let app = start("workers = 2");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let steady = client.send(&Ask::call("t.run", "gate gate;ok unharmed"));
+    let held = gate.meet();
+    for script in [
+        "exit 1",
+        "segv",
+        "garbage;silence",
+        "wrong-id;silence",
+        "reply-twice",
+    ] {
+        client.call("t.run", script);
+        app.ready();
+    }
+    drop(held);
+    assert_eq!(client.answer(steady).text(), "unharmed");
+}
+
+#[test]
+fn an_idempotent_call_runs_again_on_another_worker() {
+    let app = start("workers = 2");
+    let answer = app.call("t.again", "once died;note first;segv");
+    assert_eq!(answer.text(), "done");
+    assert_eq!(app.dir.notes(), ["first"]);
+    let fresh = app.client().ask(&Ask::call("t.run", "once again;segv"));
+    assert_eq!(
+        fresh.status(),
+        Status::WORKER_DIED,
+        "t.run is not idempotent"
+    );
+    let flagged = Ask::call("t.run", "once more;segv").flag(stoker_wire::Flags::IDEMPOTENT);
+    assert_eq!(
+        app.client().ask(&flagged).text(),
+        "done",
+        "its caller said it is"
+    );
+}
+
+#[test]
+fn what_only_waited_behind_a_death_is_served_by_the_next_worker() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let calls: Vec<u32> = std::iter::once(client.send(&Ask::call("t.run", "exit 1")))
+        .chain((0..20).map(|n| client.send(&Ask::call("t.run", format!("ok {n}")))))
+        .collect();
+    assert_eq!(client.answer(calls[0]).status(), Status::WORKER_DIED);
+    for (n, id) in calls[1..].iter().enumerate() {
+        assert_eq!(client.answer(*id).text(), n.to_string());
+    }
+}
+
+#[test]
+fn a_window_that_loses_its_worker_blames_the_first_unanswered_task() {
+    let app = start_of("quick;serve", "workers = 1");
+    let mut client = app.client();
+    // Short runs first, until the broker lends ahead.
+    for _ in 0..64 {
+        client.call("t.again", "ok");
+    }
+    let gate = app.dir.gate("gate");
+    let first = client.send(&Ask::call("t.again", "gate gate"));
+    let held = gate.meet();
+    let killer = client.send(&Ask::call("t.again", "note killer;segv"));
+    let rest: Vec<u32> = (0..60)
+        .map(|n| client.send(&Ask::call("t.again", format!("note n{n};ok {n}"))))
+        .collect();
+    client.fence();
+    assert_eq!(app.workers()[0]["lent"], 32, "half a window is lent");
+    drop(held);
+    assert_eq!(client.answer(first).text(), "done");
+    for (n, id) in rest.iter().enumerate() {
+        assert_eq!(client.answer(*id).text(), n.to_string());
+    }
+    assert_eq!(client.answer(killer).status(), Status::QUARANTINED);
+    let notes = app.dir.notes();
+    assert_eq!(notes.iter().filter(|note| *note == "killer").count(), 3);
+    assert_eq!(notes.len(), 63, "none of the others ran twice: {notes:?}");
+}
+
+#[test]
+fn several_slots_lose_only_what_had_begun() {
+    let app = start_of("slots 3;serve", "workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let running: Vec<u32> = (0..2)
+        .map(|_| client.send(&Ask::call("t.run", "gate gate")))
+        .collect();
+    let held = gate.meet();
+    let killer = client.send(&Ask::call("t.run", "segv"));
+    for id in running.into_iter().chain([killer]) {
+        assert_eq!(client.answer(id).status(), Status::WORKER_DIED);
+    }
+    drop(held);
+    app.ready();
+    assert_eq!(app.call("t.run", "ok").text(), "");
+}

@@ -1,0 +1,293 @@
+use crate::log::Log;
+use crate::run::finish;
+use crate::{Ask, Client, Dir, Got, Output, Spawn, limit, matches, procs, run, until};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// How a Stoker is to be started.
+pub struct Setup {
+    stoker: PathBuf,
+    dir: Dir,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+}
+
+/// A running Stoker in a directory of its own. When it is dropped it is told to end, and everything that
+/// it started must be gone.
+pub struct App {
+    pub dir: Dir,
+    stoker: PathBuf,
+    mark: String,
+    child: Option<Child>,
+    angel: i32,
+    log: Log,
+}
+
+/// How a Stoker ended.
+pub struct Ended {
+    pub code: i32,
+    pub took: Duration,
+    pub log: String,
+}
+
+impl Setup {
+    pub fn new(stoker: &str) -> Self {
+        Self {
+            stoker: stoker.into(),
+            dir: Dir::new(),
+            args: Vec::new(),
+            env: Vec::new(),
+        }
+    }
+
+    /// The directory in which it will run, to put files into.
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// `stoker serve` of a configuration.
+    #[must_use]
+    pub fn config(mut self, toml: &str) -> Self {
+        self.dir.write("stoker.toml", toml);
+        self.args = vec!["serve".to_owned()];
+        self
+    }
+
+    /// `stoker serve` of a worker.
+    #[must_use]
+    pub fn serve(mut self, words: &[&str]) -> Self {
+        let words = words.iter().map(|word| (*word).to_owned());
+        self.args = std::iter::once("serve".to_owned()).chain(words).collect();
+        self
+    }
+
+    /// Starts it and waits until its pools have all their workers.
+    #[track_caller]
+    pub fn start(self) -> App {
+        let app = self.launch();
+        app.ready();
+        app
+    }
+
+    /// Starts it and waits until it answers, whatever its workers do.
+    #[track_caller]
+    pub fn launch(self) -> App {
+        // All that it starts inherits this mark, by which leftovers are found.
+        let name = self.dir.path().display();
+        let mark = format!("STOKERS_TEST={name}");
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        let spawn = Spawn::new(&self.stoker)
+            .args(&args)
+            .env("STOKERS_TEST", name.to_string())
+            .within(self.dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let pairs = self.env.iter();
+        let spawn = pairs.fold(spawn, |spawn, (name, value)| spawn.env(name, value));
+        let mut child = spawn.start();
+        let log = Log::of(child.stderr.take().expect("stderr is a pipe"));
+        let app = App {
+            angel: child.id() as i32,
+            dir: self.dir,
+            stoker: self.stoker,
+            mark,
+            child: Some(child),
+            log,
+        };
+        until("the socket", || app.socket().exists().then_some(()));
+        app.client();
+        app
+    }
+}
+
+impl App {
+    pub fn socket(&self) -> PathBuf {
+        self.dir.file("stoker.sock")
+    }
+
+    /// The process of the angel: the one that was started.
+    pub fn angel(&self) -> i32 {
+        self.angel
+    }
+
+    /// The process of the server.
+    #[track_caller]
+    pub fn server(&self) -> i32 {
+        until("a server process", || {
+            let children = procs::children(self.angel);
+            let mut servers = children.into_iter();
+            servers.find(|pid| procs::command(*pid).starts_with("stoker-server "))
+        })
+    }
+
+    /// All processes that run under it.
+    pub fn processes(&self) -> Vec<i32> {
+        procs::marked(&self.mark)
+    }
+
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::connect(&self.socket())
+    }
+
+    /// One call on a connection of its own.
+    #[track_caller]
+    pub fn call(&self, name: &str, body: &str) -> Got {
+        self.client().ask(&Ask::call(name, body))
+    }
+
+    /// Runs the command line against it.
+    #[track_caller]
+    pub fn cli(&self, args: &[&str]) -> Output {
+        let socket = self.socket();
+        let spawn = Spawn::new(&self.stoker).args(args).within(self.dir.path());
+        run(spawn.env("STOKER_SOCKET", socket))
+    }
+
+    /// What `stoker.worker list` tells.
+    #[track_caller]
+    pub fn state(&self) -> Value {
+        self.client().own("stoker.worker", &json!({"op": "list"}))
+    }
+
+    /// The workers that take tasks.
+    #[track_caller]
+    pub fn workers(&self) -> Vec<Value> {
+        let all = self.state()["workers"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let live = |worker: &Value| worker["state"] == "ready" || worker["state"] == "busy";
+        all.into_iter().filter(live).collect()
+    }
+
+    #[track_caller]
+    pub fn pids(&self) -> Vec<i32> {
+        let workers = self.workers();
+        let pids = workers.iter().filter_map(|worker| worker["pid"].as_i64());
+        pids.map(|pid| pid as i32).collect()
+    }
+
+    /// The first pool.
+    #[track_caller]
+    pub fn pool(&self) -> Value {
+        self.state()["pools"][0].clone()
+    }
+
+    /// Waits until every pool has its minimum of workers.
+    #[track_caller]
+    pub fn ready(&self) {
+        until("all workers are ready", || {
+            let state = self.state();
+            let number = |value: &Value| value.as_u64().unwrap_or(0);
+            let full = |pool: &Value| {
+                number(&pool["ready"]) + number(&pool["busy"]) >= number(&pool["min"])
+            };
+            state["pools"].as_array()?.iter().all(full).then_some(())
+        });
+    }
+
+    /// All that was logged so far.
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// Waits for a line with the parts of a pattern (see [`matches`]), and returns it.
+    #[track_caller]
+    pub fn wait_for_log(&self, pattern: &str) -> String {
+        self.wait_for_log_after(0, pattern)
+    }
+
+    /// The same, from some length of the log on.
+    #[track_caller]
+    pub fn wait_for_log_after(&self, from: usize, pattern: &str) -> String {
+        let find = |log: &str| {
+            let whole = log.rsplit_once('\n')?.0;
+            let found = whole.lines().find(|line| matches(line, pattern));
+            found.map(str::to_owned)
+        };
+        let found = self.log.wait(from, find);
+        found.unwrap_or_else(|| panic!("no line of the log is like: {pattern}"))
+    }
+
+    /// Tells it to end, as an operator does.
+    pub fn term(&self) {
+        procs::signal(self.angel, Signal::TERM);
+    }
+
+    /// Waits for its end, and checks that it left nothing.
+    #[track_caller]
+    pub fn ended(mut self) -> Ended {
+        self.finish()
+    }
+
+    /// Tells it to end and waits for that.
+    #[track_caller]
+    pub fn stop(self) -> Ended {
+        self.term();
+        self.ended()
+    }
+
+    #[track_caller]
+    fn finish(&mut self) -> Ended {
+        let began = Instant::now();
+        // Also what took the mark off: whoever is below the angel now must be gone as well.
+        let below = procs::tree(self.angel);
+        let child = self.child.take().expect("it ends once");
+        let code = finish(child, 20.0).expect("it ends when it is told to");
+        let took = began.elapsed();
+        // A killed angel is a zombie no more, and its server still cleans up.
+        let end = Instant::now() + limit(2.0);
+        let is_left = |pid: &i32| procs::is_alive(*pid);
+        while self.processes().iter().chain(&below).any(is_left) && Instant::now() < end {
+            crate::pause(Duration::from_millis(3));
+        }
+        let left: Vec<String> = self
+            .processes()
+            .into_iter()
+            .chain(below)
+            .filter(is_left)
+            .map(procs::command)
+            .collect();
+        assert!(left.is_empty(), "processes are left over: {left:?}");
+        self.log.wait_for_end();
+        let log = self.log.text();
+        Ended { code, took, log }
+    }
+}
+
+impl Drop for App {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let processes = self.processes();
+            processes.into_iter().for_each(procs::kill);
+            self.child.take().map(|mut child| child.wait().ok());
+            let (dir, log) = (self.dir.path().display(), self.log.text());
+            let lines: Vec<&str> = log.lines().rev().take(200).collect();
+            eprintln!("--- end of the log of Stoker in {dir}");
+            lines.iter().rev().for_each(|line| eprintln!("{line:.500}"));
+            eprintln!("---");
+        } else if self.child.is_some() {
+            self.term();
+            let ended = self.finish();
+            assert_eq!(ended.code, 0, "it ends well: {}", ended.log);
+        }
+    }
+}
+
+/// Where a file of this repository is.
+pub fn repository() -> &'static Path {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    crates
+        .and_then(Path::parent)
+        .expect("crates/testkit is two levels deep")
+}

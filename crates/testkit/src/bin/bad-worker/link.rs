@@ -1,0 +1,77 @@
+use crate::Worker;
+use std::os::fd::FromRawFd;
+use std::os::unix::net::UnixStream;
+use std::process::exit;
+use std::sync::Arc;
+use stoker_testkit::{Got, Inbox, Out};
+use stoker_wire::{Encode, Type};
+
+/// The writing half of the connection, which threads share.
+pub(crate) type Link = Arc<Out>;
+
+impl Worker {
+    /// Opens the connection: the one it inherited, or where there is none a new one.
+    fn open(&mut self) -> Link {
+        if let Some(link) = &self.link {
+            return link.clone();
+        }
+        let inherited = std::env::var("STOKER_FD").ok();
+        let stream = match inherited.and_then(|number| number.parse().ok()) {
+            Some(number) => adopt(number),
+            None => dial(),
+        };
+        let half = stream.try_clone().expect("a descriptor can be copied");
+        let link = Arc::new(Out::of(half));
+        self.inbox = Some(Inbox::of(stream));
+        self.link = Some(link.clone());
+        link
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        // That the broker has gone is found when reading.
+        self.open().write(bytes).ok();
+    }
+
+    pub(crate) fn send(&mut self, frame: Encode<'_>) {
+        self.write(&stoker_testkit::frame(frame));
+    }
+
+    pub(crate) fn say_hello(&mut self) {
+        let body = serde_json::to_vec(&self.hello).expect("a HELLO is JSON");
+        self.send(Encode {
+            body: &body,
+            ..Encode::new(Type::Hello, 0)
+        });
+        self.said_hello = true;
+        match self.read() {
+            Some(got) if got.kind == Type::Welcome => {}
+            Some(got) => self.leave(3, &format!("refused: {}", got.text())),
+            None => self.leave(3, "no WELCOME"),
+        }
+    }
+
+    /// The next frame; `None` at the end of the connection.
+    pub(crate) fn read(&mut self) -> Option<Got> {
+        self.open();
+        self.inbox.as_mut()?.receive().ok().flatten()
+    }
+
+    /// Ends the process at once.
+    pub(crate) fn leave(&self, code: i32, why: &str) -> ! {
+        if !why.is_empty() {
+            eprintln!("bad-worker: {why}");
+        }
+        exit(code)
+    }
+}
+
+#[expect(unsafe_code, reason = "a number becomes a descriptor nowhere else")]
+fn adopt(number: i32) -> UnixStream {
+    // SAFETY: the angel opened it for this process, and this is done once.
+    unsafe { UnixStream::from_raw_fd(number) }
+}
+
+fn dial() -> UnixStream {
+    let path = std::env::var("STOKER_SOCKET").expect("STOKER_FD or STOKER_SOCKET");
+    UnixStream::connect(path).expect("somebody listens at STOKER_SOCKET")
+}

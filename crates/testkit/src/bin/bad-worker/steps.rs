@@ -1,0 +1,255 @@
+//! What a script can say. Where a step takes a script of its own, its steps are separated by `,`.
+
+use crate::Worker;
+use rustix::process::{Signal, getpid, kill_process, setsid};
+use serde_json::json;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write, stderr, stdout};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use stoker_testkit::{Ask, Client, Spawn, pause};
+use stoker_wire::{Codec, Encode, EventKind, Key, Meta, MetaBuf, Status, Type};
+
+impl Worker {
+    /// One step. False ends the script.
+    pub(crate) fn step(&mut self, name: &str, argument: &str) -> bool {
+        let number = || argument.parse::<u64>().unwrap_or(0);
+        let words = || {
+            argument
+                .split(',')
+                .map(str::to_owned)
+                .collect::<Vec<String>>()
+        };
+        match name {
+            "" => {}
+            // What HELLO will say.
+            "calls" => self.hello.calls = words(),
+            "idempotent" => self.hello.idempotent = words(),
+            "jobs" => self.hello.jobs = words(),
+            "slots" => self.hello.slots = Some(number() as u16),
+            "pool" => self.hello.pool = Some(argument.to_owned()),
+            "token" => self.hello.token = Some(argument.to_owned()),
+            "soft-cancel" => {
+                self.hello.soft_cancel = true;
+                on_signal(signal_hook::consts::SIGUSR1, &self.soft_signal);
+            }
+            "quick" => self.quick = true,
+            // The usual course.
+            "hello" => self.say_hello(),
+            "serve" => self.serve(),
+            "read" => self.read_task(),
+            "ok" => self.answer(Status::OK, Codec::RAW, argument.as_bytes()),
+            "fail" => self.fail(argument),
+            "retry" => self.retry(argument),
+            "tell" => self.tell(),
+            "big" => self.answer(Status::OK, Codec::RAW, &vec![b'b'; number() as usize]),
+            "last-words" => self.event(EventKind::LAST_WORDS, 0, argument),
+            "log" => self.event(EventKind::LOG, 1, &format!("{argument}\n")),
+            "goaway" => self.send(Encode::new(Type::Goaway, 0)),
+            "call" => self.call(argument),
+            // Time, and meeting the test.
+            "sleep" => pause(Duration::from_millis(number())),
+            "spin" => loop {
+                std::hint::spin_loop();
+            },
+            "silence" => loop {
+                pause(Duration::from_secs(60));
+            },
+            "gate" => pass_gate(argument),
+            "note" => note(argument),
+            "if" => return self.run_if_file(argument),
+            "once" => return File::create_new(argument).is_ok(),
+            "await-cancel" => self.await_cancel(),
+            "await-signal" => {
+                while !self.soft_signal.swap(false, Ordering::Relaxed) {
+                    pause(Duration::from_millis(1));
+                }
+            }
+            // Output.
+            "stdout" => print(&mut stdout(), format!("{argument}\n").as_bytes()),
+            "stderr" => print(&mut stderr(), format!("{argument}\n").as_bytes()),
+            "part" => print(&mut stdout(), argument.as_bytes()),
+            "binary" => print(&mut stdout(), b"\x00\x1b[31m\xff\xfe tab\there\n"),
+            "line" => print(
+                &mut stdout(),
+                &[vec![b'x'; number() as usize], vec![b'\n']].concat(),
+            ),
+            "flood-stdout" => flood(number()),
+            // Ends.
+            "exit" => self.leave(number() as i32, ""),
+            "kill" => die_of(Signal::KILL),
+            "segv" => die_of(Signal::SEGV),
+            "abort" => die_of(Signal::ABORT),
+            // Breaking the protocol.
+            "half-frame" => self.write(&[0, 0, 0, 40, 2, 0, 0, 0]),
+            "garbage" => self.write(b"PHP Warning: this is no frame at all\n"),
+            "wrong-id" => self.send(Encode::new(Type::Res, 77_777)),
+            "reply-twice" => self.reply_twice(),
+            "wrong-type" => self.send(Encode {
+                name: "a.b",
+                ..Encode::new(Type::Req, 1)
+            }),
+            "hello-again" => self.say_hello(),
+            "returned" => self.answer(Status::RETURNED, Codec::RAW, b""),
+            "close-fd" => (self.link, self.inbox) = (None, None),
+            "stubborn" => self.stubborn = true,
+            // Processes.
+            "ignore-term" => on_signal(signal_hook::consts::SIGTERM, &Arc::default()),
+            "setsid" => drop(setsid()),
+            "child" => drop(spawn_child(argument, true)),
+            "child-without-env" => drop(spawn_child(argument, false)),
+            "eat-memory" => self.eaten.push(vec![1; (number() as usize) << 20]),
+            other => self.leave(64, &format!("there is no step '{other}'")),
+        }
+        true
+    }
+
+    /// `if FILE SCRIPT`: runs the script if the file exists.
+    fn run_if_file(&mut self, argument: &str) -> bool {
+        let (file, script) = argument.split_once(' ').unwrap_or((argument, ""));
+        if Path::new(file).exists() {
+            self.run(&script.replace(',', ";"));
+        }
+        true
+    }
+
+    fn read_task(&mut self) {
+        match self.read() {
+            Some(got) if got.kind == Type::Req => self.begin(got),
+            other => self.leave(0, &format!("no task but {:?}", other.map(|got| got.kind))),
+        }
+    }
+
+    /// `fail CODE TEXT`
+    fn fail(&mut self, argument: &str) {
+        let (code, text) = argument.split_once(' ').unwrap_or((argument, ""));
+        let status = Status(code.parse().unwrap_or(64));
+        self.answer(status, Codec::RAW, text.as_bytes());
+    }
+
+    /// `retry MS`, or `retry` for the queue's own backoff
+    fn retry(&mut self, argument: &str) {
+        let Some((task, _)) = self.task.take() else {
+            return;
+        };
+        let mut meta = MetaBuf::new();
+        if let Ok(ms) = argument.parse::<u32>() {
+            meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
+        }
+        self.send(Encode {
+            code: Status::RETRY.0,
+            meta: meta.as_meta(),
+            body: b"not now",
+            ..Encode::new(Type::Res, task.id)
+        });
+    }
+
+    /// Answers what the broker told of the task.
+    fn tell(&mut self) {
+        let Some((task, _)) = &self.task else { return };
+        let meta = Meta::parse(&task.meta).unwrap_or_default();
+        let told = json!({
+            "name": task.name, "ttl": task.ttl, "prio": task.prio, "attempt": task.attempt,
+            "codec": task.code, "flags": task.flags.0, "crashes": meta.uint(Key::CRASHES),
+            "tries": meta.uint(Key::TRIES), "timeout": meta.uint(Key::TIMEOUT),
+            "key": meta.text(Key::FAIRNESS), "created": meta.uint(Key::CREATED_AT),
+            "job": meta.get(Key::JOB_ID).map(<[u8]>::len), "own": meta.text(Key(0x80)),
+            "worker": std::env::var("STOKER_WORKER").ok(),
+        });
+        self.answer(Status::OK, Codec::JSON, told.to_string().as_bytes());
+    }
+
+    fn event(&mut self, kind: EventKind, stream: u8, body: &str) {
+        let id = self.task.as_ref().map_or(0, |(task, _)| task.id);
+        self.send(Encode {
+            code: kind.0,
+            prio: stream,
+            body: body.as_bytes(),
+            ..Encode::new(Type::Event, id)
+        });
+    }
+
+    /// `call NAME SCRIPT`: calls from within the task, and answers with what came of it.
+    fn call(&mut self, argument: &str) {
+        let (name, script) = argument.split_once(' ').unwrap_or((argument, ""));
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        let hello = json!({"v": [1], "role": "client", "worker": variable("STOKER_WORKER")});
+        let mut client = Client::connect_as(Path::new(&variable("STOKER_SOCKET")), &hello);
+        let inner = client.ask(&Ask::call(name, script.replace(',', ";")).ttl(5_000));
+        let text = format!("{} {}", inner.status().name(), inner.text());
+        self.answer(Status::OK, Codec::RAW, text.as_bytes());
+    }
+
+    fn await_cancel(&mut self) {
+        while let Some(got) = self.read() {
+            if got.kind == Type::Cancel {
+                return;
+            }
+        }
+    }
+
+    fn reply_twice(&mut self) {
+        let again = self.task.clone();
+        self.answer(Status::OK, Codec::RAW, b"once");
+        self.task = again;
+        self.answer(Status::OK, Codec::RAW, b"twice");
+    }
+}
+
+/// Sets a flag when a signal comes, which so does nothing else any more.
+fn on_signal(signal: i32, flag: &Arc<AtomicBool>) {
+    let registered = signal_hook::flag::register(signal, flag.clone());
+    registered.expect("the signal can be handled");
+}
+
+fn die_of(signal: Signal) -> ! {
+    // Again and again: the first SEGV only ends Rust's own handler of stack overflows.
+    loop {
+        kill_process(getpid(), signal).expect("a process may signal itself");
+    }
+}
+
+/// Stands at a fifo until the test has opened and closed it (see `Dir::gate`).
+fn pass_gate(name: &str) {
+    let gate = File::open(name);
+    let mut rest = Vec::new();
+    gate.and_then(|mut gate| gate.read_to_end(&mut rest))
+        .unwrap_or_else(|error| panic!("gate {name}: {error}"));
+}
+
+/// Adds a line to the file `notes` in one write, so that workers do not mix theirs.
+fn note(text: &str) {
+    let file = OpenOptions::new().create(true).append(true).open("notes");
+    file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()))
+        .expect("notes can be written where the worker runs");
+}
+
+fn print(to: &mut impl Write, bytes: &[u8]) {
+    to.write_all(bytes)
+        .and_then(|()| to.flush())
+        .expect("output is read");
+}
+
+/// Numbered lines of 100 bytes.
+fn flood(lines: u64) {
+    let text: String = (0..lines).map(|line| format!("{line:099}\n")).collect();
+    print(&mut stdout(), text.as_bytes());
+}
+
+fn spawn_child(script: &str, with_environment: bool) -> std::process::Child {
+    let this = std::env::current_exe().expect("a program knows its own path");
+    let script = script.replace(',', ";");
+    let spawn = Spawn::new(this).args(&[&script]);
+    // Spawn takes Stoker's variables away; a real program's child has them.
+    let cookie = std::env::var("STOKER_COOKIE").unwrap_or_default();
+    let worker = std::env::var("STOKER_WORKER").unwrap_or_default();
+    match with_environment {
+        true => spawn
+            .env("STOKER_COOKIE", cookie)
+            .env("STOKER_WORKER", worker)
+            .start(),
+        false => spawn.start(),
+    }
+}

@@ -1,0 +1,293 @@
+use crate::{Got, Inbox, Out, frame, until};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use stoker_wire::{Codec, Encode, Flags, Key, MetaBuf, Status, Type};
+
+/// A request to be made.
+#[derive(Clone)]
+pub struct Ask {
+    name: String,
+    body: Vec<u8>,
+    flags: Flags,
+    codec: Codec,
+    prio: u8,
+    ttl_ms: u32,
+    meta: MetaBuf,
+}
+
+impl Ask {
+    pub fn call(name: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            name: name.to_owned(),
+            body: body.into(),
+            flags: Flags::NONE,
+            codec: Codec::RAW,
+            prio: 3,
+            ttl_ms: 0,
+            meta: MetaBuf::new(),
+        }
+    }
+
+    pub fn push(queue: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self::call("stoker.push", body).meta(Key::QUEUE, queue)
+    }
+
+    #[must_use]
+    pub fn ttl(mut self, ms: u32) -> Self {
+        self.ttl_ms = ms;
+        self
+    }
+
+    #[must_use]
+    pub fn prio(mut self, prio: u8) -> Self {
+        self.prio = prio;
+        self
+    }
+
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> Self {
+        self.codec = codec;
+        self
+    }
+
+    #[must_use]
+    pub fn flag(mut self, flag: Flags) -> Self {
+        self.flags = self.flags.with(flag);
+        self
+    }
+
+    #[must_use]
+    pub fn meta(mut self, key: Key, value: impl AsRef<[u8]>) -> Self {
+        let fits = self.meta.push(key, value.as_ref());
+        assert!(fits, "too much metadata");
+        self
+    }
+
+    /// The tenant it is for.
+    #[must_use]
+    pub fn key(self, tenant: &str) -> Self {
+        self.meta(Key::FAIRNESS, tenant)
+    }
+
+    fn bytes(&self, id: u32) -> Vec<u8> {
+        frame(Encode {
+            flags: self.flags,
+            code: self.codec.0,
+            prio: self.prio,
+            ttl: self.ttl_ms,
+            name: &self.name,
+            meta: self.meta.as_meta(),
+            body: &self.body,
+            ..Encode::new(Type::Req, id)
+        })
+    }
+}
+
+/// A client that blocks, with its hands on the bytes.
+pub struct Client {
+    inbox: Inbox,
+    out: Out,
+    next_id: u32,
+    /// Answers that came while another one was waited for.
+    early: HashMap<u32, Got>,
+    /// What came and is no answer.
+    pub others: Vec<Got>,
+    pub welcome: Value,
+}
+
+impl Client {
+    /// Connects and says HELLO as a plain client. The answer may take a server's restart to come.
+    #[track_caller]
+    pub fn connect(socket: &Path) -> Self {
+        Self::connect_as(socket, &json!({"v": [1], "role": "client", "name": "test"}))
+    }
+
+    #[track_caller]
+    pub fn connect_as(socket: &Path, hello: &Value) -> Self {
+        let mut client = Self::silent(socket);
+        client.hello(hello);
+        let welcome = client.frame().expect("an answer to HELLO");
+        assert_eq!(welcome.kind, Type::Welcome, "{}", welcome.text());
+        client.welcome = serde_json::from_slice(&welcome.body).expect("WELCOME is JSON");
+        client
+    }
+
+    /// Connects and says nothing.
+    #[track_caller]
+    pub fn silent(socket: &Path) -> Self {
+        let stream = UnixStream::connect(socket).expect("the socket is listened at");
+        let half = stream.try_clone().expect("a descriptor can be copied");
+        Self {
+            inbox: Inbox::of(stream).with_deadline(),
+            out: Out::of(half),
+            next_id: 0,
+            early: HashMap::new(),
+            others: Vec::new(),
+            welcome: Value::Null,
+        }
+    }
+
+    pub fn hello(&mut self, hello: &Value) {
+        let body = hello.to_string();
+        self.write(&frame(Encode {
+            body: body.as_bytes(),
+            ..Encode::new(Type::Hello, 0)
+        }));
+    }
+
+    /// Writes bytes as they are. That the server has closed is found when reading.
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.out.write(bytes).ok();
+    }
+
+    pub fn send(&mut self, ask: &Ask) -> u32 {
+        self.send_all(std::slice::from_ref(ask))[0]
+    }
+
+    /// Sends many requests in one write.
+    pub fn send_all(&mut self, asks: &[Ask]) -> Vec<u32> {
+        let first = self.next_id + 1;
+        self.next_id += asks.len() as u32;
+        let ids: Vec<u32> = (first..=self.next_id).collect();
+        let bytes = ids.iter().zip(asks).flat_map(|(id, ask)| ask.bytes(*id));
+        self.write(&bytes.collect::<Vec<u8>>());
+        ids
+    }
+
+    /// The next frame; `None` at the end of the connection.
+    #[track_caller]
+    pub fn frame(&mut self) -> Option<Got> {
+        match self.inbox.receive() {
+            Ok(got) => got,
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                panic!("nothing came from the server in time")
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("the server's bytes are no frames: {error}"),
+        }
+    }
+
+    /// Waits for the answer to a request; `None` if the connection ends before it.
+    #[track_caller]
+    pub fn try_answer(&mut self, id: u32) -> Option<Got> {
+        if let Some(got) = self.early.remove(&id) {
+            return Some(got);
+        }
+        loop {
+            let got = self.frame()?;
+            match got.kind {
+                Type::Res if got.id == id => return Some(got),
+                Type::Res => drop(self.early.insert(got.id, got)),
+                _ => self.others.push(got),
+            }
+        }
+    }
+
+    #[track_caller]
+    pub fn answer(&mut self, id: u32) -> Got {
+        self.try_answer(id)
+            .expect("the connection ended before the answer")
+    }
+
+    /// Whichever answer comes next.
+    #[track_caller]
+    pub fn any_answer(&mut self) -> Got {
+        if let Some(id) = self.early.keys().next().copied() {
+            return self.answer(id);
+        }
+        loop {
+            let got = self.frame().expect("the connection ended before an answer");
+            match got.kind {
+                Type::Res => return got,
+                _ => self.others.push(got),
+            }
+        }
+    }
+
+    #[track_caller]
+    pub fn ask(&mut self, ask: &Ask) -> Got {
+        let id = self.send(ask);
+        self.answer(id)
+    }
+
+    #[track_caller]
+    pub fn call(&mut self, name: &str, body: &str) -> Got {
+        self.ask(&Ask::call(name, body))
+    }
+
+    /// Pushes a job and returns its id.
+    #[track_caller]
+    pub fn push(&mut self, ask: &Ask) -> String {
+        let answer = self.ask(ask);
+        assert_eq!(answer.status(), Status::OK, "{}", answer.text());
+        answer.text()
+    }
+
+    /// One of the broker's own methods: its JSON, or the answer that says why not.
+    #[track_caller]
+    pub fn try_own(&mut self, name: &str, ask: &Value) -> Result<Value, Got> {
+        let answer = self.ask(&Ask::call(name, ask.to_string()).codec(Codec::JSON));
+        match answer.status() {
+            Status::OK => Ok(serde_json::from_slice(&answer.body).expect("it answers JSON")),
+            _ => Err(answer),
+        }
+    }
+
+    #[track_caller]
+    pub fn own(&mut self, name: &str, ask: &Value) -> Value {
+        let answer = self.try_own(name, ask);
+        answer.unwrap_or_else(|refusal| panic!("{name} {ask}: {}", refusal.text()))
+    }
+
+    pub fn cancel(&mut self, id: u32) {
+        self.write(&frame(Encode::new(Type::Cancel, id)));
+    }
+
+    /// Returns when the server has dealt with all that was sent before: it answers a PING in order.
+    #[track_caller]
+    pub fn fence(&mut self) {
+        self.next_id += 1;
+        let ping = self.next_id;
+        self.write(&frame(Encode::new(Type::Ping, ping)));
+        loop {
+            let got = self.frame().expect("a PONG");
+            match got.kind {
+                Type::Pong if got.id == ping => return,
+                Type::Res => drop(self.early.insert(got.id, got)),
+                _ => self.others.push(got),
+            }
+        }
+    }
+
+    /// Whether an answer to this request is here by now.
+    #[track_caller]
+    pub fn has_answer(&mut self, id: u32) -> bool {
+        self.fence();
+        self.early.contains_key(&id)
+    }
+
+    /// A job as it is shown.
+    #[track_caller]
+    pub fn job(&mut self, id: &str) -> Value {
+        self.own("stoker.job", &json!({"op": "show", "id": id}))
+    }
+
+    /// Waits until a job is in a state, and returns it.
+    #[track_caller]
+    pub fn job_in(&mut self, id: &str, state: &str) -> Value {
+        until(&format!("job {id} is {state}"), || {
+            Some(self.job(id)).filter(|job| job["state"] == state)
+        })
+    }
+
+    /// A queue or service as it is listed.
+    #[track_caller]
+    pub fn queue(&mut self, name: &str) -> Value {
+        let all = self.own("stoker.queue", &json!({"op": "list"}));
+        let all = all["queues"].as_array().cloned().unwrap_or_default();
+        let found = all.into_iter().find(|queue| queue["name"] == name);
+        found.unwrap_or_else(|| panic!("there is no queue {name}"))
+    }
+}

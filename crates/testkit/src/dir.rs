@@ -1,0 +1,101 @@
+use crate::until;
+use rustix::fs::{Mode, OFlags, open};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory of one test. Removed at its end, unless the test fails.
+pub struct Dir {
+    path: PathBuf,
+}
+
+impl Dir {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("stoker-it-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("a temporary directory can be made");
+        // Workers and clients of other users have to get through.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("it is ours");
+        Self { path }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(name);
+        fs::write(&path, content).expect("a file of the test's directory can be written");
+        path
+    }
+
+    /// What workers have noted so far, in order (`note` of `bad-worker`).
+    pub fn notes(&self) -> Vec<String> {
+        let notes = fs::read_to_string(self.file("notes")).unwrap_or_default();
+        notes.lines().map(str::to_owned).collect()
+    }
+
+    /// Makes a gate at which workers stop (`gate NAME` of `bad-worker`).
+    pub fn gate(&self, name: &str) -> Gate {
+        let path = self.file(name);
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, Mode::from(0o666), 0)
+            .expect("a fifo can be made");
+        Gate { path }
+    }
+}
+
+impl Default for Dir {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            fs::remove_dir_all(&self.path).ok();
+        }
+    }
+}
+
+/// A place where workers stop until the test lets them go on: a fifo that they open for reading.
+pub struct Gate {
+    path: PathBuf,
+}
+
+/// Workers that stand at a gate. They go on when it is dropped.
+#[must_use]
+pub struct Held(#[expect(dead_code, reason = "its closing opens the gate")] rustix::fd::OwnedFd);
+
+impl Gate {
+    /// Waits until a worker is at the gate. All that come before [`Held`] is dropped stay with it.
+    #[track_caller]
+    pub fn meet(&self) -> Held {
+        until(&format!("a worker at {}", self.path.display()), || {
+            self.try_meet()
+        })
+    }
+
+    /// The same, if one is there already.
+    pub fn try_meet(&self) -> Option<Held> {
+        // There is no reader, so nobody, as long as this fails.
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        open(&self.path, flags, Mode::empty()).ok().map(Held)
+    }
+
+    /// Leaves the gate open for whoever comes.
+    pub fn open(&self) {
+        // A plain file in its place: it has an end at once.
+        let open = self.path.with_extension("open");
+        fs::write(&open, "").expect("a file of the test's directory can be written");
+        fs::rename(&open, &self.path).expect("a file can take the fifo's place");
+    }
+}

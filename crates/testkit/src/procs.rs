@@ -1,0 +1,77 @@
+//! Who runs, by `/proc`. Written apart from the angel's own, which is what is tested by it.
+
+use crate::limit;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::fs;
+use std::time::Duration;
+
+/// The children of a process.
+pub fn children(pid: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let lists = threads.into_iter().flatten().flatten();
+    let lists = lists.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let lists: Vec<String> = lists.collect();
+    let pids = lists.iter().flat_map(|list| list.split_ascii_whitespace());
+    pids.filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// A process and all below it.
+pub fn tree(pid: i32) -> Vec<i32> {
+    let below = children(pid).into_iter().flat_map(tree);
+    std::iter::once(pid).chain(below).collect()
+}
+
+/// All processes that run and were started with this `NAME=value` in their environment.
+pub fn marked(mark: &str) -> Vec<i32> {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_marked = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut entries = environment.split(|byte| *byte == 0);
+        entries.any(|entry| entry == mark.as_bytes())
+    };
+    pids.filter(is_marked)
+        .filter(|pid| is_alive(*pid))
+        .collect()
+}
+
+/// The command line, for people.
+pub fn command(pid: i32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
+/// Whether it is there and has not ended.
+pub fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+/// Signals a process. One that is gone is nothing to complain of.
+pub fn signal(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        kill_process(pid, signal).ok();
+    }
+}
+
+pub fn kill(pid: i32) {
+    signal(pid, Signal::KILL);
+}
+
+/// Waits for the end of a process, told by the kernel. False if it has not come in time.
+pub fn ends_within(pid: i32, seconds: f64) -> bool {
+    let Some(Ok(pidfd)) = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+        return true;
+    };
+    let limit: Duration = limit(seconds);
+    let timeout = Timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: i64::from(limit.subsec_nanos()),
+    };
+    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    matches!(poll(&mut fds, Some(&timeout)), Ok(1))
+}

@@ -1,0 +1,114 @@
+//! Starting processes for tests.
+
+use crate::{Dir, procs};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// How a process is to be started. It inherits nothing of Stoker's environment.
+pub struct Spawn(Command);
+
+impl Spawn {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where tests start processes"
+    )]
+    pub fn new(program: impl AsRef<Path>) -> Self {
+        let mut command = Command::new(program.as_ref());
+        let stoker = std::env::vars_os().filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            name.starts_with("STOKER_") && name != "STOKER_PATIENCE"
+        });
+        for (name, _) in stoker {
+            command.env_remove(name);
+        }
+        command.stdin(Stdio::null());
+        Self(command)
+    }
+
+    #[must_use]
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.0.args(args);
+        self
+    }
+
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
+    #[must_use]
+    pub fn within(mut self, dir: &Path) -> Self {
+        self.0.current_dir(dir);
+        self
+    }
+
+    #[must_use]
+    pub fn stdout(mut self, to: impl Into<Stdio>) -> Self {
+        self.0.stdout(to);
+        self
+    }
+
+    #[must_use]
+    pub fn stderr(mut self, to: impl Into<Stdio>) -> Self {
+        self.0.stderr(to);
+        self
+    }
+
+    #[track_caller]
+    pub fn start(mut self) -> Child {
+        let started = self.0.spawn();
+        started.unwrap_or_else(|error| panic!("cannot start {:?}: {error}", self.0))
+    }
+}
+
+/// What a finished process left.
+#[derive(Debug)]
+pub struct Output {
+    /// 128 and the signal, where one ended it.
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs a process to its end, and kills it where that does not come.
+#[track_caller]
+pub fn run(spawn: Spawn) -> Output {
+    let dir = Dir::new();
+    let (out, err) = (dir.file("out"), dir.file("err"));
+    let open = |path: &PathBuf| File::create(path).expect("a file can be made");
+    let child = spawn.stdout(open(&out)).stderr(open(&err)).start();
+    let code = finish(child, 30.0);
+    let read = |path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+    let (stdout, stderr) = (read(out), read(err));
+    let code = code.unwrap_or_else(|| panic!("it did not end: {stdout}\n{stderr}"));
+    Output {
+        code,
+        stdout,
+        stderr,
+    }
+}
+
+/// Waits for a child's end; `None` if it had to be killed.
+pub(crate) fn finish(mut child: Child, seconds: f64) -> Option<i32> {
+    use std::os::unix::process::ExitStatusExt;
+    let in_time = procs::ends_within(child.id() as i32, seconds);
+    if !in_time {
+        child.kill().ok();
+    }
+    let status = child.wait().ok()?;
+    let by_signal = || 128 + status.signal().unwrap_or(0);
+    in_time.then(|| status.code().unwrap_or_else(by_signal))
+}
+
+/// The program `bad-worker`, which Cargo puts beside the tests.
+#[track_caller]
+pub fn bad_worker() -> PathBuf {
+    let tests = std::env::current_exe().expect("a test knows its own path");
+    let beside = tests.ancestors().map(|dir| dir.join("bad-worker"));
+    let found = beside.into_iter().take(4).find(|path| path.is_file());
+    found.expect(
+        "bad-worker is built by `cargo test --workspace`, or `cargo build -p stoker-testkit`",
+    )
+}

@@ -1,0 +1,60 @@
+//! The kit's own parts are checked before anything is concluded with them. That this file exists also
+//! makes `cargo test --workspace` build `bad-worker`.
+
+use stoker_testkit::{Dir, Spawn, bad_worker, matches, procs, run};
+
+#[test]
+fn a_step_that_does_not_exist_is_an_error_and_no_silent_success() {
+    let output = run(Spawn::new(bad_worker())
+        .args(&["note a;wobble;note b"])
+        .within(Dir::new().path()));
+    assert_eq!(output.code, 64);
+    assert!(
+        output.stderr.contains("no step 'wobble'"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
+fn steps_run_in_order_up_to_the_one_that_ends_the_script() {
+    let dir = Dir::new();
+    let script = "note a;if here note no;once here;note b;if here note c,note d;once here;note e";
+    let output = run(Spawn::new(bad_worker()).args(&[script]).within(dir.path()));
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(dir.notes(), ["a", "b", "c", "d"]);
+}
+
+#[test]
+fn a_signal_ends_it_as_it_would_end_any_program() {
+    for (script, code) in [("segv", 139), ("kill", 137), ("abort", 134), ("exit 7", 7)] {
+        let output = run(Spawn::new(bad_worker()).args(&[script]));
+        assert_eq!(output.code, code, "{script}");
+    }
+}
+
+#[test]
+fn a_process_with_the_mark_is_found_and_one_without_is_not() {
+    let start = |value: &str| {
+        let spawn = Spawn::new(bad_worker()).args(&["silence"]);
+        spawn.env("BAD_WORKER_TEST", value).start()
+    };
+    let (mut one, mut other) = (start("this"), start("other"));
+    let pid = one.id() as i32;
+    assert_eq!(procs::marked("BAD_WORKER_TEST=this"), [pid]);
+    procs::kill(pid);
+    assert!(procs::ends_within(pid, 5.0));
+    assert!(!procs::is_alive(pid), "a zombie is no living process");
+    assert!(procs::marked("BAD_WORKER_TEST=this").is_empty());
+    procs::kill(other.id() as i32);
+    one.wait().expect("it has ended");
+    other.wait().expect("it has ended");
+}
+
+#[test]
+fn patterns_match_their_parts_in_order() {
+    assert!(matches("p-1 died by signal 9", "p-1 died"));
+    assert!(matches("p-1 died by signal 9", "p-*died*9"));
+    assert!(!matches("p-1 died by signal 9", "9*died"));
+    assert!(!matches("p-1 died", "p-1 died*died"));
+}
