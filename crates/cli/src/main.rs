@@ -4,6 +4,8 @@ mod args;
 mod client;
 mod command;
 mod exit;
+#[cfg(test)]
+mod reference;
 mod socket;
 mod table;
 

@@ -1,0 +1,50 @@
+# What one types. Each target sets up what it needs.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+STOKER := target/release/stoker
+SEEDS ?= 100000
+
+.PHONY: help run test bench build setup check sim fuzz bless clean
+
+help:
+	@echo 'make run    set up, build, and watch a Laravel application go through warm workers'
+	@echo 'make test   set up and pass all tests'
+	@echo 'make bench  measure against the references (about 15 minutes)'
+	@echo 'make sim    simulate SEEDS=$(SEEDS) seeds of the core'
+	@echo 'make bless  write generated pages and vectors anew'
+
+run: build
+	php examples/laravel/demo.php $(STOKER)
+
+test: setup check
+	cargo build --workspace --all-targets --quiet
+	cargo test --workspace --quiet
+	php sdk/php/tests/run.php
+	php sdk/php/laravel/tests/run.php
+
+# Style is part of being right, where the toolchain has the tools for it.
+check: setup
+	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; fi
+	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-targets --quiet -- -D warnings; fi
+
+bench: build
+	python3 benches/run.py
+
+build: setup
+	cargo build --release --quiet -p stoker
+
+setup:
+	@scripts/setup
+
+sim: setup
+	STOKER_SEEDS=$(SEEDS) cargo test --release -p stoker-core --test simulation -- --nocapture
+
+fuzz:
+	cd fuzz && cargo fuzz run frames -- -max_total_time=60 && cargo fuzz run hello -- -max_total_time=60
+
+bless: setup
+	STOKER_BLESS=1 cargo test --quiet -p stoker reference
+	STOKER_BLESS=1 cargo test --quiet -p stoker-wire --test vectors
+
+clean:
+	cargo clean

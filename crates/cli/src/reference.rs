@@ -1,0 +1,90 @@
+//! The reference pages, generated from what the program itself reads and prints. They are checked for
+//! being up to date by the tests, and written anew by `make bless`.
+
+use crate::args::Args;
+use clap::{Command, CommandFactory};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::{env, fs};
+use stoker_server::config::schema::SECTIONS;
+
+fn config_page() -> String {
+    let mut page = String::from(
+        "# Configuration\n\nGenerated from the program; `stoker check` explains a file. Times are written \
+         `500ms`, `30s`, `5m`, `2h`, `7d`, sizes `64KB`, `256MB`, `2GB` (powers of 1024). An unknown key is an error.\n",
+    );
+    for section in SECTIONS {
+        write!(page, "\n## `{}`\n\n{}\n\n", section.heading, section.doc).unwrap();
+        page += "| key | value | default | meaning |\n|---|---|---|---|\n";
+        for key in section.keys {
+            let row = [key.kind, key.default, key.doc].map(|cell| cell.replace('|', "\\|"));
+            writeln!(
+                page,
+                "| `{}` | {} | {} | {} |",
+                key.name, row[0], row[1], row[2]
+            )
+            .unwrap();
+        }
+    }
+    page
+}
+
+fn cli_page() -> String {
+    let mut page = String::from(
+        "# Command line\n\nGenerated from the program. Results go to stdout, talk to stderr. Exit codes: 0 done, 1 the thing \
+         itself failed, 2 the command line is wrong, 69 no Stoker answers, 78 the configuration is wrong.\n",
+    );
+    let mut stoker = Args::command();
+    stoker.build();
+    describe(&stoker, "stoker", &mut page);
+    page
+}
+
+fn describe(command: &Command, path: &str, page: &mut String) {
+    let help = command
+        .clone()
+        .color(clap::ColorChoice::Never)
+        .render_long_help();
+    write!(
+        page,
+        "\n## `{path}`\n\n```\n{}\n```\n",
+        help.to_string().trim_end()
+    )
+    .unwrap();
+    let shown = command
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+    for sub in shown {
+        describe(sub, &format!("{path} {}", sub.get_name()), page);
+    }
+}
+
+/// Compares a page with the one in `docs/reference`, or writes it there.
+fn check(name: &str, fresh: &str) {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs/reference")
+        .join(name);
+    let fresh: String = fresh
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect();
+    if env::var_os("STOKER_BLESS").is_some() {
+        fs::write(&file, fresh).unwrap();
+        return;
+    }
+    let kept = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        kept == fresh,
+        "docs/reference/{name} is out of date: run 'make bless'"
+    );
+}
+
+#[test]
+fn the_reference_of_the_configuration_is_up_to_date() {
+    check("config.md", &config_page());
+}
+
+#[test]
+fn the_reference_of_the_command_line_is_up_to_date() {
+    check("cli.md", &cli_page());
+}
