@@ -43,7 +43,7 @@ fuzz:
 	cd fuzz && cargo fuzz run frames -- -max_total_time=60 && cargo fuzz run hello -- -max_total_time=60
 
 bless: setup
-	STOKER_BLESS=1 cargo test --quiet -p stoker reference
+	STOKER_BLESS=1 cargo test --quiet -p stoker --bin stoker reference
 	STOKER_BLESS=1 cargo test --quiet -p stoker-wire --test vectors
 
 clean:

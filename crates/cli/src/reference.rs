@@ -41,10 +41,7 @@ fn cli_page() -> String {
 }
 
 fn describe(command: &Command, path: &str, page: &mut String) {
-    let help = command
-        .clone()
-        .color(clap::ColorChoice::Never)
-        .render_long_help();
+    let help = command.clone().render_long_help();
     write!(
         page,
         "\n## `{path}`\n\n```\n{}\n```\n",
