@@ -115,10 +115,11 @@ def main():
             failures += [failure] if failure else []
     finally:
         processes.end_all()
-    print(report.table(results))
-    for failure in failures:
-        print(f"NOT MEASURED {failure}")
-    report.write(found.out, results, about | {"failures": failures})
+        # Also when interrupted: what was measured was measured.
+        print(report.table(results))
+        for failure in failures:
+            print(f"NOT MEASURED {failure}")
+        report.write(found.out, results, about | {"failures": failures})
     return 1 if failures or any(result.verdict() in ("MISSED", "refused") for result in results) else 0
 
 

@@ -108,13 +108,18 @@ def pin(pids, cpu):
                 os.sched_setaffinity(tid, {cpu})
 
 
-def run_first(pids):
-    """Lets these processes run before all others. False if this needs a privilege that we have not."""
+def run_first(pid):
+    """Lets a process run before all others, those aside that were told the same."""
+    os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))
+
+
+def may_run_first():
+    """It takes a privilege."""
     try:
-        for pid in pids:
-            os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))
+        run_first(0)
     except PermissionError:
         return False
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     return True
 
 
