@@ -7,7 +7,10 @@ use rustix::fd::OwnedFd;
 use std::io;
 
 /// What the data plane has to end everything by itself, in better order.
-const GRACE: Timespec = Timespec { tv_sec: 0, tv_nsec: 700_000_000 };
+const GRACE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 700_000_000,
+};
 
 /// Watches the socket to the angel for its end.
 pub(crate) fn start(control: OwnedFd, angel: i32) -> io::Result<()> {
@@ -18,10 +21,17 @@ pub(crate) fn start(control: OwnedFd, angel: i32) -> io::Result<()> {
         poll(&mut [], Some(&GRACE)).ok();
         end(angel);
     };
-    std::thread::Builder::new().name("watch".to_owned()).stack_size(64 << 10).spawn(watch).map(drop)
+    std::thread::Builder::new()
+        .name("watch".to_owned())
+        .stack_size(64 << 10)
+        .spawn(watch)
+        .map(drop)
 }
 
-#[expect(clippy::exit, reason = "the thread that could return from main does not answer")]
+#[expect(
+    clippy::exit,
+    reason = "the thread that could return from main does not answer"
+)]
 fn end(angel: i32) -> ! {
     kill_marked(angel);
     std::process::exit(1)

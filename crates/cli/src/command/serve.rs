@@ -10,7 +10,11 @@ use stoker_server::config::{Config, ConfigError, MAX_FILE, resolve};
 /// Becomes the angel. Nothing before this has started a thread.
 pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     let (text, config) = configuration(serve)?;
-    let path = std::path::absolute(socket::path(option, config.socket))?;
+    // What the command line and the environment name is relative to where one stands, what the file
+    // names to where the file is.
+    let named = socket::named(option).map(std::path::absolute).transpose()?;
+    enter_directory_of(serve)?;
+    let path = std::path::absolute(named.unwrap_or_else(|| socket::configured(config.socket)))?;
     let listener = socket::listen_at(&path, config.socket_mode)?;
     let socket_path = path.to_string_lossy().into_owned();
     let result = stoker_angel::run(Options {
@@ -23,6 +27,18 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     match result? {
         0 => Ok(()),
         code => Err(Failure::Code(code)),
+    }
+}
+
+/// Makes the configuration file's directory that of the workers, the socket and the log.
+fn enter_directory_of(serve: &Serve) -> Result {
+    let file = serve.config.as_deref().filter(|_| serve.worker.is_empty());
+    match file
+        .and_then(Path::parent)
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
+        Some(parent) => Ok(env::set_current_dir(parent)?),
+        None => Ok(()),
     }
 }
 

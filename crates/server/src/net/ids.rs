@@ -15,7 +15,9 @@ impl Hasher for IdHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u32(u32::from(*byte)));
     }
 
     fn write_u32(&mut self, id: u32) {
