@@ -5,7 +5,8 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(name = "stoker", version, max_term_width = 100)]
 pub(crate) struct Args {
-    /// The server's unix socket [default: $STOKER_SOCKET, the configuration's, or ./stoker.sock]
+    /// The server's unix socket [default: $STOKER_SOCKET, else stoker.sock; `serve` asks its
+    /// configuration before that]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Print results as JSON

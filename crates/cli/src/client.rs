@@ -58,7 +58,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(option: Option<PathBuf>) -> Result<Self> {
-        let path = crate::socket::path(option, None);
+        let path = crate::socket::named(option).unwrap_or_else(|| crate::socket::configured(None));
         let stream = UnixStream::connect(&path).map_err(|error| {
             let shown = path.display();
             Failure::Unreachable(format!(

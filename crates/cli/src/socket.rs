@@ -12,13 +12,14 @@ use std::{env, fs, io};
 const DEFAULT: &str = "stoker.sock";
 const BACKLOG: i32 = 4_096;
 
-/// The socket that a command means: its option, `STOKER_SOCKET`, the configuration's, or the default.
-pub(crate) fn path(option: Option<PathBuf>, configured: Option<PathBuf>) -> PathBuf {
-    let from_env = || env::var_os(stoker_angel::env::SOCKET).map(PathBuf::from);
-    option
-        .or_else(from_env)
-        .or(configured)
-        .unwrap_or_else(|| DEFAULT.into())
+/// The socket that the command line or `STOKER_SOCKET` names.
+pub(crate) fn named(option: Option<PathBuf>) -> Option<PathBuf> {
+    option.or_else(|| env::var_os(stoker_angel::env::SOCKET).map(PathBuf::from))
+}
+
+/// The socket of a server that was told none: its configuration's, or the default.
+pub(crate) fn configured(configured: Option<PathBuf>) -> PathBuf {
+    configured.unwrap_or_else(|| DEFAULT.into())
 }
 
 /// Binds the socket. One that a dead server left behind is replaced; one that is served is not touched.

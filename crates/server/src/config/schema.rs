@@ -113,7 +113,7 @@ pub const POOL: SectionDoc = SectionDoc {
         key(
             "directory",
             "path",
-            "where Stoker was started",
+            "the configuration file's",
             "Working directory of the workers.",
         ),
         key(
