@@ -42,6 +42,8 @@ pub(crate) enum Alarm {
     Stalled(ConnId),
     /// A worker that closed its socket.
     Closed(WorkerId),
+    /// The listener, after it could not accept.
+    Accept,
 }
 
 /// Figures of one queue or service.
@@ -89,6 +91,8 @@ pub(crate) struct Plane {
     pub(crate) drained: bool,
     pub(crate) lost_angel: bool,
     pub(crate) max_lag_us: u64,
+    /// Bytes of frames that are half read.
+    pub(crate) partial_bytes: usize,
 }
 
 impl Plane {
@@ -127,9 +131,9 @@ impl Plane {
         &self.loads[task]
     }
 
-    /// Bytes of bodies held for calls and jobs.
+    /// Bytes of bodies held for calls and jobs, those half read included.
     pub(crate) fn bytes_held(&self) -> usize {
-        self.loads.bytes() + self.store.bytes()
+        self.loads.bytes() + self.store.bytes() + self.partial_bytes
     }
 
     pub(crate) fn link(&self, worker: WorkerId) -> Option<&Link> {

@@ -26,6 +26,7 @@ const READ: usize = 64 << 10;
 /// Serves until the angel says to drain, or is gone. `listener` and `control` were inherited from it.
 pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
     let angel = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    raise_descriptor_limit();
     watch::start(control.try_clone()?, angel)?;
     let mut channel = Channel::new(control);
     let (config, restarts) = first_message(&mut channel)?;
@@ -46,6 +47,20 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
     }
     plane.leave();
     Ok(())
+}
+
+/// A connection is a descriptor, and the usual soft limit is for programs that use select.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    )
+    .ok();
 }
 
 /// The configuration comes from the angel, which has checked it and keeps it over restarts.
@@ -110,6 +125,7 @@ impl Plane {
             drained: false,
             lost_angel: false,
             max_lag_us: 0,
+            partial_bytes: 0,
             config,
         })
     }
@@ -268,6 +284,7 @@ impl Plane {
                 match alarm {
                     Alarm::Stalled(conn) => self.drop_if_stalled(conn),
                     Alarm::Closed(worker) => self.socketless(worker),
+                    Alarm::Accept => self.accept_again(),
                 }
             }
             self.settle();

@@ -1,10 +1,11 @@
 use super::IdMap;
+use crate::MAX_FRAME;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, write};
 use rustix::net::{Shutdown, sockopt};
 use std::io;
 use stoker_core::{TaskId, Time, WorkerId};
-use stoker_wire::{Encode, MAX_FRAME, Splitter, encode};
+use stoker_wire::{Encode, Splitter, encode};
 
 /// Output that may wait for a peer before nothing more is read from it.
 const OUT_HIGH: usize = 4 << 20;
@@ -53,6 +54,8 @@ pub(crate) struct Conn {
     pub(crate) splitter: Splitter,
     pub(crate) out: Vec<u8>,
     sent: usize,
+    /// Bytes of a frame that is half read.
+    pub(crate) partial: usize,
     /// Listed to be flushed at the end of the turn.
     pub(crate) dirty: bool,
     /// To be closed once its output is written.
@@ -82,6 +85,7 @@ impl Conn {
             splitter: Splitter::new(MAX_FRAME),
             out: Vec::new(),
             sent: 0,
+            partial: 0,
             dirty: false,
             closing: false,
             stalled: None,

@@ -20,6 +20,9 @@ impl Ids {
     }
 }
 
+/// Metadata of a push: what a frame can carry, less what the broker adds for the worker.
+const MAX_META: usize = 60 << 10;
+
 /// Keys of a push that tell the broker how to treat the job; all others pass through to the worker.
 const OWN_KEYS: [Key; 11] = [
     Key::FAIRNESS,
@@ -42,6 +45,10 @@ impl Plane {
             let text = "a push names its queue in the metadata key 24";
             return self.refuse(conn, frame, Status::INVALID_ARGUMENT, text, None);
         };
+        if frame.meta.bytes().len() > MAX_META {
+            let text = format!("a push has at most {MAX_META} bytes of metadata");
+            return self.refuse(conn, frame, Status::INVALID_ARGUMENT, &text, None);
+        }
         let Ok(name) = self.core.resolve_job(queue_name) else {
             let text = self.unknown_queue(Kind::Jobs, queue_name);
             return self.refuse(conn, frame, Status::NOT_FOUND, &text, None);

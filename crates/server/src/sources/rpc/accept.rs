@@ -1,14 +1,17 @@
+use crate::MAX_FRAME;
 use crate::net::{Conn, ConnId, Flow, Role, Source};
 use crate::plane::{Alarm, Plane};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use stoker_core::{Event, Span};
-use stoker_wire::{Frame, MAX_FRAME, Splitter, Status, Type, WireError};
+use stoker_wire::{Encode, Frame, Splitter, Status, Type, WireError, encode};
 
 /// Connections accepted in one turn; the rest wait in the listen queue for the next.
 const ACCEPTS: usize = 64;
 /// Reads of one connection in one turn, so that nobody's flood holds up the others.
 const READS: usize = 4;
+/// How long the listener rests after an accept failed.
+const ACCEPT_AGAIN: Span = Span::from_millis(100);
 /// How long a peer may take nothing of what waits for it.
 const STALL: Span = Span::from_secs(10);
 
@@ -16,18 +19,31 @@ impl Plane {
     pub(crate) fn accept(&mut self) {
         for _ in 0..ACCEPTS {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) if self.conns.len() >= self.config.max_connections => drop(socket),
+                Ok(socket) if self.conns.len() >= self.config.max_connections => {
+                    turn_away(&socket, self.config.max_connections);
+                }
                 Ok(socket) => {
                     self.add_conn(socket, Role::New);
                 }
                 Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return,
-                Err(error) => {
-                    self.log
-                        .error(format!("cannot accept a connection: {error}"));
-                    return;
-                }
+                Err(error) => return self.rest_listener(error),
             }
         }
+    }
+
+    /// No descriptor or no memory is left: whoever knocks waits a moment in the listen queue. Asking
+    /// again at once would only keep the loop spinning.
+    fn rest_listener(&mut self, error: Errno) {
+        self.log
+            .error(format!("cannot accept connections for a moment: {error}"));
+        self.poller
+            .set(&self.listener, Source::Listener, false, false);
+        self.alarms.push((self.now + ACCEPT_AGAIN, Alarm::Accept));
+    }
+
+    pub(crate) fn accept_again(&mut self) {
+        self.poller
+            .set(&self.listener, Source::Listener, true, false);
     }
 
     pub(crate) fn add_conn(&mut self, socket: rustix::fd::OwnedFd, role: Role) -> ConnId {
@@ -78,9 +94,7 @@ impl Plane {
             self.settle();
             result
         });
-        if let Some(conn) = self.conns.get_mut(id) {
-            conn.splitter = splitter;
-        }
+        let result = result.and_then(|()| self.hold_partial(id, splitter));
         match result {
             Ok(()) => true,
             Err(fault) => {
@@ -88,6 +102,22 @@ impl Plane {
                 false
             }
         }
+    }
+
+    /// Keeps what is half read of a connection, and counts it: many large frames that never end must not
+    /// take more memory than bodies may.
+    fn hold_partial(&mut self, id: ConnId, splitter: Splitter) -> Result<(), Fault> {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Ok(());
+        };
+        self.partial_bytes = self.partial_bytes - conn.partial + splitter.held();
+        conn.partial = splitter.held();
+        conn.splitter = splitter;
+        if conn.partial > 0 && self.bytes_held() > self.config.max_memory + MAX_FRAME {
+            let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
+            return Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text.to_owned()));
+        }
+        Ok(())
     }
 
     /// One frame, by who sent it. `first` tells that its beginning is what made the socket ready.
@@ -169,7 +199,12 @@ impl Plane {
     /// Forgets a connection; a client's calls are cancelled.
     pub(crate) fn close(&mut self, id: ConnId) {
         self.drop_client(id);
+        self.forget_conn(id);
+    }
+
+    pub(crate) fn forget_conn(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.remove(id) {
+            self.partial_bytes -= conn.partial;
             self.poller.remove(&conn.fd);
         }
     }
@@ -254,6 +289,22 @@ impl Plane {
             self.close(id);
         }
     }
+}
+
+/// Tells one connection too many why it is not served. It may not hear it; it is gone either way.
+fn turn_away(socket: &rustix::fd::OwnedFd, max: usize) {
+    let text = format!("{max} connections are open already (stoker.max_connections)");
+    let mut out = Vec::new();
+    let (code, body) = (Status::RESOURCE_EXHAUSTED.0, text.as_bytes());
+    encode(
+        &mut out,
+        Encode {
+            code,
+            body,
+            ..Encode::new(Type::Res, 0)
+        },
+    );
+    rustix::io::write(socket, &out).ok();
 }
 
 /// Why a connection ends.

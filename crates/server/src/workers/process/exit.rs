@@ -62,8 +62,8 @@ impl Plane {
             self.poller.remove(pidfd);
         }
         self.log.closed(&link.log);
-        if let Some(conn) = link.conn.and_then(|id| self.conns.remove(id)) {
-            self.poller.remove(&conn.fd);
+        if let Some(conn) = link.conn {
+            self.forget_conn(conn);
         }
     }
 }
