@@ -43,7 +43,7 @@ final class Client
      * @param float       $connectTimeout for opening the connection
      * @param float       $reconnectFor   how long to go on trying to connect, with growing pauses of 0.1 to 5 seconds,
      *                                    within a request's timeout; 0 = once. With 30, say, a client survives a
-     *                                    restart of the broker
+     *                                    restart of the broker, also one that drains and refuses with Unavailable
      * @param string|null $name           who this is, for people; default: the script's name
      * @throws ConnectionRefused nobody listens there
      */

@@ -245,6 +245,22 @@ test('drain: after GOAWAY the next call takes a new connection', function (): vo
     same(true, $stage->heard(), 'the old connection was closed');
 });
 
+test('drain: a connection opened while the broker drains is refused without GOAWAY', function (): void {
+    $stage = new Stage(function (Stage $stage): void {
+        for ($i = 0; $i < 3; $i++) {
+            $peer = $stage->welcome();
+            $peer->answer($peer->next(), 14, 'draining', 0, [], 0x40);
+        }
+        $peer = $stage->welcome();
+        $peer->answer($peer->next(), 0, 'up');
+    });
+    same('up', Client::connect($stage->socket, reconnectFor: 20)->call('a.b'));
+    $unhealthy = answering(fn () => [14, 'unhealthy', 0, [], 0x40]);
+    throws(\Stoker\Unavailable::class, fn () => Client::connect($unhealthy->socket, reconnectFor: 0.2)->call('a.b'));
+    $ran = answering(fn () => [14, 'it may have run']);
+    throws(\Stoker\Unavailable::class, fn () => Client::connect($ran->socket, reconnectFor: 20)->call('a.b'));
+});
+
 test('drain: a refusal because of it is tried again by a patient client only', function (): void {
     $broker = function (Stage $stage): void {
         $peer = $stage->welcome();

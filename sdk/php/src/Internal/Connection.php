@@ -15,6 +15,8 @@ final class Connection
     private const SMALL = 32768;
 
     private FrameReader $reader;
+    /** @var list<Frame> */
+    private array $frames = [];
     private int $pid;
 
     /** @param resource $stream */
@@ -36,15 +38,18 @@ final class Connection
         return ftell($this->stream) > 0;
     }
 
-    /** @throws WireError */
-    public function next(): ?Frame
+    /** @return list<Frame> what has been read and not been taken yet */
+    public function take(): array
     {
-        return $this->reader->next();
+        [$frames, $this->frames] = [$this->frames, []];
+
+        return $frames;
     }
 
     /**
      * @param ?int $until nanoseconds of hrtime()
      * @return int bytes that were taken; fewer than given when the connection has ended or the time is up
+     * @throws WireError
      */
     public function write(string $bytes, ?int $until): int
     {
@@ -53,7 +58,11 @@ final class Connection
         return strlen($bytes) <= self::SMALL ? (int) fwrite($this->stream, $bytes) : $this->writeAndRead($bytes, $until);
     }
 
-    /** Waits for bytes. False: the connection has ended. When the time is up it is true, and next() has nothing. */
+    /**
+     * Waits for bytes. False: the connection has ended. When the time is up it is true, and take() has nothing.
+     *
+     * @throws WireError
+     */
     public function read(?int $until): bool
     {
         $this->limit($until);
@@ -108,7 +117,8 @@ final class Connection
         if ($bytes === '' || $bytes === false) {
             return !stream_get_meta_data($this->stream)['eof']; // feof() would wait once more.
         }
-        $this->reader->feed($bytes);
+        $frames = $this->reader->feed($bytes);
+        $this->frames = $this->frames === [] ? $frames : [...$this->frames, ...$frames];
 
         return true;
     }

@@ -208,6 +208,9 @@ final class Link
         if ($this->out === '') {
             return true;
         }
+        foreach ($this->ends as [$request]) {
+            $request->sent = true; // In doubt, if an exception of a signal handler strikes from here on.
+        }
         $sent = $this->connection->write($this->out, $until);
         foreach ($this->ends as [$request, $end]) {
             $request->sent = $end <= $sent;
@@ -226,7 +229,7 @@ final class Link
     /** Takes what has been read. */
     private function take(Pending $for): void
     {
-        while (($frame = $this->connection?->next()) !== null) {
+        foreach ($this->connection?->take() ?? [] as $frame) {
             switch ($frame->type) {
                 case Type::RES:
                     $frame->id === 0 ? $this->refused($frame) : $this->answered($frame);
@@ -254,8 +257,10 @@ final class Link
         if ($request === null) {
             return; // Late, or meant for an earlier user of a persistent connection.
         }
-        if ($this->draining && $this->reconnectFor > 0 && $frame->code === Status::UNAVAILABLE && $frame->flags & Flag::NOT_PROCESSED) {
-            $request->sent = false; // Its turn comes on the next connection.
+        if ($frame->code === Status::UNAVAILABLE && $frame->flags & Flag::NOT_PROCESSED && $this->isPatient($request)) {
+            // The broker is going down or just coming up. On another connection, after a pause, its turn comes.
+            $request->sent = false;
+            $this->draining = true;
 
             return;
         }
@@ -278,9 +283,8 @@ final class Link
         $again = [];
         foreach ($this->drop() as $request) {
             $now = hrtime(true);
+            $hasTime = $request->lostAt === 0 || $this->isPatient($request); // Once at least.
             $request->lostAt = $request->lostAt ?: $now;
-            // Once at least, and then for as long as the client was told to be patient.
-            $hasTime = $request->lostAt === $now || $now - $request->lostAt < $this->reconnectFor * 1e9;
             if ($request->deadline !== null && $now >= $request->deadline) {
                 $request->timeIsUp("no answer in time; the connection was lost ($why)");
             } elseif ($hasTime && ($request->isRepeatable || !$request->sent)) {
@@ -305,6 +309,14 @@ final class Link
                 $request->error = $request->sent ? self::connectionLost($request, "$why; {$e->getMessage()}") : $e;
             }
         }
+    }
+
+    /** Whether a request may be tried again, by the time for which the client was told to go on. */
+    private function isPatient(Pending $request): bool
+    {
+        $since = $request->lostAt ?: hrtime(true);
+
+        return hrtime(true) - $since < $this->reconnectFor * 1e9;
     }
 
     private function backOff(int $until): void

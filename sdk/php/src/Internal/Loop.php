@@ -32,6 +32,9 @@ final class Loop
 
     public ?Task $task = null;
 
+    /** @var callable(Task): mixed that of the task */
+    private $handler;
+
     /** The broker said to go: finish what is here, then leave. */
     private bool $leaving = false;
 
@@ -90,8 +93,7 @@ final class Loop
         $this->running = false;
         if ($this->task !== null && $this->channel->isMine()) {
             $this->output->close();
-            $words = LastWords::json($this->task->name, $this->handler($this->task->name, $this->task->isJob));
-            $this->channel->event(Kind::LAST_WORDS, $this->task->id, $words);
+            $this->channel->event(Kind::LAST_WORDS, $this->task->id, LastWords::json($this->task->name, $this->handler));
         }
     }
 
@@ -99,18 +101,15 @@ final class Loop
     private function work(string $bytes): bool
     {
         $now = hrtime(true);
-        $this->reader->feed($bytes);
         // All frames first: one of them may cancel another, and after GOAWAY what is here is still ours.
         $tasks = $cancelled = [];
-        while (($frame = $this->reader->next()) !== null) {
+        foreach ($this->reader->feed($bytes) as $frame) {
             if ($frame->type === Type::REQ) {
                 $tasks[$frame->id] = $frame;
-            } elseif ($frame->type === Type::CANCEL) {
-                if (isset($tasks[$frame->id])) {
-                    $cancelled[$frame->id] = true;
-                }
-            } else {
+            } elseif ($frame->type !== Type::CANCEL) {
                 $this->control($frame);
+            } elseif (isset($tasks[$frame->id])) {
+                $cancelled[$frame->id] = true;
             }
         }
         foreach ($tasks as $id => $frame) {
@@ -128,7 +127,7 @@ final class Loop
     private function serve(Frame $frame, int $arrived): void
     {
         $isJob = $frame->meta !== '' && Meta::has($frame->meta, Key::JOB_ID);
-        $handler = $this->handler($frame->name, $isJob);
+        $handler = $isJob ? $this->jobs[$frame->name] ?? $this->jobs['*'] ?? null : $this->calls[$frame->name] ?? null;
         if ($handler === null) {
             $this->refuse($frame, Status::UNIMPLEMENTED, "this worker does not serve {$frame->name}");
 
@@ -139,9 +138,12 @@ final class Loop
 
             return;
         }
+        $this->handler = $handler;
         $this->task = $task = new Task($frame, $isJob, $arrived);
         $this->output->task = $frame->id;
-        [$status, $codec, $meta] = [Status::OK, Codec::RAW, ''];
+        $status = Status::OK;
+        $codec = Codec::RAW;
+        $meta = '';
         $start = hrtime(true);
         try {
             $this->running = true;
@@ -171,24 +173,18 @@ final class Loop
             [$status, $codec, $meta] = [Status::APPLICATION, Codec::RAW, ''];
             $body = sprintf('the answer has %d bytes, and a frame holds %d', strlen($body), $this->reader->maxFrame - 16);
         }
-        $this->answer(Frame::answer($frame->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body));
+        $bytes = Frame::answer($frame->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
+        if ($this->stopping) {
+            $bytes .= Frame::of(Type::GOAWAY)->encode();
+        }
+        // One write, before the next task begins: so the first unanswered task is the one that ran.
+        $this->channel->write($bytes);
         $this->task = null;
-    }
-
-    /** One write, before the next task begins: so the first unanswered task is the one that ran. */
-    private function answer(string $bytes): void
-    {
-        $this->channel->write($this->stopping ? $bytes . Frame::of(Type::GOAWAY)->encode() : $bytes);
     }
 
     private function refuse(Frame $frame, int $status, string $why): void
     {
-        $this->answer(Frame::answer($frame->id, $status, Codec::RAW, 0, '', $why));
-    }
-
-    private function handler(string $name, bool $isJob): ?callable
-    {
-        return $isJob ? $this->jobs[$name] ?? $this->jobs['*'] ?? null : $this->calls[$name] ?? null;
+        $this->channel->write(Frame::answer($frame->id, $status, Codec::RAW, 0, '', $why));
     }
 
     private function control(Frame $frame): void

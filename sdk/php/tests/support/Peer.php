@@ -13,6 +13,8 @@ use Stoker\Wire\Type;
 final class Peer
 {
     private FrameReader $reader;
+    /** @var list<Frame> */
+    private array $frames = [];
     public int $reads = 0;
 
     /** @param resource $socket */
@@ -36,16 +38,16 @@ final class Peer
     /** The next frame, or null at the end. */
     public function next(): ?Frame
     {
-        while (($frame = $this->reader->next()) === null) {
+        while ($this->frames === []) {
             $bytes = fread($this->socket, 65536);
             $this->reads++;
             if ($bytes === '' || $bytes === false) {
                 return null;
             }
-            $this->reader->feed($bytes);
+            $this->frames = $this->reader->feed($bytes);
         }
 
-        return $frame;
+        return array_shift($this->frames);
     }
 
     public function send(Frame ...$frames): void

@@ -25,6 +25,9 @@ final class Probe
     /** @var resource */
     private $stdout;
     private FrameReader $reader;
+    /** @var list<Frame> */
+    private array $frames = [];
+    private ?string $printed = null;
 
     /**
      * @param list<string> $arguments for the fixture
@@ -88,7 +91,7 @@ final class Probe
 
     public function nextOrEnd(): ?Frame
     {
-        while (($frame = $this->reader->next()) === null) {
+        while ($this->frames === []) {
             $bytes = fread($this->socket, 65536);
             if ($bytes === '' || $bytes === false) {
                 stream_get_meta_data($this->socket)['timed_out'] and throw new Failure('the worker says nothing');
@@ -96,10 +99,10 @@ final class Probe
 
                 return null;
             }
-            $this->reader->feed($bytes);
+            $this->frames = $this->reader->feed($bytes);
         }
 
-        return $frame;
+        return array_shift($this->frames);
     }
 
     /** @return list<Frame> everything until the worker is gone */
@@ -107,18 +110,12 @@ final class Probe
     {
         // The worker holds a copy of our end too, so only its death closes the connection. Its stdout ends with it.
         $this->stdout();
-        for ($frames = [], stream_set_blocking($this->socket, false); ($frame = $this->nextOrGap()) !== null; $frames[] = $frame);
-
-        return $frames;
-    }
-
-    private function nextOrGap(): ?Frame
-    {
-        while (($frame = $this->reader->next()) === null && ($bytes = (string) fread($this->socket, 65536)) !== '') {
-            $this->reader->feed($bytes);
+        stream_set_blocking($this->socket, false);
+        for ($frames = $this->frames; ($bytes = (string) fread($this->socket, 65536)) !== '';) {
+            array_push($frames, ...$this->reader->feed($bytes));
         }
 
-        return $frame;
+        return $frames;
     }
 
     public function halfClose(): void
@@ -131,8 +128,6 @@ final class Probe
     {
         return $this->printed ??= stream_get_contents($this->stdout);
     }
-
-    private ?string $printed = null;
 
     /** Waits for the end. Exit code, or 128 + signal. */
     public function exitCode(): int
