@@ -1,6 +1,6 @@
 use crate::pool::GROW_AFTER;
 use crate::worker::Life;
-use crate::{Action, Core, Notice, PoolId, QueueId, Span, Time, Why, WorkerId};
+use crate::{Action, Core, Notice, PoolId, QueueId, Time, Why, WorkerId};
 
 /// The workers of a pool, as its size is decided by them.
 #[derive(Clone, Copy, Default)]
@@ -30,6 +30,7 @@ impl Core {
         }
         self.pools[pool.index()].sized = true;
         self.stop_beyond_max(pool);
+        self.stop_long_idle(pool);
         let mut boot_wanted = false;
         while self.wants_boot(pool) {
             if self.now < self.pools[pool.index()].next_boot {
@@ -151,6 +152,24 @@ impl Core {
         }
     }
 
+    /// Lets go of workers above the minimum whose idle time is up, those idle for longest first.
+    fn stop_long_idle(&mut self, id: PoolId) {
+        let census = self.census(id);
+        let pool = &self.pools[id.index()];
+        let surplus = (census.fresh + census.stale).saturating_sub(pool.config.min);
+        let is_long_idle = |id: &WorkerId| match self.workers[*id].life {
+            Life::Live { idle_since } => {
+                self.workers[*id].tasks.is_empty() && self.idle_until(*id, idle_since) <= self.now
+            }
+            _ => false,
+        };
+        let long_idle = pool.idle.iter().copied().filter(is_long_idle);
+        let surplus: Vec<WorkerId> = long_idle.take(surplus as usize).collect();
+        for worker in surplus {
+            self.stop(worker, Why::Surplus);
+        }
+    }
+
     /// Of the live workers that `which` admits, an idle one, or the one that was lent its task last.
     fn most_dispensable(
         &self,
@@ -198,13 +217,6 @@ impl Core {
                 self.stop(worker, Why::Shutdown);
             }
         }
-    }
-
-    /// Whether an idle worker is more than its pool needs.
-    pub(crate) fn is_surplus(&self, id: WorkerId) -> bool {
-        let pool = self.workers[id].pool;
-        let census = self.census(pool);
-        census.fresh + census.stale > self.pools[pool.index()].config.min
     }
 
     /// Starts to replace every worker of a pool by one of a new version.
@@ -271,12 +283,10 @@ impl Core {
     }
 
     /// When an idle worker's time is up.
-    pub(crate) fn idle_until(&self, pool: PoolId, since: Time) -> Time {
-        let pool = &self.pools[pool.index()];
-        match pool.config.idle_timeout {
-            Span::FOREVER => Time::NEVER,
-            _ if (pool.workers.len() as u32) <= pool.config.min => Time::NEVER,
-            timeout => since + timeout,
-        }
+    pub(crate) fn idle_until(&self, id: WorkerId, since: Time) -> Time {
+        since
+            + self.pools[self.workers[id].pool.index()]
+                .config
+                .idle_timeout
     }
 }

@@ -67,12 +67,8 @@ impl Core {
     }
 
     fn live_due(&mut self, id: WorkerId, idle_since: Time) {
-        if self.workers[id].tasks.is_empty() {
-            let pool = self.workers[id].pool;
-            let idle_until = self.idle_until(pool, idle_since);
-            if self.draining.is_none() && idle_until <= self.now && self.is_surplus(id) {
-                return self.stop(id, Why::Surplus);
-            }
+        if self.workers[id].tasks.is_empty() && self.idle_until(id, idle_since) <= self.now {
+            self.resize(self.workers[id].pool);
         }
         if self.workers[id].expires <= self.now && !self.workers[id].outdated {
             self.expire(id);
@@ -164,7 +160,10 @@ impl Core {
             worker.expires
         };
         if worker.tasks.is_empty() {
-            return expires.min(self.idle_until(worker.pool, idle_since));
+            // Once that time is up, whatever makes it surplus has its pool's size decided anyway.
+            let idle_until = self.idle_until(id, idle_since);
+            let is_up = idle_until <= self.now;
+            return expires.min(if is_up { Time::NEVER } else { idle_until });
         }
         let watched = self.pools[worker.pool.index()].config.memory_limit > 0;
         let watch = match worker

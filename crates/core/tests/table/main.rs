@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod boot;
 mod cancel;
 mod classes;
 mod deadlines;
@@ -10,7 +11,9 @@ mod death;
 mod fairness;
 mod keys;
 mod protocol;
+mod recycle;
 mod refusal;
 mod reserve;
+mod size;
 mod slots;
 mod suspects;

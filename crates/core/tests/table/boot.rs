@@ -1,0 +1,191 @@
+//! From the start of a process to its HELLO, and what happens when it does not come.
+use crate::support::*;
+use stoker_core::*;
+
+/// Starts what is to be started, and lets it fail.
+fn fail_boots(w: &mut World) -> usize {
+    let starting = w.starting();
+    starting
+        .iter()
+        .for_each(|worker| w.exit(*worker, Exit::Code(255)));
+    starting.len()
+}
+
+fn waits(w: &World) -> Vec<Span> {
+    let wait = |notice: &Notice| match notice {
+        Notice::BootFailed { again_in, .. } => Some(*again_in),
+        _ => None,
+    };
+    w.notices().iter().filter_map(wait).collect()
+}
+
+#[test]
+fn the_minimum_is_started_a_few_at_a_time() {
+    let mut w = World::with(Limits {
+        boots_at_once: 2,
+        ..Limits::default()
+    });
+    w.core.add_pool("app", workers(5));
+    w.core.add_pool("other", workers(2));
+    w.step(Event::Tick);
+    for _ in 0..6 {
+        let starting = w.starting();
+        assert_eq!(starting.len(), 2);
+        w.hello(starting[0], &Hello::default());
+    }
+    w.boot();
+    assert_eq!((w.live().len(), w.starting().len()), (7, 0));
+}
+
+#[test]
+fn workers_are_numbered_within_their_pool() {
+    let (mut w, pool) = World::ready(workers(2));
+    let spawned = |number| move |action: &Action| matches!(action, Action::Spawn { number: of, version: 1, .. } if *of == number);
+    assert_eq!((w.count(spawned(1)), w.count(spawned(2))), (1, 1));
+    let dead = w.live()[0];
+    w.die(dead);
+    assert_eq!(w.count(spawned(3)), 1, "a number is not used again");
+    let starting = w.starting()[0];
+    assert_eq!(w.core.worker(starting), Some((pool, 3, 1)));
+    assert_eq!(w.core.worker(dead), None);
+}
+
+#[test]
+fn a_worker_that_is_not_ready_in_time_is_killed() {
+    let (mut w, pool) = World::of(PoolConfig {
+        boot_timeout: secs(3),
+        ..workers(1)
+    });
+    w.step(Event::Tick);
+    let slow = w.starting()[0];
+    w.pass(ms(2_999));
+    assert_eq!(w.starting(), [slow]);
+    w.pass(ms(1));
+    assert!(w.was_killed(slow, Why::BootTimeout));
+    w.hello(slow, &Hello::default());
+    assert!(w.live().is_empty(), "too late");
+    w.exit(slow, Exit::Signal(9));
+    assert_eq!(waits(&w).len(), 1, "that is a failed boot");
+    assert_eq!(w.core.pool(pool).2, Health::Starting);
+}
+
+/// The wait between boots doubles, with jitter, up to half a minute.
+#[test]
+fn failed_boots_are_tried_again_later_and_later() {
+    let (mut w, _) = World::of(workers(1));
+    w.step(Event::Tick);
+    let mut full = 200;
+    for _ in 0..12 {
+        assert_eq!(fail_boots(&mut w), 1);
+        let wait = waits(&w)[0];
+        assert!(
+            wait >= ms(full / 2) && wait <= ms(full),
+            "{wait:?} of {full} ms"
+        );
+        assert!(w.starting().is_empty());
+        w.look();
+        w.pass(wait);
+        full = (full * 2).min(30_000);
+    }
+}
+
+#[test]
+fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
+    let (mut w, pool) = World::of(workers(1));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let patient = w.bring(call(users).ttl(secs(60)));
+    w.step(Event::Tick);
+    for failed in 1..=3 {
+        assert_eq!(
+            w.core.pool(pool).2,
+            Health::Starting,
+            "after {}",
+            failed - 1
+        );
+        fail_boots(&mut w);
+        w.pass(secs(1));
+    }
+    let health = Health::Failing { boots: 3 };
+    assert_eq!(w.core.pool(pool).2, health);
+    assert!(w.notices().contains(&Notice::Health { pool, health }));
+    let refused = w.bring(call(users));
+    let retry_after = secs(1);
+    assert_eq!(
+        w.outcome(refused),
+        Some(Outcome::Unavailable { retry_after })
+    );
+    w.look();
+    fail_boots(&mut w);
+    let told = |notice: &Notice| matches!(notice, Notice::Health { .. });
+    assert!(!w.notices().iter().any(told), "still failing is no news");
+    w.pass(secs(10));
+    w.boot();
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+    assert!(w.notices().iter().any(told));
+    assert!(w.on(patient).is_some(), "who waited is served");
+}
+
+/// While some worker is there, it serves, whatever becomes of the others.
+#[test]
+fn a_failing_pool_with_a_live_worker_is_not_down() {
+    let (mut w, pool) = World::ready(workers(2));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let dead = w.live()[0];
+    w.die(dead);
+    for _ in 0..4 {
+        w.pass(secs(10));
+        fail_boots(&mut w);
+    }
+    assert!(matches!(w.core.pool(pool).2, Health::Failing { .. }));
+    let task = w.bring(call(users));
+    assert!(w.on(task).is_some());
+}
+
+/// Jobs wait for better times.
+#[test]
+fn jobs_wait_while_a_pool_is_down() {
+    let (mut w, pool) = World::of(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.step(Event::Tick);
+    for _ in 0..4 {
+        fail_boots(&mut w);
+        w.pass(secs(10));
+    }
+    let task = w.bring(job(mail));
+    assert!(w.waits(task));
+}
+
+#[test]
+fn a_process_that_could_not_be_started_is_a_failed_boot() {
+    let (mut w, _) = World::of(workers(1));
+    w.step(Event::Tick);
+    w.exit(w.starting()[0], Exit::NotStarted);
+    assert_eq!(waits(&w).len(), 1);
+    assert!(w.starting().is_empty());
+}
+
+type Way<'a> = &'a dyn Fn(&mut World, WorkerId);
+
+/// Many that die at once, of whatever kills idle workers, are one mishap: back within moments.
+#[test]
+fn idle_workers_that_die_together_are_replaced_within_moments() {
+    let (mut w, pool) = World::ready(workers(50));
+    for worker in w.live() {
+        w.exit(worker, Exit::Signal(9));
+    }
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+    w.pass(ms(200));
+    w.boot();
+    assert_eq!(w.live().len(), 50);
+}
+
+/// A worker that did its work and then dies idle is replaced at once.
+#[test]
+fn a_worker_that_was_of_use_is_replaced_at_once() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail));
+    w.done(task);
+    w.die(w.live()[0]);
+    assert_eq!(w.starting().len(), 1);
+}

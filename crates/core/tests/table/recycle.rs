@@ -1,0 +1,251 @@
+//! Workers are replaced before they go bad: by tasks, by memory, by age.
+use crate::support::*;
+use stoker_core::*;
+
+const MB: u64 = 1 << 20;
+
+fn pool_with(config: PoolConfig) -> (World, NameId, WorkerId) {
+    let (mut w, pool) = World::ready(config);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let worker = w.live()[0];
+    (w, mail, worker)
+}
+
+/// Runs jobs until a successor is booting. Returns how many it took.
+fn runs_until_replaced(w: &mut World, mail: NameId) -> u64 {
+    (1..)
+        .find(|_| {
+            let task = w.bring(job(mail));
+            w.run(task, ms(1));
+            !w.starting().is_empty()
+        })
+        .expect("it is replaced some day")
+}
+
+/// After so many tasks, less some jitter: those that started together don't go together.
+#[test]
+fn a_worker_is_replaced_after_its_tasks() {
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        let (mut w, mail, old) = pool_with(PoolConfig {
+            max_tasks: 1_000,
+            ..workers(1)
+        });
+        for _ in 0..3 {
+            counts.push(runs_until_replaced(&mut w, mail));
+            assert_eq!(w.live().len(), 1, "it serves until its successor is ready");
+            let task = w.bring(job(mail));
+            w.done(task);
+            w.boot();
+            assert_eq!(w.live().len(), 1);
+        }
+        assert!(!w.live().contains(&old));
+    }
+    assert!(
+        counts.iter().all(|count| (850..=1_000).contains(count)),
+        "{counts:?}"
+    );
+    assert!(
+        counts[..3].iter().any(|count| *count != counts[0]),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn a_few_tasks_are_exactly_so_many() {
+    let (mut w, mail, _) = pool_with(PoolConfig {
+        max_tasks: 3,
+        ..workers(1)
+    });
+    assert_eq!(runs_until_replaced(&mut w, mail), 3);
+}
+
+#[test]
+fn without_a_bound_nobody_is_replaced() {
+    let (mut w, mail, worker) = pool_with(workers(1));
+    for task in w.bring_many(2_000, &job(mail)) {
+        w.done(task);
+    }
+    w.pass(secs(30 * 86_400));
+    assert_eq!(w.live(), [worker]);
+}
+
+#[test]
+fn a_worker_is_replaced_at_its_age() {
+    let (mut w, mail, old) = pool_with(PoolConfig {
+        max_age: secs(1_000),
+        ..workers(1)
+    });
+    let task = w.bring(job(mail).limit(secs(9_999)));
+    w.pass(secs(849));
+    assert!(w.starting().is_empty());
+    w.pass(secs(151));
+    assert_eq!(w.starting().len(), 1);
+    w.boot();
+    assert_eq!(w.view(old).state, "draining", "its task may end");
+    w.pass(secs(2_000));
+    w.done(task);
+    assert_eq!(w.outcome(task), Some(Outcome::Answered));
+    assert!(w.saw(&Action::Goaway {
+        worker: old,
+        why: Why::Replaced
+    }));
+}
+
+/// Asked after its task, told a size above the limit: replaced, not killed.
+#[test]
+fn a_worker_that_grew_is_replaced_after_its_task() {
+    let (mut w, mail, old) = pool_with(PoolConfig {
+        memory_limit: 100 * MB,
+        ..workers(1)
+    });
+    let task = w.bring(job(mail));
+    w.done(task);
+    assert!(w.saw(&Action::Measure { worker: old }));
+    w.step(Event::Measured {
+        worker: old,
+        rss: 100 * MB,
+    });
+    assert!(
+        w.starting().is_empty(),
+        "the limit itself is not above the limit"
+    );
+    w.step(Event::Measured {
+        worker: old,
+        rss: 100 * MB + 1,
+    });
+    assert_eq!((w.starting().len(), w.view(old).rss), (1, 100 * MB + 1));
+    w.boot();
+    assert!(w.saw(&Action::Goaway {
+        worker: old,
+        why: Why::Replaced
+    }));
+    assert_eq!(w.view(old).state, "stopping");
+}
+
+/// Reading it costs as much as a short task, so it is not read after each.
+#[test]
+fn memory_is_measured_ten_times_a_second_at_the_most() {
+    let (mut w, mail, worker) = pool_with(PoolConfig {
+        memory_limit: 100 * MB,
+        ..workers(1)
+    });
+    for _ in 0..1_000 {
+        let task = w.bring(job(mail));
+        w.run(task, ms(1));
+    }
+    let measured = w.count(|action| *action == Action::Measure { worker });
+    assert!((9..=11).contains(&measured), "{measured} in a second");
+}
+
+/// Within a long task too; half as much again is the end of it.
+#[test]
+fn a_worker_that_grows_without_end_is_killed_within_its_task() {
+    let (mut w, mail, worker) = pool_with(PoolConfig {
+        memory_limit: 100 * MB,
+        ..workers(1)
+    });
+    let task = w.bring(job(mail));
+    w.pass(secs(1));
+    let measured = w.count(|action| *action == Action::Measure { worker });
+    assert_eq!(measured, 4, "four times a second");
+    w.step(Event::Measured {
+        worker,
+        rss: 150 * MB,
+    });
+    assert_eq!(w.live(), [worker]);
+    w.step(Event::Measured {
+        worker,
+        rss: 150 * MB + 1,
+    });
+    assert!(w.was_killed(worker, Why::Memory));
+    w.exit(worker, Exit::Signal(9));
+    w.boot();
+    let (worker, ttl) = (w.on(task).expect("it runs again"), None);
+    assert!(
+        w.saw(&Action::Deliver {
+            worker,
+            task,
+            ttl,
+            attempt: 0,
+            crashes: 1
+        }),
+        "as a suspect"
+    );
+}
+
+/// One that is idle did nobody harm: it is only replaced.
+#[test]
+fn an_idle_worker_is_not_killed_for_its_memory() {
+    let (mut w, _, worker) = pool_with(PoolConfig {
+        memory_limit: 100 * MB,
+        ..workers(1)
+    });
+    w.step(Event::Measured {
+        worker,
+        rss: 900 * MB,
+    });
+    assert_eq!((w.live(), w.starting().len()), (vec![worker], 1));
+    w.step(Event::Measured {
+        worker,
+        rss: 900 * MB,
+    });
+    assert_eq!(w.starting().len(), 1, "once is enough");
+}
+
+#[test]
+fn without_a_limit_memory_is_only_shown() {
+    let (mut w, mail, worker) = pool_with(workers(1));
+    let task = w.bring(job(mail));
+    w.pass(secs(5));
+    w.done(task);
+    assert!(!w.saw(&Action::Measure { worker }));
+    w.step(Event::Measured {
+        worker,
+        rss: 1 << 50,
+    });
+    assert_eq!((w.live(), w.view(worker).rss), (vec![worker], 1 << 50));
+}
+
+/// A guest is let go at once: its successor is not ours to start.
+#[test]
+fn a_guest_is_not_replaced_but_let_go() {
+    let config = PoolConfig {
+        max_tasks: 2,
+        spawned: false,
+        ..workers(1)
+    };
+    let (mut w, pool) = World::of(config);
+    let guest = w.join(pool, &Hello::default());
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    for task in w.bring_many(2, &job(mail)) {
+        w.done(task);
+    }
+    assert!(w.saw(&Action::Goaway {
+        worker: guest,
+        why: Why::Replaced
+    }));
+    assert!(w.starting().is_empty());
+}
+
+/// What is being replaced takes no tasks ahead.
+#[test]
+fn an_outdated_worker_gets_no_window() {
+    let (mut w, mail, worker) = pool_with(PoolConfig {
+        max_tasks: 65,
+        ..workers(1)
+    });
+    w.learn(&job(mail), Span(50));
+    let tasks = w.bring_many(60, &job(mail));
+    assert!(w.lent(&tasks).len() > 1);
+    while w.starting().is_empty() {
+        let running = w.core.lent_to(worker).next().expect("work waits");
+        w.done(running);
+    }
+    let before = w.lent(&tasks).len();
+    for _ in 0..before {
+        let running = w.core.lent_to(worker).next().expect("work waits");
+        w.done(running);
+    }
+    assert_eq!(w.lent(&tasks).len(), 1, "one at a time until it goes");
+}

@@ -1,0 +1,224 @@
+//! How many workers there are: growth, shrinking, scaling.
+use crate::support::*;
+use stoker_core::*;
+
+fn between(min: u32, max: u32) -> PoolConfig {
+    PoolConfig {
+        min,
+        max,
+        ..PoolConfig::default()
+    }
+}
+
+/// A pool in which every worker is busy for long.
+fn busy(config: PoolConfig) -> (World, PoolId, NameId, Vec<TaskId>) {
+    let (mut w, pool) = World::ready(config);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let tasks = w.bring_many(w.live().len(), &job(mail).limit(secs(3_600)));
+    (w, pool, mail, tasks)
+}
+
+#[test]
+fn a_pool_grows_when_work_has_starved_for_a_moment() {
+    let (mut w, _, mail, _) = busy(between(1, 3));
+    w.bring_many(9, &job(mail).limit(secs(3_600)));
+    w.pass(Span(49_999));
+    assert!(w.starting().is_empty());
+    w.pass(Span(1));
+    assert_eq!(w.starting().len(), 1, "one at a time");
+    w.pass(secs(1));
+    assert_eq!(w.starting().len(), 1);
+    w.boot();
+    w.pass(ms(50));
+    w.boot();
+    w.pass(secs(1));
+    assert_eq!(
+        (w.live().len(), w.starting().len()),
+        (3, 0),
+        "and not above its maximum"
+    );
+}
+
+/// A burst that is gone in a moment needs no process.
+#[test]
+fn a_short_burst_grows_nothing() {
+    let (mut w, _, mail, running) = busy(between(1, 3));
+    let burst = w.bring(job(mail));
+    w.pass(ms(40));
+    w.done(running[0]);
+    w.done(burst);
+    let again = w.bring_many(2, &job(mail));
+    w.pass(ms(40));
+    w.done(again[0]);
+    w.pass(secs(10));
+    assert_eq!((w.live().len(), w.starting().len()), (1, 0));
+}
+
+/// While the machine boots as many as it may, growth waits, without a busy loop.
+#[test]
+fn growth_waits_for_its_turn_to_boot() {
+    let mut w = World::with(Limits {
+        boots_at_once: 1,
+        ..Limits::default()
+    });
+    let pool = w.core.add_pool("app", between(1, 2));
+    w.boot();
+    w.core.add_pool("slow to boot", workers(1));
+    w.step(Event::Tick);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.bring_many(3, &job(mail).limit(secs(3_600)));
+    w.pass(secs(1));
+    let slow = w.starting();
+    assert_eq!(slow.len(), 1);
+    w.hello(slow[0], &Hello::default());
+    assert_eq!(w.starting().len(), 1);
+    w.boot();
+    assert_eq!(w.live().len(), 3);
+}
+
+#[test]
+fn a_pool_shrinks_to_its_minimum_when_idle() {
+    let (mut w, pool, mail, mut tasks) = busy(PoolConfig {
+        idle_timeout: secs(9),
+        ..between(1, 3)
+    });
+    tasks.extend(w.bring_many(2, &job(mail).limit(secs(3_600))));
+    for _ in 0..2 {
+        w.pass(ms(50));
+        w.boot();
+    }
+    assert_eq!(w.live().len(), 3);
+    tasks.iter().for_each(|task| w.done(*task));
+    w.pass(ms(8_999));
+    assert_eq!(w.live().len(), 3);
+    w.pass(ms(1));
+    assert_eq!((w.live().len(), w.in_state("stopping").len()), (1, 2));
+    for worker in w.in_state("stopping") {
+        assert!(w.saw(&Action::Goaway {
+            worker,
+            why: Why::Surplus
+        }));
+        w.exit(worker, Exit::Code(0));
+    }
+    w.pass(secs(100));
+    assert_eq!((w.live().len(), w.core.pool(pool).2), (1, Health::Healthy));
+}
+
+/// The one used last stays, so the others idle out.
+#[test]
+fn the_warmest_worker_gets_the_work() {
+    let (mut w, _, mail, tasks) = busy(PoolConfig {
+        idle_timeout: secs(9),
+        ..between(1, 3)
+    });
+    let warm = w.on(tasks[0]);
+    w.bring(job(mail).limit(secs(3_600)));
+    w.pass(ms(50));
+    w.boot();
+    w.done(tasks[0]);
+    for _ in 0..20 {
+        let next = w.bring(job(mail));
+        assert_eq!(w.on(next), warm);
+        w.run(next, secs(1));
+    }
+}
+
+/// One who is idle beyond its time, while those above the minimum are on their way out anyway, just
+/// waits: neither let go nor looked at again and again.
+#[test]
+fn the_last_of_the_minimum_stays() {
+    let (mut w, pool) = World::ready(PoolConfig {
+        idle_timeout: secs(9),
+        ..between(1, 2)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let joined = w.join(pool, &Hello::default());
+    let task = w.bring(job(mail).limit(secs(3_600)));
+    assert_eq!(w.on(task), Some(joined));
+    w.step(Event::Misbehaved { worker: joined });
+    w.pass(secs(60));
+    assert_eq!(w.live().len(), 1);
+}
+
+#[test]
+fn a_pool_without_a_minimum_starts_when_work_comes_and_ends_when_it_is_gone() {
+    let (mut w, pool) = World::of(PoolConfig {
+        idle_timeout: secs(9),
+        ..between(0, 1)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.pass(secs(60));
+    assert!(w.starting().is_empty());
+    let task = w.bring(job(mail));
+    w.pass(ms(50));
+    w.boot();
+    w.done(task);
+    w.pass(secs(9));
+    assert!(w.live().is_empty());
+}
+
+#[test]
+fn scaling_up_starts_workers_at_once() {
+    let (mut w, pool) = World::ready(between(1, 1));
+    w.step(Event::Scale {
+        pool,
+        min: 3,
+        max: 4,
+    });
+    assert_eq!(w.starting().len(), 2);
+    let config = w.core.pool(pool).1;
+    assert_eq!((config.min, config.max), (3, 4));
+}
+
+/// Idle ones go first; the busy finish.
+#[test]
+fn scaling_down_lets_the_idle_go_first() {
+    let (mut w, pool, _, tasks) = busy(between(3, 3));
+    w.done(tasks[1]);
+    let [first, idle, last] = [0, 1, 2].map(|at| w.books.workers.iter().nth(at).copied());
+    let idle_now = w.in_state("ready");
+    w.step(Event::Scale {
+        pool,
+        min: 1,
+        max: 1,
+    });
+    assert_eq!(w.in_state("stopping"), idle_now);
+    assert_eq!(w.live().len(), 1);
+    assert_eq!(
+        w.view(w.on(tasks[2]).expect("it runs")).state,
+        "draining",
+        "lent last, goes first"
+    );
+    w.done(tasks[2]);
+    assert_eq!(w.outcome(tasks[2]), Some(Outcome::Answered));
+    assert!(first.is_some() && idle.is_some() && last.is_some());
+}
+
+/// The bounds are put in order, and there is always room for one.
+#[test]
+fn scaling_to_nonsense_is_made_sense_of() {
+    let (mut w, pool) = World::ready(between(1, 1));
+    w.step(Event::Scale {
+        pool,
+        min: 9,
+        max: 0,
+    });
+    let config = w.core.pool(pool).1;
+    assert_eq!((config.min, config.max), (1, 1));
+}
+
+/// A pool whose workers dial in starts none.
+#[test]
+fn a_pool_of_guests_starts_nobody() {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..between(2, 4)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail));
+    w.pass(secs(60));
+    assert!(w.starting().is_empty());
+    let guest = w.join(pool, &Hello::default());
+    assert_eq!(w.on(task), Some(guest));
+    assert!(!w.view(guest).spawned);
+}
