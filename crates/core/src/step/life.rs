@@ -81,6 +81,7 @@ impl Core {
         };
         let pool = worker.pool;
         self.out.push(Action::Notice(Notice::Ready { worker: id }));
+        self.resize(pool);
         self.note_health(pool, |pool, _| {
             pool.failed_boots = 0;
             pool.ever_ready = true;

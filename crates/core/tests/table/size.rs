@@ -123,6 +123,23 @@ fn the_warmest_worker_gets_the_work() {
     }
 }
 
+/// An idle worker that only became surplus when others came idles out as well.
+#[test]
+fn who_becomes_surplus_later_idles_out_too() {
+    let (mut w, pool) = World::ready(PoolConfig {
+        idle_timeout: secs(9),
+        ..between(1, 3)
+    });
+    w.pass(secs(20));
+    let first = w.live();
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let joined = w.join(pool, &Hello::default());
+    let task = w.bring(job(mail).limit(secs(3_600)));
+    assert_eq!(w.on(task), Some(joined));
+    w.pass(secs(9));
+    assert_eq!(w.view(first[0]).state, "stopping");
+}
+
 /// One who is idle beyond its time, while those above the minimum are on their way out anyway, just
 /// waits: neither let go nor looked at again and again.
 #[test]
@@ -205,6 +222,14 @@ fn scaling_to_nonsense_is_made_sense_of() {
     });
     let config = w.core.pool(pool).1;
     assert_eq!((config.min, config.max), (1, 1));
+}
+
+/// Workers that dial in above the maximum are let go.
+#[test]
+fn who_joins_beyond_the_maximum_is_let_go() {
+    let (mut w, pool) = World::ready(between(2, 2));
+    w.join(pool, &Hello::default());
+    assert_eq!(w.live().len(), 2);
 }
 
 /// A pool whose workers dial in starts none.
