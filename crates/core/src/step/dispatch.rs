@@ -88,7 +88,7 @@ impl Core {
     }
 
     /// The next task of a queue that may run now. A suspect goes first, but alone, and one at a time.
-    fn next_of(&self, id: QueueId, pool: PoolId, alone: bool) -> Option<TaskId> {
+    pub(crate) fn next_of(&self, id: QueueId, pool: PoolId, alone: bool) -> Option<TaskId> {
         let queue = &self.queues[id.index()];
         if !queue.may_lend() || (self.draining.is_some() && queue.kind == Kind::Jobs) {
             return None;

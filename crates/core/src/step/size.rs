@@ -98,12 +98,13 @@ impl Core {
         self.set_worker_timer(id);
     }
 
-    /// Work starves while some waits and no worker is idle. Only time in that state makes a pool grow: a
-    /// burst that is gone in a moment needs no process.
+    /// Work starves while some waits that a free worker could run. That one is idle does not help: its
+    /// slot may be kept for others. Only time in that state makes a pool grow: a burst that is gone in a
+    /// moment needs no process.
     pub(crate) fn note_starvation(&mut self, id: PoolId) {
         let pool = &self.pools[id.index()];
-        let may_lend = |queue: &QueueId| self.queues[queue.index()].may_lend();
-        let starves = pool.idle.is_empty() && pool.active.iter().any(may_lend);
+        let could_run = |queue: &QueueId| self.next_of(*queue, id, true).is_some();
+        let starves = pool.active.iter().any(could_run);
         if starves == pool.starved_since.is_some() {
             return;
         }

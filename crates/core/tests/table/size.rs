@@ -54,6 +54,65 @@ fn a_short_burst_grows_nothing() {
     assert_eq!((w.live().len(), w.starting().len()), (1, 0));
 }
 
+/// What could not be lent even to a free worker needs none.
+#[test]
+fn work_that_may_not_run_grows_nothing() {
+    let (mut w, pool) = World::ready(between(1, 3));
+    let one = QueueConfig {
+        limit: 1,
+        ..QueueConfig::default()
+    };
+    let limited = w.jobs(pool, "limited", one);
+    let paused = w.jobs(pool, "paused", QueueConfig::default());
+    let keyed = w.jobs(
+        pool,
+        "keyed",
+        QueueConfig {
+            per_key: 1,
+            ..QueueConfig::default()
+        },
+    );
+    let queue = w.queue(paused);
+    w.step(Event::Paused {
+        queue,
+        paused: true,
+    });
+    for name in [limited, paused] {
+        w.bring_many(3, &job(name));
+    }
+    w.pass(secs(1));
+    assert_eq!(w.live().len() + w.starting().len(), 1);
+    let (mut v, pool) = World::ready(between(1, 3));
+    let one_each = QueueConfig {
+        per_key: 1,
+        ..QueueConfig::default()
+    };
+    let keyed_too = v.jobs(pool, "keyed", one_each);
+    assert_eq!(w.name_of(TaskId(0)), limited);
+    v.bring_many(3, &job(keyed_too).key("a"));
+    v.pass(secs(1));
+    assert_eq!(v.live().len() + v.starting().len(), 1);
+    w.bring(job(keyed));
+}
+
+/// A slot that is kept for others is no worker for those who starve beside it.
+#[test]
+fn a_pool_grows_for_those_who_may_not_have_what_is_kept() {
+    let (mut w, pool) = World::ready(between(1, 2));
+    let kept = QueueConfig {
+        reserve: 1,
+        keep: 1,
+        ..QueueConfig::default()
+    };
+    w.jobs(pool, "vip", kept);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail));
+    assert!(w.waits(task));
+    w.pass(ms(50));
+    w.boot();
+    assert!(w.on(task).is_some());
+}
+
 /// While the machine boots as many as it may, growth waits, without a busy loop.
 #[test]
 fn growth_waits_for_its_turn_to_boot() {
