@@ -136,8 +136,8 @@ impl Core {
         self.pool_timers.wake(id.0, boot.min(grow).min(forgiven));
     }
 
-    /// Lets go of workers above the maximum, idle ones first. Workers of the version that is going count
-    /// as those that replace them.
+    /// Lets go of workers above the maximum: those that boot, then the idle. Workers of the version that is
+    /// going count as those that replace them.
     fn stop_beyond_max(&mut self, id: PoolId) {
         let census = self.census(id);
         if census.stale > 0 {
@@ -146,7 +146,11 @@ impl Core {
         let max = self.pools[id.index()].config.max;
         let surplus = (census.fresh + census.starting).saturating_sub(max);
         for _ in 0..surplus {
-            let Some(worker) = self.most_dispensable(id, |_, _| true) else {
+            let mut youngest_first = self.pools[id.index()].workers.iter().rev().copied();
+            let is_booting =
+                |id: &WorkerId| matches!(self.workers[*id].life, Life::Starting { .. });
+            let booting = youngest_first.find(is_booting);
+            let Some(worker) = booting.or_else(|| self.most_dispensable(id, |_, _| true)) else {
                 return;
             };
             self.stop(worker, Why::Surplus);

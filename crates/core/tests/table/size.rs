@@ -270,6 +270,21 @@ fn scaling_down_lets_the_idle_go_first() {
     assert!(first.is_some() && idle.is_some() && last.is_some());
 }
 
+/// Who boots has nothing to lose: it goes before a worker that serves.
+#[test]
+fn scaling_down_ends_boots_first() {
+    let (mut w, pool, mail, _) = busy(between(2, 4));
+    w.bring_many(4, &job(mail));
+    w.pass(ms(50));
+    assert_eq!(w.starting().len(), 1);
+    w.step(Event::Scale {
+        pool,
+        min: 1,
+        max: 2,
+    });
+    assert_eq!((w.live().len(), w.starting().len()), (2, 0));
+}
+
 /// The bounds are put in order, and there is always room for one.
 #[test]
 fn scaling_to_nonsense_is_made_sense_of() {
