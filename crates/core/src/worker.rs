@@ -56,7 +56,6 @@ pub(crate) enum Life {
     /// Told to go, has tasks to finish.
     Draining {
         why: Why,
-        since: Time,
     },
     /// Told to go, has nothing left to do.
     Stopping {

@@ -133,9 +133,7 @@ impl Core {
                 return self.boot_failed(id, worker, exit);
             }
             Life::Live { .. } => None,
-            Life::Draining { why, .. } | Life::Stopping { why, .. } | Life::Killed { why } => {
-                Some(why)
-            }
+            Life::Draining { why } | Life::Stopping { why, .. } | Life::Killed { why } => Some(why),
         };
         let expected = crashed.is_none()
             && matches!(
@@ -175,7 +173,7 @@ impl Core {
 fn why_forced(worker: &Worker) -> Option<Why> {
     match worker.life {
         Life::Killed { why } => Some(why),
-        Life::Draining { why, .. } | Life::Stopping { why, .. } if worker.term_sent => Some(why),
+        Life::Draining { why } | Life::Stopping { why, .. } if worker.term_sent => Some(why),
         Life::Live { .. } if worker.term_sent => Some(Why::Shutdown),
         _ => None,
     }

@@ -178,9 +178,10 @@ impl Core {
 
     /// A worker that was told to go and has finished its last task has nothing left to do.
     pub(crate) fn stop_drained(&mut self, id: WorkerId) {
-        if let Life::Draining { why, since } = self.workers[id].life
+        if let Life::Draining { why } = self.workers[id].life
             && self.workers[id].tasks.is_empty()
         {
+            let since = self.now;
             self.workers[id].life = Life::Stopping { why, since };
             self.set_worker_timer(id);
         }
@@ -226,7 +227,7 @@ impl Core {
         self.workers[id].life = match self.workers[id].life {
             Life::Starting { .. } => return self.kill(id, why),
             Life::Live { .. } if self.workers[id].tasks.is_empty() => Life::Stopping { why, since },
-            Life::Live { .. } => Life::Draining { why, since },
+            Life::Live { .. } => Life::Draining { why },
             Life::Draining { .. } | Life::Stopping { .. } | Life::Killed { .. } => return,
         };
         self.resize(self.workers[id].pool);

@@ -113,7 +113,7 @@ impl Core {
         };
         if kill_at <= self.now {
             let why = match self.workers[id].life {
-                Life::Draining { why, .. } | Life::Stopping { why, .. } => why,
+                Life::Draining { why } | Life::Stopping { why, .. } => why,
                 _ => Why::Shutdown,
             };
             self.kill(id, why);
@@ -128,8 +128,8 @@ impl Core {
         let grace = self.pools[worker.pool.index()].config.stop_grace;
         let since = match worker.life {
             // A worker that is being replaced finishes its task; only a shutdown has an end.
-            Life::Stopping { since, .. } => Some(since),
             Life::Live { .. } | Life::Draining { .. } => self.draining,
+            Life::Stopping { since, .. } => Some(self.draining.map_or(since, |at| at.min(since))),
             _ => None,
         };
         since.map(|since| escalation(since, grace))

@@ -228,6 +228,35 @@ fn a_guest_is_not_replaced_but_let_go() {
     assert!(w.starting().is_empty());
 }
 
+/// A worker that took long over its last task still has all its grace to go.
+#[test]
+fn the_grace_to_go_begins_when_the_last_task_has_ended() {
+    let (mut w, mail, old) = pool_with(PoolConfig {
+        max_tasks: 1,
+        stop_grace: secs(4),
+        ..workers(1)
+    });
+    let first = w.bring(job(mail));
+    w.done(first);
+    let long = w.bring(job(mail).limit(secs(600)));
+    w.boot();
+    assert_eq!(w.view(old).state, "draining");
+    w.pass(secs(300));
+    assert!(
+        !w.saw(&Action::Terminate { worker: old }),
+        "a worker that is replaced may finish"
+    );
+    w.done(long);
+    w.pass(ms(2_999));
+    assert!(!w.saw(&Action::Terminate { worker: old }));
+    w.pass(ms(1));
+    assert!(w.saw(&Action::Terminate { worker: old }));
+    w.pass(ms(999));
+    assert!(!w.was_killed(old, Why::Replaced));
+    w.pass(ms(1));
+    assert!(w.was_killed(old, Why::Replaced));
+}
+
 /// What is being replaced takes no tasks ahead.
 #[test]
 fn an_outdated_worker_gets_no_window() {
