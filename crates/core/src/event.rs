@@ -289,6 +289,7 @@ pub enum Notice {
         why: Option<Why>,
         crashed: Option<TaskId>,
     },
+    /// A worker's process ended before it was of any use; most often before it said HELLO.
     BootFailed {
         worker: WorkerId,
         exit: Exit,

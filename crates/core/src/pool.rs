@@ -58,7 +58,7 @@ pub enum Health {
     /// No worker has been ready yet.
     Starting,
     Healthy,
-    /// Workers die before they are ready; so many in a row.
+    /// Workers die before they are of any use; so many in a row.
     Failing {
         boots: u32,
     },

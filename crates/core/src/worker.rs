@@ -77,6 +77,8 @@ pub(crate) struct Worker {
     pub(crate) slots: u16,
     pub(crate) soft_cancel: bool,
     pub(crate) life: Life,
+    /// Set by HELLO: boots of its pool that had failed in a row before.
+    pub(crate) after_failed: Option<u32>,
     /// Lent tasks in the order of lending.
     pub(crate) tasks: VecDeque<TaskId>,
     pub(crate) done: u64,

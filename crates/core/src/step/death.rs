@@ -126,15 +126,17 @@ impl Core {
 
     fn report(&mut self, id: WorkerId, worker: &Worker, exit: Exit, crashed: Option<TaskId>) {
         let why = match worker.life {
-            Life::Starting { .. }
-            | Life::Killed {
-                why: Why::BootTimeout,
-            } => {
-                return self.boot_failed(id, worker, exit);
-            }
-            Life::Live { .. } => None,
+            Life::Starting { .. } | Life::Live { .. } => None,
             Life::Draining { why } | Life::Stopping { why, .. } | Life::Killed { why } => Some(why),
         };
+        let was_of_use = worker.done > 0 || crashed.is_some() || !worker.spawned;
+        let by_itself = matches!(
+            why,
+            None | Some(Why::BootTimeout | Why::Misbehaved | Why::Left)
+        );
+        if by_itself && !was_of_use {
+            return self.boot_failed(id, worker, exit);
+        }
         let expected = crashed.is_none()
             && matches!(
                 why,
@@ -149,12 +151,16 @@ impl Core {
         }));
     }
 
-    /// A worker died before it was ready. The next boot waits longer and longer.
+    /// A worker died before it was of any use. The next boot waits longer and longer.
     fn boot_failed(&mut self, id: WorkerId, worker: &Worker, exit: Exit) {
         let jitter = self.rng.below(1 << 20);
         let mut again_in = Span::ZERO;
         self.note_health(worker.pool, |pool, now| {
-            pool.failed_boots += 1;
+            // Those that had greeted and die together failed together: they count once.
+            let together = worker
+                .after_failed
+                .map(|before| pool.failed_boots.max(before + 1));
+            pool.failed_boots = together.unwrap_or(pool.failed_boots + 1);
             again_in = boot_backoff(pool, jitter);
             pool.next_boot = pool.next_boot.max(now + again_in);
         });

@@ -34,6 +34,7 @@ impl Core {
                 Span::FOREVER => Time::NEVER,
                 age => now + Span(less_jitter(age.0, &mut self.rng)),
             },
+            after_failed: None,
             outdated: false,
             term_sent: false,
             rss: 0,
@@ -79,17 +80,21 @@ impl Core {
         worker.life = Life::Live {
             idle_since: self.now,
         };
-        let pool = worker.pool;
-        self.out.push(Action::Notice(Notice::Ready { worker: id }));
-        self.resize(pool);
-        self.note_health(pool, |pool, _| {
-            pool.failed_boots = 0;
-            pool.ever_ready = true;
-        });
+        let (pool, spawned) = (worker.pool, worker.spawned);
         if !self.register(pool, offer) {
             self.misbehaved(id);
             return;
         }
+        self.workers[id].after_failed = Some(self.pools[pool.index()].failed_boots);
+        self.out.push(Action::Notice(Notice::Ready { worker: id }));
+        self.resize(pool);
+        self.note_health(pool, |pool, _| {
+            pool.ever_ready = true;
+            // Who dials in proves nothing about the command that the pool starts.
+            if spawned {
+                pool.failed_boots = 0;
+            }
+        });
         self.end_orphans();
         self.retire_one_stale(id);
         self.set_worker_timer(id);

@@ -44,6 +44,7 @@ fn workers_are_numbered_within_their_pool() {
     assert_eq!((w.count(spawned(1)), w.count(spawned(2))), (1, 1));
     let dead = w.live()[0];
     w.die(dead);
+    w.pass(secs(1));
     assert_eq!(w.count(spawned(3)), 1, "a number is not used again");
     let starting = w.starting()[0];
     assert_eq!(w.core.worker(starting), Some((pool, 3, 1)));
@@ -166,6 +167,64 @@ fn a_process_that_could_not_be_started_is_a_failed_boot() {
 
 type Way<'a> = &'a dyn Fn(&mut World, WorkerId);
 
+/// Garbage instead of HELLO, an offer beyond all bounds, a death right after HELLO: none of these ever
+/// was of use, and none may be started again and again without a pause.
+#[test]
+fn a_worker_that_never_was_of_use_is_a_failed_boot() {
+    let endless: Vec<String> = (0..40).map(|n| format!("queue {n}")).collect();
+    let limits = || Limits {
+        boots_at_once: 100,
+        queues: 30,
+        ..Limits::default()
+    };
+    let garbage = |w: &mut World, worker| w.step(Event::Misbehaved { worker });
+    let leaves = |w: &mut World, worker| w.step(Event::Left { worker });
+    let offers = |w: &mut World, worker| {
+        w.hello(
+            worker,
+            &Hello {
+                jobs: endless.clone(),
+                ..Hello::default()
+            },
+        );
+    };
+    let greets = |w: &mut World, worker| w.hello(worker, &Hello::default());
+    let greets_and_leaves = |w: &mut World, worker| {
+        w.hello(worker, &Hello::default());
+        w.step(Event::Left { worker });
+    };
+    let ways: [(&str, Way<'_>); 5] = [
+        ("garbage", &garbage),
+        ("leaves", &leaves),
+        ("offers", &offers),
+        ("greets", &greets),
+        ("greets and leaves", &greets_and_leaves),
+    ];
+    for (way, fails) in ways {
+        let mut w = World::with(limits());
+        let pool = w.core.add_pool("app", workers(1));
+        w.step(Event::Tick);
+        let (mut failed, until) = (0, w.now + secs(60));
+        while w.now < until {
+            for worker in w.starting() {
+                failed += 1;
+                fails(&mut w, worker);
+                w.pass(ms(5));
+                w.exit(worker, Exit::Code(1));
+            }
+            w.pass(ms(5));
+        }
+        assert!(
+            (8..15).contains(&failed),
+            "{way}: {failed} times in a minute"
+        );
+        assert!(
+            matches!(w.core.pool(pool).2, Health::Failing { .. }),
+            "{way}"
+        );
+    }
+}
+
 /// Many that die at once, of whatever kills idle workers, are one mishap: back within moments.
 #[test]
 fn idle_workers_that_die_together_are_replaced_within_moments() {
@@ -188,4 +247,22 @@ fn a_worker_that_was_of_use_is_replaced_at_once() {
     w.done(task);
     w.die(w.live()[0]);
     assert_eq!(w.starting().len(), 1);
+}
+
+/// Who dials in proves nothing about the command that the pool starts.
+#[test]
+fn a_worker_that_dials_in_does_not_end_the_backoff() {
+    let (mut w, pool) = World::of(PoolConfig {
+        max: 5,
+        ..workers(2)
+    });
+    w.step(Event::Tick);
+    for _ in 0..3 {
+        fail_boots(&mut w);
+        w.pass(secs(2));
+    }
+    fail_boots(&mut w);
+    w.join(pool, &Hello::default());
+    assert!(w.starting().is_empty());
+    assert!(matches!(w.core.pool(pool).2, Health::Failing { .. }));
 }

@@ -113,6 +113,8 @@ fn what_was_returned_teaches_nothing() {
 fn a_worker_that_leaves_gives_its_tasks_back() {
     let (mut w, pool) = World::ready(workers(1));
     let users = w.calls(pool, "users.get", QueueConfig::default());
+    let before = w.bring(call(users));
+    w.done(before);
     let task = w.bring(call(users));
     let worker = w.on(task).expect("it is lent");
     w.step(Event::Left { worker });

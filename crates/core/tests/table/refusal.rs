@@ -209,6 +209,7 @@ fn a_parent_that_is_gone_does_not_matter() {
     let users = w.calls(pool, "users.get", QueueConfig::default());
     let parent = w.live()[0];
     w.die(parent);
+    w.pass(secs(1));
     w.boot();
     let task = w.bring(call(users).inside(parent));
     w.done(task);
