@@ -1,6 +1,6 @@
 use crate::clock::wall_ms;
 use crate::plane::Plane;
-use crate::sources::rpc::exit_text;
+use crate::sources::rpc::{exit_text, ran};
 use crate::store::{JobError, JobNo, State};
 use stoker_core::{Cause, Facts, Outcome, Rng, Span};
 use stoker_wire::{Frame, Key};
@@ -17,7 +17,7 @@ impl Plane {
         facts: Facts,
         answer: Option<&Frame<'_>>,
     ) {
-        self.note_run(job, facts);
+        self.note_run(job, facts, answer);
         let (state, error) = match outcome {
             Outcome::Answered => (State::Done, None),
             Outcome::Cancelled => (State::Cancelled, None),
@@ -35,7 +35,7 @@ impl Plane {
         facts: Facts,
         answer: Option<&Frame<'_>>,
     ) {
-        self.note_run(job, facts);
+        self.note_run(job, facts, answer);
         let now_ms = wall_ms();
         let wait = after.unwrap_or_else(|| self.backoff_of(job, facts.attempt));
         let error = match cause {
@@ -52,7 +52,7 @@ impl Plane {
         self.store.push_backlog(job);
     }
 
-    fn note_run(&mut self, job: JobNo, facts: Facts) {
+    fn note_run(&mut self, job: JobNo, facts: Facts, answer: Option<&Frame<'_>>) {
         let queue = self.store[job].spec.queue;
         let entry = &mut self.store[job];
         entry.attempt = facts.attempt;
@@ -61,7 +61,7 @@ impl Plane {
         let figures = self.figures(queue);
         figures.waited.record(now, facts.waited);
         if facts.worker.is_some() {
-            figures.ran.record(now, facts.ran);
+            figures.ran.record(now, ran(facts, answer));
         }
     }
 

@@ -7,5 +7,5 @@ mod request;
 
 pub(crate) use accept::Fault;
 pub(crate) use hello::offer;
-pub(crate) use reply::exit_text;
+pub(crate) use reply::{exit_text, ran};
 pub(crate) use request::RETRY_MS;
