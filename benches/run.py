@@ -36,12 +36,14 @@ def options():
     parser.add_argument("--jobs", type=positive, default=100_000, help="hello jobs of one run (100,000)")
     parser.add_argument("--gap-jobs", type=positive, default=20, help="0.5 s jobs of one run (20)")
     parser.add_argument("--idle-seconds", type=positive, default=60, help="how long to watch an idle broker (60)")
-    parser.add_argument("--patience", type=int, default=0, help="seconds to wait for a quiet machine, each bar (0)")
+    parser.add_argument("--patience", type=int, default=0, help="seconds to wait for a quiet machine, in each bar (0)")
     parser.add_argument("--stoker", type=Path, default=brokers.TARGET / "release" / "stoker", help="the binary")
     parser.add_argument("--references", action="store_true", help="measure the references alone")
     parser.add_argument("--out", type=Path, default=brokers.TARGET / "bench.json", help="where to write the figures")
     found = parser.parse_args()
     found.binary = None if found.references or not found.stoker.exists() else found.stoker.resolve()
+    found.patience_left = 0
+    found.await_quiet = lambda: wait_for_quiet(found) if found.patience else None
     found.say = lambda text: print(f"… {text}", file=sys.stderr, flush=True)
     return found
 
@@ -63,10 +65,10 @@ def machine():
 
 
 def wait_for_quiet(found):
-    """Returns the load that remained."""
-    deadline = time.monotonic() + found.patience
-    while (load := other_load()) > BUSY and time.monotonic() < deadline:
+    """Waits before each pair, as long as the bar's patience lasts. Returns the load that remained."""
+    while (load := other_load()) > BUSY and found.patience_left > 0:
         time.sleep(2)
+        found.patience_left -= 3
     if load > BUSY:
         found.say(f"warning: other programs keep {load:.1f} CPUs busy")
     return round(load, 2)
@@ -109,6 +111,7 @@ def main():
         if not found.binary:
             found.say("no Stoker: the references alone")
         for name in found.only or BARS:
+            found.patience_left = found.patience
             about["other_load_cpus"][name] = wait_for_quiet(found)
             measured, failure = run_bar(name, found)
             results += measured

@@ -27,6 +27,7 @@ def run(options, folder):
             result.ratio_bar = 0.4
         options.say(f"{result.name}: {options.pairs} pairs of {options.jobs:,} jobs")
         for pair in range(options.pairs):
+            options.await_quiet()
             steps = [lambda: result.reference.append(reference(command, options.jobs))]
             if options.binary:
                 steps.append(lambda: result.stoker.append(stoker(command, options, folder)))

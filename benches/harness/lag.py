@@ -51,6 +51,7 @@ def run(options, folder):
 
 def measure(table, first, rounds, options, folder):
     for _ in range(rounds):
+        options.await_quiet()
         with Reference(folder, WORKERS, pinned=False, mode="each") as broker:
             table.add(killing(broker, first), broker)
         if options.binary:

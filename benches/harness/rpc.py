@@ -71,6 +71,7 @@ def measure(sides, shape, options, cost, calls):
     for side in sides:
         load(side, shape, 1)  # a broker may have to learn how long a name takes before it lends windows
     for pair in range(options.pairs):
+        options.await_quiet()
         # Who is first changes, so that a trend of the machine favours neither.
         for side in sides if pair % 2 == 0 else reversed(sides):
             microseconds, rate = cpu_per_request(side, shape, options.seconds)
