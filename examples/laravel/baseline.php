@@ -8,5 +8,5 @@ require __DIR__ . '/bootstrap/autoload.php';
 
 use Demo\{Baseline, Figures, Workspace};
 
-$baseline = new Baseline(Workspace::forThisRun());
+$baseline = new Baseline(new Workspace());
 echo Figures::table([$baseline->defaults((int) ($argv[1] ?? 500)), $baseline->tuned((int) ($argv[2] ?? 2000))]);

@@ -8,6 +8,8 @@ return [
             'driver' => 'stoker',
             'socket' => env('STOKER_SOCKET'),
             'queue' => 'default',
+            // A job that ended so many workers' processes is failed, failed() and failed_jobs included.
+            'crashes' => 3,
         ],
 
         // What the demo measures Stoker against.

@@ -14,7 +14,7 @@ final class Baseline
     /** As it comes: one process, three seconds of sleep when the queue is empty, SQLite's rollback journal. */
     public function defaults(int $jobs): Figures
     {
-        $figures = new Figures('queue:work', '1 worker, defaults', $jobs);
+        $figures = new Figures('queue:work', '1 worker, defaults', 'SQLite', $jobs);
         // Jobs must come at all phases of that sleep.
         $this->measure($figures, 1, [], static fn ($queue, $ledger) => Load::trickle($queue, $ledger, 12, 0.2, 1.2));
 
@@ -25,7 +25,7 @@ final class Baseline
     public function tuned(int $jobs): Figures
     {
         $this->workspace->app['db']->statement('PRAGMA journal_mode = WAL');
-        $figures = new Figures('queue:work, tuned', '2 workers, --sleep=0, WAL', $jobs);
+        $figures = new Figures('queue:work, tuned', '2 workers, --sleep=0', 'SQLite, WAL', $jobs);
         $this->measure($figures, 2, ['--sleep=0'], static fn ($queue, $ledger) => Load::trickle($queue, $ledger, 100, 0.01, 0.03));
 
         return $figures;

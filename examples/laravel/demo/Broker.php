@@ -32,8 +32,11 @@ final class Broker
             if ($pool !== null && $pool['ready'] + $pool['busy'] >= $pool['min']) {
                 return;
             }
+            if (($pool['state'] ?? '') === 'unhealthy') {
+                break;
+            }
         }
-        throw new RuntimeException("The broker was not ready after $seconds s. Its log:\n" . $this->logTail());
+        throw new RuntimeException("The broker and its workers did not get ready. The broker's log:\n" . $this->logTail());
     }
 
     /** Kills every worker that is there now; returns how many there were. */
@@ -53,13 +56,14 @@ final class Broker
         return proc_close($process) === 0 ? json_decode($output, true) : null;
     }
 
-    /** True when it drained and ended by itself. */
-    public function stop(): bool
+    public function stop(): void
     {
-        return $this->process->stop(10.0);
+        if (! $this->process->stop(10.0)) {
+            throw new RuntimeException("The broker did not drain in 10 s. Its log:\n" . $this->logTail());
+        }
     }
 
-    public function logTail(): string
+    private function logTail(): string
     {
         return implode('', array_slice(file($this->log()), -20));
     }

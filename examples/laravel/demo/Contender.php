@@ -2,6 +2,9 @@
 
 namespace Demo;
 
+use RuntimeException;
+use Stoker\Client;
+
 /** Stoker, measured in the same way as what it is compared to. */
 final class Contender
 {
@@ -11,15 +14,19 @@ final class Contender
 
     public function measure(int $jobs): Figures
     {
-        $figures = new Figures('Stoker', '2 workers', $jobs);
+        $figures = new Figures('Stoker', '2 workers', 'memory', $jobs);
         $queue = $this->workspace->app['queue']->connection('stoker');
         $ledger = $this->workspace->ledger();
 
-        // Fill it first, as for queue:work, whose workers start when the queue is full.
-        $this->broker->run('pause', 'default');
+        $client = Client::connect($this->broker->socket);
+
+        // Filled first, as for queue:work, whose workers start when the queue is full.
+        $client->pause('default');
         $figures->pushed = Load::backlog($queue, $jobs);
-        $this->broker->run('resume', 'default');
-        $ledger->await($jobs, 30);
+        $client->resume('default');
+        if (! $ledger->await($jobs, 30)) {
+            throw new RuntimeException("Stoker ended {$ledger->ended()} of $jobs jobs in 30 s");
+        }
         $figures->throughput = $ledger->throughput();
         $figures->waits = Load::trickle($queue, $ledger, 100, 0.01, 0.03);
 

@@ -10,8 +10,12 @@ final class Figures
     /** @var list<int> nanoseconds */
     public array $waits = [];
 
-    public function __construct(public readonly string $name, public readonly string $how, public readonly int $jobs)
-    {
+    public function __construct(
+        public readonly string $name,
+        public readonly string $how,
+        public readonly string $store,
+        public readonly int $jobs,
+    ) {
     }
 
     /** @param list<self> $contenders */
@@ -22,6 +26,7 @@ final class Figures
         return Table::render([
             $row('hello jobs', static fn (self $it) => $it->name),
             $row('', static fn (self $it) => $it->how),
+            $row('jobs are kept in', static fn (self $it) => $it->store),
             $row('pushed per second', static fn (self $it) => $it->pushed),
             $row('run per second, from a full queue', static fn (self $it) => $it->throughput),
             $row('  measured over so many', static fn (self $it) => $it->jobs),

@@ -61,7 +61,7 @@ final class Ledger
         return $this->ended;
     }
 
-    /** Waits until $count jobs have ended; false when $seconds were not enough. */
+    /** Waits until $count jobs have ended, meanwhile calling $tick; false when $seconds were not enough. */
     public function await(int $count, float $seconds, ?callable $tick = null): bool
     {
         $deadline = microtime(true) + $seconds;
@@ -69,8 +69,7 @@ final class Ledger
             if (microtime(true) > $deadline) {
                 return false;
             }
-            $tick ? $tick($this) : null;
-            usleep(2000);
+            $tick === null ? usleep(2000) : $tick();
         }
 
         return true;

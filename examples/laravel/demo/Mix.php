@@ -8,13 +8,13 @@ use Illuminate\Support\Facades\Queue;
 /** A day in the life of the application: what is pushed, and how each kind must end. */
 final class Mix
 {
-    private const HELLOS = 4000;
-    private const DELAYED = 300;
-    private const CARDS = 400;
-    private const SYNCS = 200;
-    private const REPORTS = 12;
-    private const REFUNDS = 20;
-    private const FEEDS = 3;
+    private const HELLOS = 10_000;
+    private const DELAYED = 600;
+    private const CARDS = 1000;
+    private const SYNCS = 500;
+    private const REPORTS = 20;
+    private const REFUNDS = 50;
+    private const FEEDS = 5;
 
     /** How many of each kind. */
     public const KINDS = [

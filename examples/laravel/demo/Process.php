@@ -17,7 +17,7 @@ final class Process
     {
         $out = fopen($log, 'a');
         // setsid finds a child that leads no group, so it does not fork: its pid is the command's.
-        $this->handle = proc_open(['setsid', ...$command], [['file', '/dev/null', 'r'], $out, $out], $pipes);
+        $this->handle = proc_open(['setsid', ...$command], [['file', '/dev/null', 'r'], $out, $out], $pipes, dirname(__DIR__));
         $this->pid = proc_get_status($this->handle)['pid'];
         self::$alive[$this->pid] = $this;
     }

@@ -7,8 +7,8 @@ use Stoker\Client;
 /** The mixed load: jobs of every kind and calls at once, while the workers are killed again and again. */
 final class Storm
 {
-    private const CALLS = 4096;
-    private const KILLS = 4;
+    private const CALLS = 8192;
+    private const KILLS = 6;
 
     public readonly Calls $calls;
     public readonly float $seconds;
@@ -51,21 +51,35 @@ final class Storm
         }
         $rows[] = ['all', ...array_map(static fn (int $column) => array_sum(array_column(array_slice($rows, 1), $column)), range(1, 6))];
 
-        return Table::render($rows) . sprintf(
-            "\n%s calls at the same time, %s answered right, p50 %s, p99 %s for a batch of %d.\n",
+        return sprintf(
+            "%s jobs and %s calls at once through 2 workers, with %d workers killed by SIGKILL on the way: %.1f s\n\n%s\n%s\n%s",
+            number_format(Mix::jobs()),
             number_format($this->calls->made()),
-            number_format($this->calls->right),
-            Stats::milliseconds($this->calls->times, 50),
-            Stats::milliseconds($this->calls->times, 99),
-            Calls::BATCH,
+            $this->killed,
+            $this->seconds,
+            Table::render($rows),
+            "{$this->calls->right} of {$this->calls->made()} calls were answered right.\n",
+            $this->times(),
         );
+    }
+
+    /** As the broker saw it: how long tasks waited, and how long they ran. */
+    private function times(): string
+    {
+        $rows = [['ms', 'wait p50', 'p99', 'run p50', 'p99']];
+        foreach ($this->broker->show('queues')['queues'] as $queue) {
+            $rows[] = [
+                ($queue['kind'] === 'calls' ? 'service ' : 'queue ') . $queue['name'],
+                ...array_map('floatval', [...array_values($queue['wait_ms']), ...array_values($queue['run_ms'])]),
+            ];
+        }
+
+        return Table::render($rows);
     }
 
     private function turn(): void
     {
-        if ($this->calls->made() < self::CALLS) {
-            $this->calls->batch();
-        }
+        $this->calls->made() < self::CALLS ? $this->calls->batch() : usleep(2000);
         // Spread over the work that there is, not over the clock: machines differ.
         $progress = ($this->ledger->ended() / Mix::jobs() + $this->calls->made() / self::CALLS) / 2;
         if ($this->kills < self::KILLS && $progress > ($this->kills + 1) / (self::KILLS + 1)) {

@@ -5,40 +5,42 @@ namespace Demo;
 use Illuminate\Contracts\Console\Kernel;
 use Illuminate\Foundation\Application;
 
-/** A directory of its own for everything that a run writes, and the application booted on it. */
+/**
+ * A directory of its own for everything that a run writes, and the application booted on it. When this process ends,
+ * however it does, the directory goes, and with it every process that was started from here.
+ */
 final class Workspace
 {
+    private const SIGNALS = [SIGINT, SIGTERM, SIGHUP];
+
     public readonly string $path;
     public readonly Application $app;
 
-    /** One that goes when this process ends, however it does, with every process started from here. */
-    public static function forThisRun(): self
-    {
-        $workspace = new self();
-        register_shutdown_function(static function () use ($workspace): void {
-            Process::stopAll();
-            $workspace->remove();
-        });
-        pcntl_async_signals(true);
-        foreach ([SIGINT, SIGTERM, SIGHUP] as $signal) {
-            pcntl_signal($signal, static fn () => exit(128 + $signal));
-        }
-
-        return $workspace;
-    }
-
-    private function __construct()
+    public function __construct()
     {
         $this->path = sys_get_temp_dir() . '/stoker-demo-' . getmypid();
+        // Not in the middle of booting, where no class can be loaded for what has to be done then.
+        pcntl_sigprocmask(SIG_BLOCK, self::SIGNALS);
+        pcntl_async_signals(true);
+        foreach (self::SIGNALS as $signal) {
+            // exit() runs shutdown functions; dying of the signal would not.
+            pcntl_signal($signal, static fn () => exit(128 + $signal));
+        }
+        register_shutdown_function(function (): void {
+            Process::stopAll();
+            $this->remove();
+        });
+
         mkdir($this->path, 0700);
         touch("$this->path/database.sqlite");
-
         // Set in this process, so that every process started from here inherits it.
         putenv("APP_STORAGE=$this->path");
         $this->app = require dirname(__DIR__) . '/bootstrap/app.php';
         $kernel = $this->app->make(Kernel::class);
         $kernel->bootstrap();
         $kernel->call('migrate', ['--force' => true]);
+        class_exists(Process::class);
+        pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
     }
 
     public function ledger(): Ledger
