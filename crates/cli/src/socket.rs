@@ -5,6 +5,7 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -30,7 +31,13 @@ pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<OwnedFd> {
             "the socket path {shown} is longer than the 107 bytes a socket may have"
         ))
     })?;
-    if path.exists() {
+    if let Ok(metadata) = fs::metadata(path) {
+        // Connecting to a plain file is refused too, and that is no socket of a dead server.
+        if !metadata.file_type().is_socket() {
+            return Err(Failure::Failed(format!(
+                "{shown} is in the way: it is no socket"
+            )));
+        }
         match UnixStream::connect(path) {
             Ok(_) => return Err(Failure::Failed(format!("another Stoker serves at {shown}"))),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
