@@ -97,6 +97,12 @@ final class Pending
         )->encode();
     }
 
+    /** @internal bytes, about */
+    public function size(): int
+    {
+        return strlen($this->meta) + strlen($this->body);
+    }
+
     /** @internal */
     public function isOneWay(): bool
     {

@@ -6,7 +6,7 @@ namespace Stoker;
 
 use Stoker\Wire\Status;
 
-/** Thrown by a job's handler that has not begun: give the job to somebody else. Costs it no attempt. */
+/** Thrown by a handler that has not begun: give the task to another worker. See Task::returned(). */
 final class Returned extends Verdict
 {
     public const STATUS = Status::RETURNED;

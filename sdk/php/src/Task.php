@@ -169,13 +169,14 @@ final class Task
     }
 
     /**
-     * Jobs: nothing has been done, give it to somebody else. Costs the job no attempt.
+     * Nothing has been done, give the task to another worker; it costs the task no attempt.
      *
-     * @throws \LogicException this is a call
+     * This worker then leaves run(), as after Worker::stop(): so it is for the worker that can't work, because it has
+     * lost its database, say; not for the job that can't be done now. That is release().
      */
-    public function returned(string $why = 'not started'): void
+    public function returned(): void
     {
-        $this->decide(new Returned($why));
+        $this->verdict = new Returned();
     }
 
     /**

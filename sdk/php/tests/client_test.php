@@ -205,6 +205,7 @@ test('client: arguments out of range never reach the wire', function (): void {
         fn () => $client->push('q', delay: -1),
         fn () => $client->push('q', tries: 65536),
         fn () => $client->push('q', backoff: [1, -1]),
+        fn () => $client->push('q', backoff: array_fill(0, 101, 1)),
         fn () => $client->push('q', timeout: 0),
         fn () => $client->push('q', unique: str_repeat('u', 201)),
     ] as $i => $wrong) {
@@ -234,6 +235,23 @@ test('client: pushMany against a broker that reads only while it is read from', 
     $bodies = array_fill(0, 3000, str_repeat('x', 16_000));
     $ids = Client::connect($stage->socket)->pushMany('q', $bodies);
     same([3000, 16_000], [count($ids), strlen($ids[2999])]);
+});
+
+test('client: small requests to a broker that does not read until its answers are', function (): void {
+    $stage = answering(fn (Frame $r) => [0, str_repeat('a', (int) $r->body)]);
+    $client = Client::connect($stage->socket);
+    $large = [$client->callAsync('a.b', '4000000'), $client->callAsync('a.b', '4000000')];
+    $client->notify('a.b', '1');
+    for ($i = 0; $i < 2000; $i++) {
+        $client->notify('a.b', '000000000000000000000000' . str_repeat(' ', 500)); // More than a socket holds.
+    }
+    same([4_000_000, 4_000_000, 7], [strlen($large[0]->await()), strlen($large[1]->await()), strlen($client->call('a.b', '7'))]);
+});
+
+test('client: how large a request may be it learns first', function (): void {
+    $stage = answering(fn (Frame $r) => [0, (string) strlen($r->body)], ['max_frame' => 70_000]);
+    throws(\Stoker\InvalidRequest::class, fn () => Client::connect($stage->socket)->call('a.b', str_repeat('x', 70_000)));
+    same('69900', Client::connect($stage->socket)->call('a.b', str_repeat('x', 69_900)));
 });
 
 test('client: pushMany stops at a failure and says what is in', function (): void {

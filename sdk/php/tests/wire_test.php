@@ -129,12 +129,6 @@ test('wire: invalid vectors are refused, whole and byte by byte', function (): v
     }
 });
 
-test('wire: a peer\'s max_frame is obeyed', function (): void {
-    $reader = new FrameReader(100);
-    same(84, strlen($reader->feed(Frame::of(2, id: 1, body: str_repeat('x', 84))->encode())[0]->body));
-    throws(WireError::class, fn () => $reader->feed(Frame::of(2, id: 1, body: str_repeat('x', 85))->encode()));
-});
-
 test('wire: metadata that does not fit is refused', function (): void {
     throws(WireError::class, fn () => Meta::encode([0 => 'x']));
     throws(WireError::class, fn () => Meta::encode([255 => 'x']));

@@ -88,7 +88,6 @@ test('worker: jobs end as their code says', function (): void {
     same([49, 'no good', 'Stoker\Fail', null], $end('fail'));
     same([49, 'full', 'OverflowException', null], $end('fail.throwable'));
     same([49, 'gone', 'Stoker\Fail', null], $end('fail.thrown'));
-    same([50, 'not started', 'Stoker\Returned', null], $end('returned'));
     same([64, 'bad job', 'DomainException', null], $end('throw'));
     same([0, 'seven', null, null], $end('7'));
 });
@@ -195,6 +194,20 @@ test('worker: stop() answers, says GOAWAY, and leaves the rest', function (): vo
     $frames = $probe->rest();
     same([[Type::RES, 'stopping'], [Type::GOAWAY, '']], array_map(fn (Frame $f) => [$f->type, $f->body], $frames));
     same(0, $probe->exitCode());
+});
+
+test('worker: a task is given back by leaving', function (): void {
+    foreach ([Probe::job('returned', '', 2), Probe::call('t.returned', '', 2)] as $task) {
+        $probe = (new Probe())->welcome();
+        $probe->send(Probe::call('t.echo', 'a', 1), $task, Probe::call('t.echo', 'never', 3));
+        same([[Type::RES, 1], [Type::GOAWAY, 0]], array_map(fn (Frame $f) => [$f->type, $f->id], $probe->rest()));
+        same(0, $probe->exitCode());
+    }
+});
+
+test('worker: a frame longer than it may write itself is read all the same', function (): void {
+    $probe = (new Probe())->welcome(['max_frame' => 1000]);
+    same(64, $probe->ask(Probe::call('t.echo', str_repeat('x', 2000)))->code);
 });
 
 test('worker: a refusal ends it, with the reason', function (): void {

@@ -11,8 +11,9 @@ use Stoker\Wire\WireError;
 /** A client's open stream, with time limits. Knows frames, but not what they mean. @internal */
 final class Connection
 {
-    /** Bytes that one write may block for: less than the system buffers. */
+    /** Bytes that nearly always fit into the system's buffer, and nanoseconds in which they must. */
     private const SMALL = 32768;
+    private const SOON = 50_000_000;
 
     private FrameReader $reader;
     /** @var list<Frame> */
@@ -53,9 +54,14 @@ final class Connection
      */
     public function write(string $bytes, ?int $until): int
     {
-        $this->limit($until);
+        $sent = 0;
+        if (strlen($bytes) <= self::SMALL) {
+            $soon = hrtime(true) + self::SOON;
+            $this->limit(min($soon, $until ?? $soon));
+            $sent = (int) fwrite($this->stream, $bytes);
+        }
 
-        return strlen($bytes) <= self::SMALL ? (int) fwrite($this->stream, $bytes) : $this->writeAndRead($bytes, $until);
+        return $sent === strlen($bytes) ? $sent : $this->writeAndRead($bytes, $sent, $until);
     }
 
     /**
@@ -75,10 +81,12 @@ final class Connection
         fclose($this->stream); // Closes a persistent connection too.
     }
 
-    /** Much to write: answers are read meanwhile, so that neither side ever waits for the other to read. */
-    private function writeAndRead(string $bytes, ?int $until): int
+    /**
+     * Answers are read meanwhile: a broker does not read from a client that leaves its answers lying, and so each would
+     * wait for the other.
+     */
+    private function writeAndRead(string $bytes, int $sent, ?int $until): int
     {
-        $sent = 0;
         $none = null;
         stream_set_blocking($this->stream, false);
         try {

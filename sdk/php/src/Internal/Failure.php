@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Stoker\Internal;
 
 use Stoker\Retry;
+use Stoker\Returned;
 use Stoker\Verdict;
 use Stoker\Wire\Key;
 use Stoker\Wire\Meta;
@@ -19,7 +20,7 @@ final class Failure
     /** @return array{int, string, string} status, metadata, body */
     public static function of(\Throwable $e, bool $isJob): array
     {
-        $verdict = $isJob && $e instanceof Verdict ? $e : null;
+        $verdict = $e instanceof Verdict && ($isJob || $e instanceof Returned) ? $e : null;
         $cause = $verdict?->getPrevious() ?? $e;
         $meta = [
             // An anonymous class has a path and a NUL in its name; get_debug_type() leaves them out.

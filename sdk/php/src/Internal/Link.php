@@ -41,8 +41,9 @@ final class Link
     /** @var array<int, Pending> what has no answer yet, by id */
     private array $waiting = [];
     private int $lastId;
-    private int $window = self::FIRST_WINDOW;
-    private int $maxFrame = Frame::MAX;
+    private ?int $window = null;
+    /** The longest frame that we may write; 128 KiB less than the wire's own limit until WELCOME says it. */
+    private int $maxFrame = Frame::MAX - 131072;
     /** The broker said GOAWAY: the next request takes a new connection. */
     private bool $draining = false;
     /** Inside step(). If it is found so, an exception of a signal handler has torn the step before. */
@@ -90,7 +91,9 @@ final class Link
         while ($this->connection === null) {
             try {
                 $this->connection = new Connection(Socket::dial($this->socket, $this->connectTimeout, $this->persistent));
-                if (!$this->connection->isUsed()) {
+                if ($this->connection->isUsed()) {
+                    $this->window = self::FIRST_WINDOW; // Its WELCOME was read by another.
+                } else {
                     $hello = json_encode($this->hello + ['pid' => getmypid()], JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE);
                     $this->out = Frame::of(Type::HELLO, body: $hello)->encode();
                 }
@@ -109,7 +112,7 @@ final class Link
     public function submit(Pending $request): void
     {
         try {
-            for ($this->open($request->deadline); $this->isFull(); $this->open($request->deadline)) {
+            for ($this->open($request->deadline); $this->mustWait($request); $this->open($request->deadline)) {
                 $this->step($request);
                 if ($request->isDone()) {
                     return;
@@ -141,9 +144,12 @@ final class Link
         }
     }
 
-    private function isFull(): bool
+    /** Whether answers have to come before one more request may be sent, or WELCOME to say how large it may be. */
+    private function mustWait(Pending $request): bool
     {
-        return $this->draining || count($this->waiting) >= $this->window;
+        return $this->draining
+            || count($this->waiting) >= ($this->window ?? self::FIRST_WINDOW)
+            || $this->window === null && $request->size() > self::BATCH;
     }
 
     private function enqueue(Pending $request): void
@@ -345,7 +351,7 @@ final class Link
         $orphans = $this->waiting;
         $this->waiting = $this->ends = [];
         $this->out = '';
-        $this->window = self::FIRST_WINDOW;
+        $this->window = null;
         $this->draining = $this->torn = false;
         $this->connection?->close();
         $this->connection = null;

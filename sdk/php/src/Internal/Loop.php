@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Internal;
 
+use Stoker\Returned;
 use Stoker\StokerException;
 use Stoker\Task;
 use Stoker\TaskTimeout;
@@ -40,6 +41,9 @@ final class Loop
 
     /** A handler is running: the one time at which a soft cancel may strike. */
     private bool $running = false;
+
+    /** The longest frame that we may write. The broker's own may be longer: it adds to what it passes on. */
+    private int $maxFrame = Frame::MAX;
 
     private FrameReader $reader;
     public readonly Output $output;
@@ -162,6 +166,8 @@ final class Loop
             $this->running = false;
             [$status, $meta, $body] = Failure::of($e, $isJob);
             $codec = Codec::RAW;
+            // A worker gives a task back by leaving: GOAWAY returns all that is unanswered.
+            $this->stopping = $this->stopping || $e instanceof Returned;
         }
         $micros = intdiv(hrtime(true) - $start, 1000) ?: 1;
         if (!$this->channel->isMine()) {
@@ -169,11 +175,13 @@ final class Loop
         }
         $this->guard->restore();
         $this->output->end();
-        if (strlen($body) + strlen($meta) + 16 > $this->reader->maxFrame) {
+        if (strlen($body) + strlen($meta) + 16 > $this->maxFrame) {
             [$status, $codec, $meta] = [Status::APPLICATION, Codec::RAW, ''];
-            $body = sprintf('the answer has %d bytes, and a frame holds %d', strlen($body), $this->reader->maxFrame - 16);
+            $body = sprintf('the answer has %d bytes, and a frame holds %d', strlen($body), $this->maxFrame - 16);
         }
-        $bytes = Frame::answer($frame->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
+        $bytes = $status === Status::RETURNED
+            ? ''
+            : Frame::answer($frame->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
         if ($this->stopping) {
             $bytes .= Frame::of(Type::GOAWAY)->encode();
         }
@@ -198,7 +206,7 @@ final class Loop
                 break;
             case Type::WELCOME:
                 $welcome = json_decode($frame->body, true);
-                $this->reader->maxFrame = $welcome['max_frame'] ?? Frame::MAX;
+                $this->maxFrame = $welcome['max_frame'] ?? Frame::MAX;
                 // Clients in this process and in its children tell the broker inside which worker they are.
                 if (isset($welcome['worker']) && getenv('STOKER_WORKER') === false) {
                     putenv("STOKER_WORKER={$welcome['worker']}");

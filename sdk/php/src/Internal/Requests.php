@@ -93,7 +93,7 @@ final class Requests
             $meta[Key::TRIES] = pack('n', Limits::int('tries', $tries, 0, 0xFFFF));
         }
         if ($backoff !== []) {
-            Limits::int('the number of backoff steps', count($backoff), 1, 1000);
+            Limits::int('the number of backoff steps', count($backoff), 1, 100);
             $meta[Key::BACKOFF] = pack('N*', ...array_map(fn ($s) => Limits::ms('backoff', (float) $s), array_values($backoff)));
         }
         if ($timeout !== null) {

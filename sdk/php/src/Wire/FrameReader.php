@@ -21,11 +21,6 @@ final class FrameReader
     /** Bytes that it needs before another look is worth it. */
     private int $lacking = 0;
 
-    /** @param int $maxFrame the largest length field accepted; WELCOME's `max_frame` */
-    public function __construct(public int $maxFrame = Frame::MAX)
-    {
-    }
-
     /**
      * Takes what a read brought.
      *
@@ -49,7 +44,7 @@ final class FrameReader
             // Five words, not ten fields, and names of one letter, which PHP need not allocate: a third of the time.
             $head = unpack('Nl/Nk/Ni/Nt/Ns', $bytes, $at);
             $len = $head['l'];
-            if ($len < 16 || $len > $this->maxFrame) {
+            if ($len < 16 || $len > Frame::MAX) {
                 throw $this->badLength($len);
             }
             if ($end - $at < 4 + $len) {
@@ -105,7 +100,7 @@ final class FrameReader
         $need = 4; // A bad length is refused as soon as it is here.
         if ($have >= 4) {
             $len = unpack('N', $rest)[1];
-            if ($len < 16 || $len > $this->maxFrame) {
+            if ($len < 16 || $len > Frame::MAX) {
                 throw $this->badLength($len);
             }
             $need = $have < Frame::HEADER ? Frame::HEADER : 4 + $len;
@@ -116,6 +111,6 @@ final class FrameReader
 
     private function badLength(int $len): WireError
     {
-        return new WireError("frame length $len is outside 16 to {$this->maxFrame}");
+        return new WireError("frame length $len is outside 16 to " . Frame::MAX);
     }
 }
