@@ -2,7 +2,8 @@ use crate::pool::GROW_AFTER;
 use crate::worker::Life;
 use crate::{Action, Core, Notice, PoolId, QueueId, Time, Why, WorkerId};
 
-/// The workers of a pool, as its size is decided by them.
+/// The spawned workers of a pool, as its size is decided by them. Those that dialled in come on top: they
+/// are not ours to start, so they can't stand for one that is.
 #[derive(Clone, Copy, Default)]
 struct Census {
     /// Booting, of the present version.
@@ -48,8 +49,8 @@ impl Core {
     fn census(&self, pool: PoolId) -> Census {
         let pool = &self.pools[pool.index()];
         let mut census = Census::default();
-        for id in &pool.workers {
-            let worker = &self.workers[*id];
+        let spawned = pool.workers.iter().map(|id| &self.workers[*id]);
+        for worker in spawned.filter(|worker| worker.spawned) {
             let stale = worker.outdated || worker.version != pool.version;
             match worker.life {
                 Life::Starting { .. } => census.starting += 1,
@@ -150,7 +151,9 @@ impl Core {
             let is_booting =
                 |id: &WorkerId| matches!(self.workers[*id].life, Life::Starting { .. });
             let booting = youngest_first.find(is_booting);
-            let Some(worker) = booting.or_else(|| self.most_dispensable(id, |_, _| true)) else {
+            let Some(worker) =
+                booting.or_else(|| self.most_dispensable(id, |core, id| core.workers[id].spawned))
+            else {
                 return;
             };
             self.stop(worker, Why::Surplus);
@@ -164,7 +167,9 @@ impl Core {
         let surplus = (census.fresh + census.stale).saturating_sub(pool.config.min);
         let is_long_idle = |id: &WorkerId| match self.workers[*id].life {
             Life::Live { idle_since } => {
-                self.workers[*id].tasks.is_empty() && self.idle_until(*id, idle_since) <= self.now
+                self.workers[*id].spawned
+                    && self.workers[*id].tasks.is_empty()
+                    && self.idle_until(*id, idle_since) <= self.now
             }
             _ => false,
         };

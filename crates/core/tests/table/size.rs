@@ -182,9 +182,9 @@ fn the_warmest_worker_gets_the_work() {
     }
 }
 
-/// An idle worker that only became surplus when others came idles out as well.
+/// A guest is no substitute: an idle worker of the minimum stays although one has dialled in.
 #[test]
-fn who_becomes_surplus_later_idles_out_too() {
+fn a_guest_lets_nobody_idle_out() {
     let (mut w, pool) = World::ready(PoolConfig {
         idle_timeout: secs(9),
         ..between(1, 3)
@@ -196,7 +196,7 @@ fn who_becomes_surplus_later_idles_out_too() {
     let task = w.bring(job(mail).limit(secs(3_600)));
     assert_eq!(w.on(task), Some(joined));
     w.pass(secs(9));
-    assert_eq!(w.view(first[0]).state, "stopping");
+    assert_eq!(w.view(first[0]).state, "ready");
 }
 
 /// One who is idle beyond its time, while those above the minimum are on their way out anyway, just
@@ -298,12 +298,14 @@ fn scaling_to_nonsense_is_made_sense_of() {
     assert_eq!((config.min, config.max), (1, 1));
 }
 
-/// Workers that dial in above the maximum are let go.
+/// Workers that dial in come on top of the maximum, and push nobody out.
 #[test]
-fn who_joins_beyond_the_maximum_is_let_go() {
+fn who_joins_comes_on_top() {
     let (mut w, pool) = World::ready(between(2, 2));
     w.join(pool, &Hello::default());
-    assert_eq!(w.live().len(), 2);
+    assert_eq!(w.live().len(), 3);
+    w.pass(secs(3_600));
+    assert_eq!(w.live().len(), 3);
 }
 
 /// A pool whose workers dial in starts none.
