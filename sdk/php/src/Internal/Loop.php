@@ -96,8 +96,10 @@ final class Loop
         $this->reserve = null;
         $this->running = false;
         if ($this->task !== null && $this->channel->isMine()) {
+            // Taken down first: whatever is done from here on may itself raise what PHP would report as the last error.
+            $words = LastWords::json($this->task->name, $this->handler);
             $this->output->close();
-            $this->channel->event(Kind::LAST_WORDS, $this->task->id, LastWords::json($this->task->name, $this->handler));
+            $this->channel->event(Kind::LAST_WORDS, $this->task->id, $words);
         }
     }
 

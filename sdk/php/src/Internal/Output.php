@@ -56,7 +56,8 @@ final class Output
     public function close(): void
     {
         $this->end();
-        if ($this->open) {
+        // After a fatal error PHP has discarded the buffers already.
+        if ($this->open && ob_get_level() > 0) {
             ob_end_flush();
         }
     }
