@@ -171,20 +171,18 @@ impl Angel {
     }
 
     fn tell(&mut self, message: &ToServer, fds: Vec<OwnedFd>) {
-        // A server that can't be told has died or is dying, which its exit will tell.
-        if self
-            .channel
-            .as_mut()
-            .is_some_and(|channel| channel.send(message, fds).is_err())
-        {
-            self.channel = None;
+        if let Some(channel) = &mut self.channel {
+            // A server that can't be told has died or is dying, which its exit will tell. What it said
+            // last is still to be read.
+            channel.send(message, fds).ok();
         }
     }
 
     fn take_messages(&mut self) {
         while let Some(channel) = &mut self.channel {
-            let received = channel.flush().and_then(|()| channel.receive::<ToAngel>());
-            match received {
+            // That nothing can be sent any more does not mean that nothing is to be read.
+            channel.flush().ok();
+            match channel.receive::<ToAngel>() {
                 Ok(Some((message, _))) => self.obey(message),
                 Ok(None) => return,
                 Err(_) => self.channel = None,

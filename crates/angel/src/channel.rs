@@ -50,7 +50,11 @@ impl Channel {
                 Ok(()) => drop(self.waiting.pop_front()),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    // Nobody will take these any more; what the peer wrote before can still be read.
+                    self.waiting.clear();
+                    return Err(error.into());
+                }
             }
         }
         Ok(())
@@ -67,10 +71,14 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let parts = &mut [IoSliceMut::new(&mut bytes)];
-        let received = match recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Ok(received) => received.bytes,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let received = loop {
+            match recvmsg(&self.socket, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Ok(received) => break received.bytes,
+                // Told once, of a peer that went with messages unread. Its own last ones come now.
+                Err(Errno::CONNRESET) => {}
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
         };
         if received == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
