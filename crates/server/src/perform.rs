@@ -167,8 +167,12 @@ impl Plane {
                 let (name, words) = (link.name.clone(), link.dying_words());
                 let words = words.map_or(String::new(), |words| format!(": {words}"));
                 let (how, ms) = (exit_text(exit), again_in.as_millis());
+                let what = match link.ready {
+                    true => "ended before it was of use",
+                    false => "did not get ready",
+                };
                 self.log.error(format!(
-                    "{name} did not get ready ({how}){words}; next boot in {ms} ms"
+                    "{name} {what} ({how}){words}; next boot in {ms} ms"
                 ));
             }
             Notice::Health { pool, health } => {
