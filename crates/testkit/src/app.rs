@@ -3,8 +3,10 @@ use crate::run::finish;
 use crate::{Ask, Client, Dir, Got, Output, Spawn, limit, matches, procs, run, until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How a Stoker is to be started.
@@ -18,7 +20,7 @@ pub struct Setup {
 /// A running Stoker in a directory of its own. When it is dropped it is told to end, and everything that
 /// it started must be gone.
 pub struct App {
-    pub dir: Dir,
+    pub dir: Arc<Dir>,
     stoker: PathBuf,
     mark: String,
     child: Option<Child>,
@@ -31,6 +33,7 @@ pub struct Ended {
     pub code: i32,
     pub took: Duration,
     pub log: String,
+    pub dir: Arc<Dir>,
 }
 
 impl Setup {
@@ -97,13 +100,13 @@ impl Setup {
         let log = Log::of(child.stderr.take().expect("stderr is a pipe"));
         let app = App {
             angel: child.id() as i32,
-            dir: self.dir,
+            dir: Arc::new(self.dir),
             stoker: self.stoker,
             mark,
             child: Some(child),
             log,
         };
-        until("the socket", || app.socket().exists().then_some(()));
+        until("the socket", || UnixStream::connect(app.socket()).ok());
         app.client();
         app
     }
@@ -261,7 +264,13 @@ impl App {
         assert!(left.is_empty(), "processes are left over: {left:?}");
         self.log.wait_for_end();
         let log = self.log.text();
-        Ended { code, took, log }
+        let dir = self.dir.clone();
+        Ended {
+            code,
+            took,
+            log,
+            dir,
+        }
     }
 }
 

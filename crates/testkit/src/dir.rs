@@ -91,11 +91,13 @@ impl Gate {
         open(&self.path, flags, Mode::empty()).ok().map(Held)
     }
 
-    /// Leaves the gate open for whoever comes.
-    pub fn open(&self) {
-        // A plain file in its place: it has an end at once.
+    /// Leaves the gate open, for whoever stands there and whoever comes.
+    pub fn open(self) {
+        // Whoever opens the fifo meanwhile finds a writer, and its end when that goes.
+        let writer = open(&self.path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let open = self.path.with_extension("open");
         fs::write(&open, "").expect("a file of the test's directory can be written");
         fs::rename(&open, &self.path).expect("a file can take the fifo's place");
+        drop(writer);
     }
 }

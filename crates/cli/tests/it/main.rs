@@ -2,6 +2,12 @@
 //!
 //! `cargo test --workspace` builds what is needed. `STOKER_PATIENCE=3` multiplies all deadlines.
 
+mod angel;
+mod boot;
+mod drain;
+mod limits;
+mod poison;
+mod reload;
 mod supervision;
 
 use std::fmt::Display;

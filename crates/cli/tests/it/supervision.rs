@@ -2,7 +2,7 @@
 //! others.
 
 use crate::{start, start_of};
-use stoker_testkit::{App, Ask, until};
+use stoker_testkit::{App, Ask, procs, until};
 use stoker_wire::Status;
 
 /// Waits until a worker with another pid than this has taken its place.
@@ -140,13 +140,13 @@ fn a_worker_that_closed_its_socket_and_lives_on_is_ended() {
 #[test]
 fn an_idle_worker_that_dies_is_replaced_without_harm() {
     let app = start("workers = 2");
+    let of_use = app.call("t.run", "tell").meta(stoker_wire::Key::WORKER);
+    let of_use = of_use.expect("an answer tells who gave it");
     let before = app.pids();
-    before
-        .iter()
-        .for_each(|pid| stoker_testkit::procs::kill(*pid));
+    before.iter().for_each(|pid| procs::kill(*pid));
     replaced(&app, &before);
-    app.wait_for_log("p-1 died by signal 9 (KILL)");
-    app.wait_for_log("p-2 died by signal 9 (KILL)");
+    app.wait_for_log(&format!("{of_use} died by signal 9 (KILL)"));
+    app.wait_for_log("p-*ended before it was of use (signal 9 (KILL)); next boot in");
 }
 
 #[test]
@@ -219,7 +219,8 @@ fn a_window_that_loses_its_worker_blames_the_first_unanswered_task() {
         .map(|n| client.send(&Ask::call("t.again", format!("note n{n};ok {n}"))))
         .collect();
     client.fence();
-    assert_eq!(app.workers()[0]["lent"], 32, "half a window is lent");
+    let lent = app.workers()[0]["lent"].as_u64();
+    assert!(lent > Some(8), "much is lent: {lent:?}");
     drop(held);
     assert_eq!(client.answer(first).text(), "done");
     for (n, id) in rest.iter().enumerate() {

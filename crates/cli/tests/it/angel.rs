@@ -1,0 +1,284 @@
+//! Who outlives whom: a killed server, a killed angel, and what workers leave behind.
+
+use crate::{pool_of, setup, start, start_of};
+use serde_json::json;
+use std::time::Instant;
+use stoker_testkit::{Ask, limit, procs, until};
+use stoker_wire::Status;
+
+#[test]
+fn a_killed_server_is_started_again_and_its_workers_do_not_outlive_it() {
+    let app = start("workers = 2");
+    let (server, workers) = (app.server(), app.pids());
+    let mut client = app.client();
+    client.push(&Ask::push("mails", "ok"));
+    let call = client.send(&Ask::call("t.run", "silence"));
+    client.fence();
+    procs::kill(server);
+    assert!(client.try_answer(call).is_none(), "the connection ends");
+    assert!(workers.iter().all(|pid| procs::ends_within(*pid, 2.0)));
+    app.wait_for_log("the server was started again (1 times by now); jobs in memory are lost");
+    app.ready();
+    assert_ne!(app.server(), server);
+    assert_eq!(
+        app.call("t.run", "ok back").text(),
+        "back",
+        "at the same socket"
+    );
+    assert!(app.pids().iter().all(|pid| !workers.contains(pid)));
+}
+
+#[test]
+fn whoever_connects_while_there_is_no_server_waits_for_the_next() {
+    let app = start("workers = 1");
+    procs::kill(app.server());
+    let answers: Vec<String> = (0..5)
+        .map(|n| app.call("t.run", &format!("ok {n}")).text())
+        .collect();
+    assert_eq!(answers, ["0", "1", "2", "3", "4"]);
+}
+
+#[test]
+fn a_server_that_is_killed_again_and_again_comes_back_each_time() {
+    let app = start("workers = 1");
+    for times in 1..=3 {
+        procs::kill(app.server());
+        app.wait_for_log(&format!(
+            "the server was started again ({times} times by now)"
+        ));
+        app.ready();
+        assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+    }
+}
+
+#[test]
+fn a_killed_server_leaves_no_grandchild_either() {
+    let app = start("workers = 1");
+    let script = "child silence;child setsid,silence;child setsid,child silence,exit 0;ok";
+    assert_eq!(app.call("t.run", script).status(), Status::OK);
+    until("they all run", || {
+        (app.processes().len() == 6).then_some(())
+    });
+    let below = app.processes();
+    let server = app.server();
+    procs::kill(server);
+    let mine = |pid: &&i32| **pid != app.angel() && **pid != server;
+    for pid in below.iter().filter(mine) {
+        assert!(procs::ends_within(*pid, 3.0), "{}", procs::command(*pid));
+    }
+    app.ready();
+}
+
+#[test]
+fn a_killed_angel_takes_all_along_within_a_second() {
+    let app = start_of("ignore-term;stubborn;serve", "workers = 2");
+    let script = "child ignore-term,silence;child setsid,ignore-term,silence;\
+                  child setsid,child silence,exit 0;ok";
+    assert_eq!(app.call("t.run", script).status(), Status::OK);
+    until("they all run", || {
+        (app.processes().len() == 7).then_some(())
+    });
+    let all = app.processes();
+    let began = Instant::now();
+    procs::kill(app.angel());
+    for pid in all {
+        assert!(procs::ends_within(pid, 1.0), "{}", procs::command(pid));
+    }
+    assert!(began.elapsed() < limit(1.0), "{:?}", began.elapsed());
+    let ended = app.ended();
+    assert_eq!(ended.code, 137);
+    assert!(
+        ended
+            .log
+            .contains("the angel is gone; workers are ended, and so is this")
+    );
+}
+
+#[test]
+fn a_worker_busy_in_a_task_goes_with_the_angel() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    client.send(&Ask::call("t.run", "ignore-term;note spins;gate gate"));
+    let held = gate.meet();
+    let worker = app.pids()[0];
+    procs::kill(app.angel());
+    assert!(procs::ends_within(worker, 1.0));
+    drop(held);
+    assert_eq!(app.ended().code, 137);
+}
+
+#[test]
+fn what_a_dead_worker_left_behind_is_ended_and_told() {
+    let app = start("workers = 1");
+    for (script, command) in [
+        ("child silence;exit 1", "silence"),
+        ("child setsid,silence;exit 1", "setsid;silence"),
+        (
+            "child setsid,child silence,exit 0;sleep 30;exit 1",
+            "silence",
+        ),
+    ] {
+        let from = app.log().len();
+        let answer = app.call("t.run", script);
+        assert_eq!(answer.status(), Status::WORKER_DIED);
+        let line = format!("left a process behind, which is ended: *bad-worker {command} (pid");
+        app.wait_for_log_after(from, &line);
+        app.ready();
+        until("only the pool is left", || {
+            (app.processes().len() == 3).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_child_of_a_living_worker_is_left_alone() {
+    let app = start("workers = 2");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    // The child's own parent ends, so the angel adopts it.
+    let script = "child setsid,child silence,exit 0;gate gate";
+    let call = client.send(&Ask::call("t.run", script));
+    let held = gate.meet();
+    until("the grandchild runs", || {
+        (app.processes().len() == 5).then_some(())
+    });
+    let (busy, idle): (Vec<_>, Vec<_>) = app
+        .workers()
+        .into_iter()
+        .partition(|worker| worker["state"] == "busy");
+    // The end of another worker makes the angel look for orphans.
+    procs::kill(idle[0]["pid"].as_i64().expect("a pid") as i32);
+    app.wait_for_log("p-*(signal 9 (KILL))");
+    app.ready();
+    assert_eq!(app.processes().len(), 5, "it is still there");
+    drop(held);
+    client.answer(call);
+    procs::kill(busy[0]["pid"].as_i64().expect("a pid") as i32);
+    app.wait_for_log("p-*left a process behind, which is ended");
+}
+
+#[test]
+fn a_worker_that_dies_with_its_socket_in_a_childs_hands_is_dead_at_once() {
+    let app = start("workers = 1");
+    let began = Instant::now();
+    let answer = app.call("t.run", "child setsid,silence;kill");
+    assert_eq!(answer.status(), Status::WORKER_DIED, "{}", answer.text());
+    assert!(
+        began.elapsed() < limit(2.0),
+        "not when the child closes the socket"
+    );
+}
+
+#[test]
+fn an_end_takes_along_what_workers_had_started() {
+    let app = start("workers = 1");
+    app.call(
+        "t.run",
+        "child silence;child setsid,silence;child setsid,child silence,exit 0;ok",
+    );
+    until("they all run", || {
+        (app.processes().len() == 6).then_some(())
+    });
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+}
+
+#[test]
+fn a_server_killed_while_it_drains_ends_the_whole() {
+    let app = start_of(
+        "ignore-term;stubborn;serve",
+        "workers = 1\nstop_grace = \"60s\"",
+    );
+    let server = app.server();
+    app.term();
+    app.wait_for_log("draining");
+    procs::kill(server);
+    let ended = app.ended();
+    assert_eq!(ended.code, 1, "it did not end well");
+}
+
+#[test]
+fn a_second_stoker_does_not_take_the_socket_of_a_first() {
+    let app = start("workers = 1");
+    let config = app.dir.file("stoker.toml");
+    let second = app.cli(&["serve", "-c", config.to_str().expect("a plain path")]);
+    assert_eq!(second.code, 1);
+    assert!(
+        second.stderr.contains("another Stoker serves at"),
+        "{}",
+        second.stderr
+    );
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+#[test]
+fn a_socket_that_a_dead_stoker_left_is_taken_over() {
+    let setup = setup().config(&pool_of("serve", "workers = 1"));
+    let path = setup.dir().file("stoker.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("it can be bound"));
+    assert!(path.exists());
+    let app = setup.start();
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+#[test]
+fn what_stands_in_the_sockets_place_is_not_removed() {
+    let setup = setup().config(&pool_of("serve", "workers = 1"));
+    let path = setup.dir().write("stoker.sock", "somebody's file");
+    let spawn = stoker_testkit::Spawn::new(env!("CARGO_BIN_EXE_stoker"));
+    let output = stoker_testkit::run(spawn.args(&["serve"]).within(setup.dir().path()));
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("is in the way"), "{}", output.stderr);
+    assert_eq!(
+        std::fs::read_to_string(path).ok().as_deref(),
+        Some("somebody's file")
+    );
+}
+
+#[test]
+fn the_socket_has_the_mode_of_the_configuration() {
+    use std::os::unix::fs::PermissionsExt;
+    for (line, mode) in [("", 0o660), ("[stoker]\nsocket_mode = \"0600\"", 0o600)] {
+        let app = start(&format!("workers = 1\n{line}"));
+        let metadata = std::fs::metadata(app.socket()).expect("it is there");
+        assert_eq!(metadata.permissions().mode() & 0o777, mode);
+    }
+}
+
+#[test]
+fn workers_may_run_as_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let app = start("workers = 1\nuser = \"nobody\"");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", app.pids()[0]));
+    let status = status.expect("it lives");
+    let uid = status
+        .lines()
+        .find(|line| line.starts_with("Uid:"))
+        .expect("a uid");
+    assert_eq!(uid.split_whitespace().nth(1), Some("65534"), "{uid}");
+    let groups = status
+        .lines()
+        .find(|line| line.starts_with("Groups:"))
+        .expect("groups");
+    assert_eq!(groups.trim(), "Groups:", "none of root's");
+    let worker = app.pids()[0];
+    procs::kill(app.angel());
+    assert!(
+        procs::ends_within(worker, 1.0),
+        "the change of user keeps the death signal"
+    );
+    assert_eq!(app.ended().code, 137);
+}
+
+#[test]
+fn last_exit_is_shown_with_the_pool() {
+    let app = start("workers = 1");
+    assert_eq!(app.pool()["last_exit"], json!(null));
+    app.call("t.run", "exit 9");
+    until("it is told", || {
+        (app.pool()["last_exit"] == "exit code 9").then_some(())
+    });
+}

@@ -1,0 +1,177 @@
+//! Time, memory, number of tasks, idleness: what bounds a worker.
+
+use crate::{start, start_of};
+use std::time::{Duration, Instant};
+use stoker_testkit::{Ask, until};
+use stoker_wire::{Key, Status};
+
+#[test]
+fn a_task_that_runs_too_long_loses_its_worker() {
+    let app = start("workers = 1\ntask_timeout = \"200ms\"");
+    let began = Instant::now();
+    let answer = app.call("t.run", "spin");
+    assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
+    assert_eq!(
+        answer.text(),
+        "it ran longer than its pool allows, and its worker was ended"
+    );
+    assert!(
+        began.elapsed() >= Duration::from_millis(200),
+        "not before its time"
+    );
+    app.wait_for_log("p-1 is killed at t.run#1: its task ran longer than task_timeout");
+    assert_eq!(app.call("t.run", "ok next").text(), "next");
+}
+
+#[test]
+fn the_time_of_a_task_behind_another_begins_when_it_does() {
+    let app = start("workers = 1\ntask_timeout = \"400ms\"");
+    let mut client = app.client();
+    let calls: Vec<u32> = (0..4)
+        .map(|_| client.send(&Ask::call("t.run", "sleep 150")))
+        .collect();
+    for id in calls {
+        assert_eq!(client.answer(id).status(), Status::OK);
+    }
+}
+
+#[test]
+fn a_worker_that_asked_for_it_is_told_softly_first() {
+    let app = start_of("soft-cancel;serve", "workers = 1\ntask_timeout = \"150ms\"");
+    let before = app.pids();
+    let answer = app.call("t.run", "await-signal;note signal;fail 64 out of time");
+    assert_eq!(answer.text(), "out of time", "its own answer counts");
+    assert_eq!(app.dir.notes(), ["signal"]);
+    assert_eq!(
+        app.call("t.run", "await-cancel;fail 64 cancelled").text(),
+        "cancelled"
+    );
+    assert_eq!(app.pids(), before, "it lives on");
+}
+
+#[test]
+fn who_ignores_the_soft_signal_is_killed_after_the_grace() {
+    let rest = "workers = 1\ntask_timeout = \"100ms\"\nkill_grace = \"200ms\"";
+    let app = start_of("soft-cancel;serve", rest);
+    let began = Instant::now();
+    let answer = app.call("t.run", "spin");
+    assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    app.wait_for_log("p-1 is killed at t.run#1: its task ran longer than task_timeout");
+}
+
+#[test]
+fn a_jobs_own_timeout_goes_before_the_pools_and_costs_a_try() {
+    let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]");
+    let mut client = app.client();
+    let timeout = 150u32.to_be_bytes();
+    let job = Ask::push("mails", "note run;spin").meta(Key::TIMEOUT, timeout);
+    let id = client.push(&job);
+    let job = client.job_in(&id, "failed");
+    assert_eq!(job["error"]["class"], "TimedOut", "{job}");
+    assert_eq!((&job["attempt"], &job["crashes"]), (&2.into(), &0.into()));
+    assert_eq!(app.dir.notes(), ["run"; 2]);
+}
+
+#[test]
+fn task_timeout_none_lets_a_task_run() {
+    let app = start("workers = 1\ntask_timeout = \"none\"\n[service.t]\ntimeout = \"200ms\"");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let call = client.send(&Ask::call("t.run", "gate gate;note finished"));
+    let held = gate.meet();
+    assert_eq!(
+        client.answer(call).status(),
+        Status::DEADLINE_EXCEEDED,
+        "for its caller only"
+    );
+    drop(held);
+    until("it has finished for nobody", || {
+        app.dir.notes().first().cloned()
+    });
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_worker_that_has_grown_is_replaced_after_its_task() {
+    let app = start("workers = 1\nmemory_limit = \"64MB\"");
+    let before = app.pids();
+    assert_eq!(app.call("t.run", "eat-memory 80").text(), "done");
+    until("a lean worker in its place", || {
+        let now = app.pids();
+        (now.len() == 1 && now != before).then_some(())
+    });
+    app.wait_for_log("p-1 has gone (exit code 0)");
+    assert_eq!(app.pool()["restarts"], 0, "it was told to go: no crash");
+}
+
+#[test]
+fn a_worker_that_eats_memory_within_a_task_is_killed() {
+    let app = start("workers = 1\nmemory_limit = \"64MB\"");
+    let answer = app.call("t.run", "eat-memory 120;silence");
+    assert_eq!(answer.status(), Status::WORKER_DIED);
+    app.wait_for_log(
+        "p-1 is killed at t.run#1: it used more memory than memory_limit allows within a task",
+    );
+    assert_eq!(app.call("t.run", "ok lean").text(), "lean");
+}
+
+#[test]
+fn a_worker_is_replaced_after_its_number_of_tasks_and_nobody_notices() {
+    let app = start("workers = 2\nmax_tasks = 20");
+    let mut client = app.client();
+    until("three workers were replaced", || {
+        for n in 0..20 {
+            let answer = client.call("t.run", &format!("ok {n}"));
+            assert_eq!(
+                (answer.status(), answer.text()),
+                (Status::OK, n.to_string())
+            );
+        }
+        let gone = app.log().matches("has gone (exit code 0)").count();
+        (gone >= 3).then_some(())
+    });
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_worker_is_replaced_when_it_is_old() {
+    let app = start("workers = 1\nmax_age = \"300ms\"");
+    app.wait_for_log("p-1 has gone (exit code 0)");
+    app.wait_for_log("p-2 has gone (exit code 0)");
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_pool_grows_while_work_waits_and_shrinks_when_it_is_idle() {
+    let app = start("workers = { min = 1, max = 3 }\nidle_timeout = \"200ms\"");
+    let gate = app.dir.gate("gate");
+    assert_eq!(app.workers().len(), 1);
+    let mut client = app.client();
+    let calls: Vec<u32> = (0..5)
+        .map(|_| client.send(&Ask::call("t.run", "note begun;gate gate")))
+        .collect();
+    until("three run", || (app.dir.notes().len() == 3).then_some(()));
+    let held = gate.meet();
+    assert_eq!(app.workers().len(), 3, "no more than max");
+    drop(held);
+    gate.open();
+    for id in calls {
+        assert_eq!(client.answer(id).status(), Status::OK);
+    }
+    until("it has shrunk", || (app.workers().len() == 1).then_some(()));
+    app.wait_for_log("p-*has gone (exit code 0)");
+    assert_eq!(app.pool()["restarts"], 0);
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+#[test]
+fn a_burst_that_is_gone_in_a_moment_starts_no_process() {
+    let app = start("workers = { min = 1, max = 4 }");
+    let mut client = app.client();
+    let calls: Vec<Ask> = (0..20).map(|_| Ask::call("t.run", "ok")).collect();
+    for id in client.send_all(&calls) {
+        client.answer(id);
+    }
+    assert_eq!(app.state()["workers"].as_array().map(Vec::len), Some(1));
+}

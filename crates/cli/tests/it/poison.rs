@@ -1,0 +1,190 @@
+//! Tasks that kill their workers: at most as many as the crash budget says, then quarantine, with the
+//! last words of the last victim.
+
+use crate::start;
+use serde_json::json;
+use stoker_testkit::{App, Ask, until};
+use stoker_wire::Status;
+
+fn quarantine(app: &App) -> Vec<serde_json::Value> {
+    let list = app
+        .client()
+        .own("stoker.quarantine", &json!({"op": "list"}));
+    list["quarantine"].as_array().cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_poison_job_takes_three_workers_and_no_more() {
+    let app = start("workers = 2");
+    let mut client = app.client();
+    let script = "note run;last-words {\"class\":\"E_ERROR\",\"message\":\"boom\",\"file\":\"a.php\",\"line\":7};exit 255";
+    let id = client.push(&Ask::push("mails", script));
+    let job = client.job_in(&id, "failed");
+    assert_eq!(job["crashes"], 3);
+    assert_eq!(job["attempt"], 0, "a crash is no attempt: {job}");
+    assert_eq!(job["error"]["class"], "Quarantined");
+    assert_eq!(
+        job["error"]["message"],
+        "it killed 3 workers, the last one by exit code 255"
+    );
+    assert_eq!(app.dir.notes(), ["run"; 3]);
+    let found = quarantine(&app);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0]["kind"], "job");
+    assert_eq!(found[0]["name"], "mails");
+    assert_eq!(found[0]["task"], id.as_str());
+    assert_eq!(found[0]["last_words"], "E_ERROR: boom at a.php:7");
+    assert_eq!(found[0]["exit"], "exit code 255");
+    let shown = client.own("stoker.quarantine", &json!({"op": "show", "id": id}));
+    assert_eq!(shown["body"], script);
+    app.wait_for_log(
+        "p-*died by exit code 255 while it ran a task; last words: E_ERROR: boom at a.php:7",
+    );
+    app.wait_for_log("job mails (*) is quarantined: it killed 3 workers");
+    app.ready();
+}
+
+#[test]
+fn other_tasks_go_on_while_a_poison_kills() {
+    let app = start("workers = 2");
+    let mut client = app.client();
+    let poison = client.push(&Ask::push("mails", "exit 1"));
+    let good: Vec<String> = (0..200)
+        .map(|n| client.push(&Ask::push("mails", format!("note n{n}"))))
+        .collect();
+    client.job_in(&poison, "failed");
+    good.iter().for_each(|id| drop(client.job_in(id, "done")));
+    let mut notes = app.dir.notes();
+    notes.sort();
+    notes.dedup();
+    assert_eq!(notes.len(), 200, "each of them ran");
+    assert_eq!(app.pool()["restarts"], 3);
+}
+
+#[test]
+fn a_poison_call_ends_its_own_caller_only() {
+    let app = start("workers = 2");
+    let mut client = app.client();
+    let poison = client.send(&Ask::call("t.again", "note run;stderr it burns;segv"));
+    let good: Vec<u32> = (0..50)
+        .map(|n| client.send(&Ask::call("t.again", format!("ok {n}"))))
+        .collect();
+    for (n, id) in good.iter().enumerate() {
+        assert_eq!(client.answer(*id).text(), n.to_string());
+    }
+    let answer = client.answer(poison);
+    assert_eq!(answer.status(), Status::QUARANTINED);
+    assert!(
+        answer
+            .text()
+            .contains("it killed 3 workers, the last one by signal 11 (SEGV)")
+    );
+    assert_eq!(app.dir.notes(), ["run"; 3]);
+    assert_eq!(quarantine(&app)[0]["last_words"], "it burns");
+}
+
+#[test]
+fn a_call_that_has_killed_three_is_refused_when_it_comes_again() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    for _ in 0..3 {
+        let answer = client.call("t.run", "note run;exit 1");
+        assert_eq!(answer.status(), Status::WORKER_DIED);
+        app.ready();
+    }
+    let refused = client.call("t.run", "note run;exit 1");
+    assert_eq!(refused.status(), Status::QUARANTINED);
+    assert!(
+        refused
+            .text()
+            .contains("killed 3 workers; it is refused for 10 min"),
+        "{}",
+        refused.text()
+    );
+    assert!(refused.flags.has(stoker_wire::Flags::NOT_PROCESSED));
+    assert_eq!(app.dir.notes().len(), 3);
+    assert_eq!(client.call("t.run", "note other").status(), Status::OK);
+}
+
+#[test]
+fn the_crash_budget_is_the_pools_own() {
+    let app = start("workers = 1\ncrash_budget = 2");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "note run;exit 1"));
+    client.job_in(&id, "failed");
+    assert_eq!(app.dir.notes(), ["run"; 2]);
+}
+
+#[test]
+fn a_job_that_survives_its_crash_is_done_and_remembers_it() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "once died;segv"));
+    assert_eq!(client.job_in(&id, "done")["crashes"], 1);
+    assert!(quarantine(&app).is_empty());
+    let told = client.push(&Ask::push("mails", "once again;segv;tell"));
+    client.job_in(&told, "done");
+}
+
+#[test]
+fn a_suspect_runs_alone_and_one_at_a_time() {
+    let app = start("workers = 2");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    // Both kill once; then they are suspects, and must not run side by side.
+    let suspects: Vec<String> = ["a", "b"]
+        .iter()
+        .map(|name| {
+            let script = format!("once {name};note died;segv");
+            let again = format!("if {name} note again,gate gate;{script}");
+            client.push(&Ask::push("mails", again))
+        })
+        .collect();
+    let held = gate.meet();
+    until("the second one has died too", || {
+        (app.dir
+            .notes()
+            .iter()
+            .filter(|note| *note == "died")
+            .count()
+            == 2)
+            .then_some(())
+    });
+    app.ready();
+    let calm = client.call("t.run", "ok meanwhile");
+    assert_eq!(calm.text(), "meanwhile", "the other worker serves others");
+    let again = |app: &App| {
+        app.dir
+            .notes()
+            .iter()
+            .filter(|note| *note == "again")
+            .count()
+    };
+    assert_eq!(again(&app), 1, "the other suspect waits");
+    drop(held);
+    gate.open();
+    suspects
+        .iter()
+        .for_each(|id| drop(client.job_in(id, "done")));
+    assert_eq!(again(&app), 2);
+}
+
+#[test]
+fn when_many_tasks_kill_a_version_the_version_is_blamed() {
+    let app = start("workers = 2");
+    let mut client = app.client();
+    let broken = app.dir.write("broken", "");
+    let jobs: Vec<String> = (0..20)
+        .map(|n| client.push(&Ask::push("mails", format!("if broken exit 9;note n{n}"))))
+        .collect();
+    app.wait_for_log("pool p: many different tasks kill its workers; the version is to blame");
+    assert_eq!(app.pool()["state"], "blamed");
+    std::fs::remove_file(broken).expect("it was written");
+    let ended = || {
+        let queue = app.client().queue("mails");
+        let (done, failed) = (queue["done"].as_u64()?, queue["failed"].as_u64()?);
+        (done + failed == jobs.len() as u64).then_some(done)
+    };
+    // Those that died three times before eight were known are lost to the quarantine.
+    assert!(until("all jobs have ended", ended) >= 12);
+}

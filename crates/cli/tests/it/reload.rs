@@ -1,0 +1,196 @@
+//! Replacing workers, and changing their number, without losing a task.
+
+use crate::{pool_of, setup, start};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use stoker_testkit::{App, Ask, procs, until};
+use stoker_wire::Status;
+
+/// Does something while several clients call. Every call must succeed.
+#[track_caller]
+fn under_load(app: &App, work: impl FnOnce()) {
+    let (done, made) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let client = |number: usize| {
+        let mut client = app.client();
+        while !done.load(Ordering::Relaxed) {
+            let asks: Vec<Ask> = (0..8)
+                .map(|n| Ask::call("t.run", format!("ok {number}.{n}")))
+                .collect();
+            for (n, id) in client.send_all(&asks).into_iter().enumerate() {
+                assert_eq!(client.answer(id).text(), format!("{number}.{n}"));
+            }
+            made.fetch_add(asks.len(), Ordering::Relaxed);
+        }
+    };
+    let more = |number: usize| {
+        let before = made.load(Ordering::Relaxed);
+        until("calls are served", || {
+            (made.load(Ordering::Relaxed) >= before + number).then_some(())
+        });
+    };
+    thread::scope(|scope| {
+        for number in 0..6 {
+            let client = &client;
+            scope.spawn(move || client(number));
+        }
+        // The clients end whatever happens, or the test would not.
+        let _ends = Ends(&done);
+        more(200);
+        work();
+        more(200);
+    });
+}
+
+/// Sets a flag when it is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[track_caller]
+fn reload(app: &App) -> Value {
+    app.client().own("stoker.pool", &json!({"op": "reload"}))
+}
+
+#[test]
+fn a_reload_replaces_every_worker_and_fails_no_call() {
+    let app = start("workers = 3");
+    let before = app.pids();
+    under_load(&app, || {
+        let answer = reload(&app);
+        let wanted = json!({"pools": [{"name": "p", "version": 2, "reloaded": true}]});
+        assert_eq!(answer, wanted);
+        let now = app.pids();
+        assert!(now.len() >= 3 && now.iter().all(|pid| !before.contains(pid)));
+        reload(&app);
+    });
+    assert_eq!(app.pool()["version"], 3);
+    assert_eq!(app.pool()["restarts"], 0);
+    app.wait_for_log("pool p runs version 3 only");
+}
+
+#[test]
+fn a_reload_waits_for_what_runs() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let call = client.send(&Ask::call("t.run", "gate gate;ok by the old one"));
+    let held = gate.meet();
+    let mut operator = app.client();
+    let asked = operator.send(&Ask::call("stoker.pool", r#"{"op":"reload","pool":"p"}"#));
+    app.wait_for_log("p-2 is ready");
+    assert_eq!(
+        app.call("t.run", "ok by the new one").text(),
+        "by the new one"
+    );
+    assert!(!operator.has_answer(asked), "an old worker is still there");
+    drop(held);
+    assert_eq!(client.answer(call).text(), "by the old one");
+    assert_eq!(operator.answer(asked).status(), Status::OK);
+}
+
+#[test]
+fn a_version_that_cannot_boot_leaves_the_old_one_in_its_place() {
+    let setup = setup().config(&pool_of("if broken exit 5;serve", "workers = 2"));
+    let app = setup.start();
+    let before = app.pids();
+    app.dir.write("broken", "");
+    under_load(&app, || {
+        let answer = reload(&app);
+        assert_eq!(answer["pools"][0]["reloaded"], false, "{answer}");
+        assert_eq!(answer["pools"][0]["version"], 1);
+    });
+    app.wait_for_log("pool p: the new version can't run; the old one stays");
+    assert_eq!(app.pids(), before);
+    std::fs::remove_file(app.dir.file("broken")).expect("it was written");
+    assert_eq!(
+        reload(&app)["pools"][0]["reloaded"],
+        true,
+        "mended, it goes"
+    );
+}
+
+#[test]
+fn hup_reloads_all_pools() {
+    let app = start("workers = 1");
+    let before = app.pids();
+    procs::signal(app.angel(), Signal::HUP);
+    app.wait_for_log("pool p runs version 2 only");
+    assert_ne!(app.pids(), before);
+}
+
+#[test]
+fn scaling_up_and_down_fails_no_call() {
+    let app = start("workers = 2");
+    under_load(&app, || {
+        for workers in [4, 8, 1, 2] {
+            let ask = json!({"op": "scale", "pool": "p", "min": workers, "max": workers});
+            app.client().own("stoker.pool", &ask);
+            until("the pool has its size", || {
+                (app.workers().len() == workers).then_some(())
+            });
+        }
+    });
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_pool_scaled_down_lets_its_busy_worker_finish() {
+    let app = start("workers = 2");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let calls: Vec<u32> = (0..2)
+        .map(|_| client.send(&Ask::call("t.run", "note begun;gate gate;ok finished")))
+        .collect();
+    until("both run", || (app.dir.notes().len() == 2).then_some(()));
+    let held = gate.meet();
+    client.own(
+        "stoker.pool",
+        &json!({"op": "scale", "pool": "p", "min": 1, "max": 1}),
+    );
+    drop(held);
+    gate.open();
+    for id in calls {
+        assert_eq!(client.answer(id).text(), "finished");
+    }
+    until("one is left", || (app.workers().len() == 1).then_some(()));
+}
+
+#[test]
+fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
+    let app = start("workers = 2\n[service.t]\nreserve = 1");
+    let mut client = app.client();
+    for (ask, why) in [
+        (
+            json!({"op": "scale", "pool": "x", "min": 1, "max": 1}),
+            "there is no pool 'x'; there is: p",
+        ),
+        (
+            json!({"op": "scale", "pool": "p", "min": 3, "max": 2}),
+            "max is at least 1 and min not above it",
+        ),
+        (
+            json!({"op": "scale", "pool": "p", "min": 0, "max": 0}),
+            "max is at least 1 and min not above it",
+        ),
+        (
+            json!({"op": "scale", "pool": "p", "min": 0, "max": 1}),
+            "reserve 1 workers, so min is at least that",
+        ),
+        (
+            json!({"op": "scale", "pool": "p", "min": "1", "max": 1}),
+            "'min' is a number up to 10000",
+        ),
+    ] {
+        let refused = client
+            .try_own("stoker.pool", &ask)
+            .expect_err("it makes no sense");
+        assert!(refused.text().contains(why), "{ask}: {}", refused.text());
+    }
+    assert_eq!(app.pool()["max"], 2);
+}
