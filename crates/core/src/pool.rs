@@ -82,6 +82,8 @@ pub(crate) struct Pool {
     pub(crate) config: PoolConfig,
     /// The version that new workers get.
     pub(crate) version: u32,
+    /// Versions so far, those that were given up included.
+    pub(crate) versions: u32,
     /// During a reload, the version to go back to.
     pub(crate) fallback: Option<u32>,
     pub(crate) workers: Vec<WorkerId>,
@@ -118,6 +120,7 @@ impl Pool {
             name: name.into(),
             config,
             version: 1,
+            versions: 1,
             fallback: None,
             workers: Vec::new(),
             idle: Vec::new(),

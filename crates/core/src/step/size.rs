@@ -238,15 +238,15 @@ impl Core {
             });
             return;
         }
-        let pool = &mut self.pools[id.index()];
-        let old = pool.version;
-        pool.version += 1;
-        // A reload upon a reload falls back to the version that last stood.
-        pool.fallback = pool.fallback.or(Some(old));
-        pool.failed_boots = 0;
-        pool.next_boot = self.now;
-        let workers: Vec<WorkerId> = pool.workers.clone();
-        for worker in workers {
+        self.note_health(id, |pool, now| {
+            // A reload upon a reload falls back to the version that last stood.
+            pool.fallback = pool.fallback.or(Some(pool.version));
+            pool.versions += 1;
+            pool.version = pool.versions;
+            pool.failed_boots = 0;
+            pool.next_boot = now;
+        });
+        for worker in self.pools[id.index()].workers.clone() {
             match self.workers[worker].life {
                 Life::Starting { .. } => self.kill(worker, Why::Replaced),
                 Life::Live { .. } if !self.workers[worker].spawned => {

@@ -129,9 +129,13 @@ impl World {
 
     pub fn boot_as(&mut self, hello: &Hello) {
         self.step(Event::Tick);
-        while let Some(worker) = self.starting().first() {
-            self.hello(*worker, hello);
+        for _ in 0..1_000 {
+            let Some(worker) = self.starting().first().copied() else {
+                return;
+            };
+            self.hello(worker, hello);
         }
+        panic!("there is no end to those that are started");
     }
 
     pub fn hello(&mut self, worker: WorkerId, hello: &Hello) {

@@ -1,4 +1,8 @@
 //! Each rule of the core as one short scenario.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "a configuration is made where it is used"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -8,12 +12,17 @@ mod cancel;
 mod classes;
 mod deadlines;
 mod death;
+mod drain;
 mod fairness;
 mod keys;
+mod names;
 mod protocol;
 mod recycle;
+mod refill;
 mod refusal;
+mod reload;
 mod reserve;
 mod size;
 mod slots;
 mod suspects;
+mod windows;

@@ -1,0 +1,341 @@
+//! The server goes: what runs finishes, waiting calls are served, jobs go back to their store.
+use crate::support::*;
+use stoker_core::*;
+
+struct Drain {
+    w: World,
+    mail: NameId,
+    users: NameId,
+}
+
+fn pool(config: PoolConfig) -> Drain {
+    let (mut w, pool) = World::ready(PoolConfig {
+        stop_grace: secs(8),
+        ..config
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    Drain { w, mail, users }
+}
+
+fn leave(w: &mut World) {
+    for worker in w.in_state("stopping") {
+        w.exit(worker, Exit::Code(0));
+    }
+}
+
+#[test]
+fn an_idle_server_is_drained_as_soon_as_its_workers_are_gone() {
+    let Drain { mut w, .. } = pool(workers(2));
+    w.step(Event::Drain);
+    assert!(w.core.is_draining() && !w.books.drained);
+    let goaways = |action: &Action| {
+        matches!(
+            action,
+            Action::Goaway {
+                why: Why::Shutdown,
+                ..
+            }
+        )
+    };
+    assert_eq!(w.count(goaways), 2);
+    leave(&mut w);
+    assert!(w.books.drained);
+    assert!(w.core.next_deadline().is_none_or(|at| at > w.now));
+}
+
+#[test]
+fn a_server_without_workers_is_drained_at_once() {
+    let mut w = World::default();
+    w.step(Event::Drain);
+    assert!(w.books.drained);
+}
+
+#[test]
+fn what_runs_finishes_and_waiting_calls_are_served() {
+    let Drain { mut w, mail, users } = pool(workers(1));
+    let running = w.bring(job(mail));
+    let waiting = w.bring_many(3, &call(users));
+    w.step(Event::Drain);
+    w.done(running);
+    assert_eq!(w.outcome(running), Some(Outcome::Answered));
+    for task in waiting {
+        assert!(w.on(task).is_some());
+        w.done(task);
+        assert_eq!(w.outcome(task), Some(Outcome::Answered));
+    }
+    leave(&mut w);
+    assert!(w.books.drained);
+}
+
+#[test]
+fn jobs_that_wait_are_not_started_and_go_back() {
+    let Drain { mut w, mail, .. } = pool(workers(1));
+    let running = w.bring(job(mail));
+    let waiting = w.bring_many(2, &job(mail));
+    w.step(Event::Drain);
+    w.done(running);
+    assert!(waiting.iter().all(|task| w.waits(*task)));
+    leave(&mut w);
+    assert!(
+        waiting
+            .iter()
+            .all(|task| w.end(*task) == Some(End::Returned))
+    );
+}
+
+#[test]
+fn new_jobs_go_back_and_new_calls_are_refused() {
+    let Drain { mut w, mail, users } = pool(workers(1));
+    let running = w.bring(job(mail));
+    w.step(Event::Drain);
+    let (late_job, late_call) = (w.bring(job(mail)), w.bring(call(users)));
+    assert_eq!(w.end(late_job), Some(End::Returned));
+    assert_eq!(
+        w.outcome(late_call),
+        Some(Outcome::Unavailable {
+            retry_after: secs(1)
+        })
+    );
+    w.done(running);
+    leave(&mut w);
+    let later = w.bring(job(mail));
+    assert_eq!(w.end(later), Some(End::Returned), "after the end too");
+}
+
+/// TERM late in the grace, KILL at its end, and then it is over: always.
+#[test]
+fn a_worker_that_does_not_end_is_ended() {
+    let Drain { mut w, mail, users } = pool(workers(1));
+    let running = w.bring(job(mail).limit(secs(999)));
+    let waiting = w.bring(call(users).ttl(secs(999)));
+    let worker = w.live()[0];
+    w.step(Event::Drain);
+    w.pass(ms(6_999));
+    assert!(!w.saw(&Action::Terminate { worker }));
+    w.pass(ms(1));
+    assert!(
+        w.saw(&Action::Terminate { worker }),
+        "a second before the end"
+    );
+    w.pass(ms(999));
+    assert!(!w.was_killed(worker, Why::Shutdown));
+    w.pass(ms(1));
+    assert!(w.was_killed(worker, Why::Shutdown));
+    w.exit(worker, Exit::Signal(9));
+    assert_eq!(
+        w.end(running),
+        Some(End::Returned),
+        "it is not to blame and runs again some day"
+    );
+    assert_eq!(
+        w.outcome(waiting),
+        Some(Outcome::Unavailable {
+            retry_after: secs(1)
+        })
+    );
+    assert!(w.books.drained);
+}
+
+/// One that ends by TERM, late in its grace, did not die of its task.
+#[test]
+fn a_death_by_our_term_is_nobodys_fault() {
+    let Drain { mut w, mail, users } = pool(workers(2));
+    let tasks = [
+        w.bring(job(mail).limit(secs(999))),
+        w.bring(call(users).ttl(secs(999))),
+    ];
+    w.step(Event::Drain);
+    w.pass(secs(7));
+    for worker in w.live() {
+        w.exit(worker, Exit::Signal(15));
+    }
+    assert_eq!(w.end(tasks[0]), Some(End::Returned));
+    assert_eq!(
+        w.outcome(tasks[1]),
+        Some(Outcome::WorkerDied(Exit::Signal(15)))
+    );
+    let blamed = |notice: &Notice| {
+        matches!(
+            notice,
+            Notice::Died {
+                crashed: Some(_),
+                ..
+            }
+        )
+    };
+    assert!(!w.notices().iter().any(blamed));
+}
+
+/// A quarter of a short grace is left between TERM and KILL.
+#[test]
+fn a_short_grace_is_divided_too() {
+    let Drain { mut w, mail, .. } = pool(workers(1));
+    let config = PoolConfig {
+        stop_grace: ms(400),
+        ..workers(1)
+    };
+    w.core.configure_pool(PoolId(0), config);
+    w.bring(job(mail).limit(secs(999)));
+    let worker = w.live()[0];
+    w.step(Event::Drain);
+    w.pass(ms(299));
+    assert!(!w.saw(&Action::Terminate { worker }));
+    w.pass(ms(1));
+    assert!(w.saw(&Action::Terminate { worker }));
+    w.pass(ms(100));
+    assert!(w.was_killed(worker, Why::Shutdown));
+}
+
+/// Without any grace it is killed at once, by the next tick.
+#[test]
+fn without_a_grace_workers_are_killed() {
+    let (mut w, _) = World::ready(PoolConfig {
+        stop_grace: Span::ZERO,
+        ..workers(2)
+    });
+    w.step(Event::Drain);
+    w.tick();
+    assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 2);
+}
+
+/// A worker that was let go before has its own grace, and no more than the server's.
+#[test]
+fn who_was_going_already_goes_no_later() {
+    let Drain { mut w, .. } = pool(workers(1));
+    let worker = w.live()[0];
+    w.step(Event::Left { worker });
+    w.pass(secs(6));
+    w.step(Event::Drain);
+    w.pass(secs(2));
+    assert!(w.was_killed(worker, Why::Left));
+}
+
+/// The last call is served late in the grace; its worker has no second grace to go.
+#[test]
+fn there_is_one_grace_in_all() {
+    let Drain { mut w, users, .. } = pool(workers(1));
+    let task = w.bring(call(users).ttl(secs(999)));
+    let worker = w.on(task).expect("it runs");
+    w.step(Event::Drain);
+    w.pass(ms(6_500));
+    w.done(task);
+    assert_eq!(w.view(worker).state, "stopping");
+    w.pass(ms(1_500));
+    assert!(w.was_killed(worker, Why::Shutdown));
+}
+
+/// Boots are ended: what they would serve is not let in.
+#[test]
+fn boots_are_ended() {
+    let (mut w, _) = World::of(workers(2));
+    w.step(Event::Tick);
+    let starting = w.starting();
+    w.step(Event::Drain);
+    assert!(
+        starting
+            .iter()
+            .all(|worker| w.was_killed(*worker, Why::Shutdown))
+    );
+    starting
+        .iter()
+        .for_each(|worker| w.exit(*worker, Exit::Signal(9)));
+    assert!(w.books.drained);
+    let boot_failed = |notice: &Notice| matches!(notice, Notice::BootFailed { .. });
+    assert!(
+        !w.notices().iter().any(boot_failed),
+        "and that is no failure of theirs"
+    );
+}
+
+/// Nothing is started any more, whoever dies.
+#[test]
+fn nobody_is_replaced() {
+    let Drain { mut w, mail, users } = pool(workers(2));
+    let tasks = [w.bring(job(mail)), w.bring(call(users).idempotent())];
+    let waiting = w.bring(call(users));
+    w.step(Event::Drain);
+    w.kill_by(tasks[0]);
+    assert!(w.starting().is_empty());
+    w.kill_by(tasks[1]);
+    assert!(w.starting().is_empty() && w.books.drained);
+    assert_eq!(w.end(tasks[0]), Some(End::Returned));
+    for task in [tasks[1], waiting] {
+        assert_eq!(
+            w.outcome(task),
+            Some(Outcome::Unavailable {
+                retry_after: secs(1)
+            })
+        );
+    }
+}
+
+/// Who dials in meanwhile is greeted and sent away.
+#[test]
+fn guests_are_sent_away() {
+    let Drain { mut w, mail, .. } = pool(workers(1));
+    w.bring(job(mail));
+    w.step(Event::Drain);
+    let guest = w.join(PoolId(0), &Hello::default());
+    assert!(w.saw(&Action::Goaway {
+        worker: guest,
+        why: Why::Shutdown
+    }));
+}
+
+/// A second drain changes nothing, nor does anything that an operator does then.
+#[test]
+fn a_drain_cannot_be_stopped() {
+    let Drain { mut w, mail, .. } = pool(workers(1));
+    let running = w.bring(job(mail).limit(secs(999)));
+    w.step(Event::Drain);
+    w.pass(secs(4));
+    w.step(Event::Drain);
+    w.step(Event::Scale {
+        pool: PoolId(0),
+        min: 5,
+        max: 9,
+    });
+    w.step(Event::Paused {
+        queue: w.queue(mail),
+        paused: true,
+    });
+    assert!(w.starting().is_empty());
+    w.pass(secs(4));
+    w.kill_by(running);
+    assert!(w.books.drained);
+}
+
+/// A paused queue's calls are not waited for.
+#[test]
+fn paused_calls_are_not_waited_for() {
+    let Drain { mut w, users, .. } = pool(workers(1));
+    let queue = w.queue(users);
+    w.step(Event::Paused {
+        queue,
+        paused: true,
+    });
+    let task = w.bring(call(users));
+    w.step(Event::Drain);
+    leave(&mut w);
+    assert_eq!(
+        w.outcome(task),
+        Some(Outcome::Unavailable {
+            retry_after: secs(1)
+        })
+    );
+}
+
+/// Calls for one pool don't keep another's workers.
+#[test]
+fn each_pool_goes_as_soon_as_it_can() {
+    let (mut w, first) = World::ready(workers(1));
+    let second = w.core.add_pool("second", workers(1));
+    w.boot();
+    let users = w.calls(first, "users.get", QueueConfig::default());
+    w.bring_many(2, &call(users));
+    w.step(Event::Drain);
+    let going = w.in_state("stopping");
+    assert_eq!(going.len(), 1);
+    assert_eq!(w.view(going[0]).pool, second);
+}

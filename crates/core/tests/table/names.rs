@@ -1,0 +1,222 @@
+//! Names: who serves them, and what becomes of those that nobody serves.
+use crate::support::*;
+use stoker_core::*;
+
+/// While a pool may still say that it serves the name, a call waits; once all were ready it has no hope.
+#[test]
+fn unknown_calls_wait_until_every_pool_was_ready() {
+    let mut w = World::default();
+    w.core.add_pool("first", workers(1));
+    w.core.add_pool("second", workers(1));
+    w.step(Event::Tick);
+    let starting = w.starting();
+    let [served, unserved] = ["late.get", "never.get"].map(|name| w.core.resolve_call(name));
+    let served = w.bring(call(served.expect("a pool may serve it")));
+    let unserved_name = unserved.expect("a pool may serve it");
+    let unserved = w.bring(call(unserved_name));
+    w.hello(starting[0], &Hello::default());
+    assert!(w.waits(served) && w.waits(unserved));
+    w.hello(starting[1], &Hello::serving(&["late.get"], &[]));
+    assert!(w.on(served).is_some());
+    assert_eq!(w.outcome(unserved), Some(Outcome::NoWorker));
+    assert_eq!(w.core.resolve_call("other.get"), Err(Unknown));
+    let again = w.bring(call(unserved_name));
+    assert_eq!(
+        w.outcome(again),
+        Some(Outcome::NoWorker),
+        "also by a name known from before"
+    );
+}
+
+/// Where a pool fails to boot they wait for their deadline, and no longer.
+#[test]
+fn unknown_calls_wait_for_their_deadline() {
+    let (mut w, _) = World::of(workers(1));
+    w.step(Event::Tick);
+    let name = w
+        .core
+        .resolve_call("late.get")
+        .expect("a pool may serve it");
+    let task = w.bring(call(name).ttl(secs(2)));
+    w.pass(secs(2));
+    assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: false }));
+}
+
+/// A pool that starts nobody by itself is not waited for.
+#[test]
+fn pools_without_a_minimum_are_not_waited_for() {
+    let (mut w, _) = World::of(PoolConfig {
+        min: 0,
+        ..workers(1)
+    });
+    assert_eq!(w.core.resolve_call("late.get"), Err(Unknown));
+    w.step(Event::Tick);
+}
+
+/// A configured queue is known, whether anybody serves it or not.
+#[test]
+fn calls_to_a_configured_queue_wait_for_its_workers() {
+    let mut w = World::default();
+    w.core
+        .add_queue(Kind::Calls, "users", QueueConfig::default(), &[]);
+    let name = w
+        .core
+        .resolve_call("users.get")
+        .expect("its service is configured");
+    let task = w.bring(call(name));
+    assert!(w.waits(task));
+}
+
+#[test]
+fn jobs_of_unknown_queues_wait_for_whoever_serves_them() {
+    let (mut w, _) = World::of(workers(1));
+    let name = w.core.resolve_job("mail").expect("a pool may serve it");
+    let task = w.bring(job(name));
+    w.boot_as(&Hello::serving(&[], &["mail"]));
+    assert!(w.on(task).is_some());
+    assert_eq!(w.core.resolve_job("other"), Err(Unknown));
+}
+
+/// A worker that serves `*` serves every queue of jobs, those that come later too.
+#[test]
+fn a_star_serves_every_queue() {
+    let (mut w, pool) = World::of(workers(2));
+    let early = w.core.resolve_job("early").expect("a pool may serve it");
+    let early = w.bring(job(early));
+    w.boot_as(&Hello::serving(&[], &["*"]));
+    assert!(w.on(early).is_some());
+    let late = w.core.resolve_job("late").expect("the star serves it");
+    let late = w.bring(job(late));
+    assert!(w.on(late).is_some());
+    let named = w.core.find_queue(Kind::Jobs, "late").expect("it was made");
+    assert_eq!(w.core.queue(named).pools, [(pool, 1)]);
+}
+
+/// Calls and jobs share no namespace.
+#[test]
+fn a_call_and_a_job_may_have_the_same_name() {
+    let (mut w, _) = World::of(workers(2));
+    w.boot_as(&Hello::serving(&["mail"], &["mail"]));
+    let as_call = w.core.resolve_call("mail").expect("it is served");
+    let as_job = w.core.resolve_job("mail").expect("it is served");
+    assert_ne!(w.queue(as_call), w.queue(as_job));
+    assert_eq!(
+        (w.core.name(as_call), w.core.name(as_job)),
+        ("mail", "mail")
+    );
+}
+
+/// The service is all before the last dot.
+#[test]
+fn methods_of_one_service_share_its_queue() {
+    let (mut w, _) = World::of(workers(1));
+    w.boot_as(&Hello::serving(&["a.b.get", "a.b.set", "a.get"], &[]));
+    let [get, set, other] = ["a.b.get", "a.b.set", "a.get"].map(|call| w.core.resolve_call(call));
+    let [get, set, other] = [get, set, other].map(|name| w.queue(name.expect("it is served")));
+    assert_eq!(get, set);
+    assert_ne!(get, other);
+    assert_eq!(w.core.find_queue(Kind::Calls, "a.b"), Some(get));
+}
+
+/// What the configuration gave to a pool stays with it, whoever announces it.
+#[test]
+fn an_announcement_takes_no_queue_away() {
+    let mut w = World::default();
+    let [ours, theirs] = ["ours", "theirs"].map(|name| w.core.add_pool(name, workers(1)));
+    let users = w.calls(ours, "users.get", QueueConfig::default());
+    w.boot_as(&Hello::serving(&["users.get"], &[]));
+    assert_eq!(w.core.queue(w.queue(users)).pools, [(ours, 1)]);
+    let free = w
+        .core
+        .add_queue(Kind::Jobs, "free", QueueConfig::default(), &[]);
+    w.join(theirs, &Hello::serving(&[], &["free"]));
+    assert_eq!(
+        w.core.queue(free).pools,
+        [(theirs, 1)],
+        "but a free one is taken"
+    );
+}
+
+/// Callers can't make up methods without end.
+#[test]
+fn made_up_methods_have_an_end() {
+    let (mut w, _) = World::ready_as(workers(1), &Hello::serving(&["users.get"], &[]));
+    let made_up = (0..2_000).filter(|n| w.core.resolve_call(&format!("users.get{n}")).is_ok());
+    assert_eq!(made_up.count(), 999);
+    assert!(w.core.resolve_call("users.get").is_ok());
+}
+
+/// Nor queues, while pools boot.
+#[test]
+fn made_up_queues_have_an_end() {
+    let (mut w, _) = World::of(workers(1));
+    let jobs = (0..200)
+        .filter(|n| w.core.resolve_job(&format!("jobs{n}")).is_ok())
+        .count();
+    let calls = (0..200)
+        .filter(|n| w.core.resolve_call(&format!("calls{n}.get")).is_ok())
+        .count();
+    assert_eq!(jobs + calls, 256);
+    w.boot_as(&Hello::serving(&[], &["*"]));
+    let limit = Limits::default().queues;
+    let more = (0..limit)
+        .filter(|n| w.core.resolve_job(&format!("more{n}")).is_ok())
+        .count();
+    assert_eq!(more, limit - 256);
+    assert_eq!(w.core.queues().count(), limit);
+}
+
+/// A worker that offers more than there is room for is not let in.
+#[test]
+fn an_offer_beyond_all_bounds_is_refused() {
+    let mut w = World::with(Limits {
+        queues: 3,
+        ..Limits::default()
+    });
+    w.core.add_pool("app", workers(1));
+    w.step(Event::Tick);
+    let worker = w.starting()[0];
+    w.hello(worker, &Hello::serving(&["a.x", "b.x"], &["c", "d"]));
+    assert!(w.was_killed(worker, Why::Misbehaved));
+}
+
+#[test]
+fn views_tell_what_there_is() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(
+        pool,
+        "mail",
+        QueueConfig {
+            weight: 3,
+            ..QueueConfig::default()
+        },
+    );
+    let tasks = w.bring_many(3, &job(mail));
+    w.pass(secs(2));
+    let suspect = w.bring(job(mail).crashes(1));
+    let view = w.core.queue(w.queue(mail));
+    assert_eq!(
+        (view.name, view.kind, view.config.weight),
+        ("mail", Kind::Jobs, 3)
+    );
+    assert_eq!((view.waiting, view.running, view.lent), (3, 1, 1));
+    assert_eq!(view.oldest, Some(secs(2)));
+    assert_eq!(w.core.pools().collect::<Vec<_>>(), [pool]);
+    assert_eq!(
+        (w.core.find_pool("app"), w.core.find_pool("other")),
+        (Some(pool), None)
+    );
+    assert_eq!(w.core.pool(pool).0, "app");
+    let worker = w.view(w.live()[0]);
+    assert_eq!(
+        (worker.task, worker.number, worker.done),
+        (Some((tasks[0], secs(2))), 1, 0)
+    );
+    assert_eq!(
+        (worker.pool, worker.version, worker.spawned),
+        (pool, 1, true)
+    );
+    w.done(tasks[0]);
+    assert_eq!(w.view(worker.id).done, 1);
+    assert!(w.on(suspect).is_some(), "suspects go first");
+}

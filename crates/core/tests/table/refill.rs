@@ -1,0 +1,203 @@
+//! Jobs wait in a store that may hold millions; here stands a window of each lane.
+use crate::support::*;
+use stoker_core::*;
+
+const LANE: u32 = 8;
+
+struct Store {
+    w: World,
+    mail: NameId,
+    queue: QueueId,
+}
+
+/// One busy worker, and lanes of eight.
+fn store() -> (Store, TaskId) {
+    let mut w = World::with(Limits {
+        lane: LANE,
+        ..Limits::default()
+    });
+    let pool = w.core.add_pool("app", workers(1));
+    w.boot();
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let running = w.bring(job(mail));
+    let queue = w.queue(mail);
+    (Store { w, mail, queue }, running)
+}
+
+fn refills(w: &World) -> Vec<(u8, KeyId)> {
+    let refill = |action: &Action| match action {
+        Action::Refill { class, key, .. } => Some((*class, *key)),
+        _ => None,
+    };
+    w.seen.iter().filter_map(refill).collect()
+}
+
+impl Store {
+    fn has_room(&self, key: &str) -> bool {
+        self.w.core.has_room(self.queue, 3, key.as_bytes())
+    }
+
+    fn backlog(&mut self, key: &str) {
+        self.w.step(Event::Backlog {
+            queue: self.queue,
+            class: 3,
+            key: key.as_bytes(),
+        });
+    }
+
+    fn refilled(&mut self, key: KeyId, more: bool) {
+        self.w.step(Event::Refilled {
+            queue: self.queue,
+            class: 3,
+            key,
+            more,
+        });
+    }
+
+    /// Fills the lane of tenant `a`.
+    fn fill(&mut self) -> Vec<TaskId> {
+        let tasks = self.w.bring_many(LANE as usize, &job(self.mail).key("a"));
+        assert!(!self.has_room("a"));
+        tasks
+    }
+}
+
+#[test]
+fn a_lane_takes_so_many_and_no_more() {
+    let (mut s, _) = store();
+    for _ in 0..LANE {
+        assert!(s.has_room("a"));
+        s.w.bring(job(s.mail).key("a"));
+    }
+    assert!(!s.has_room("a"));
+    assert!(s.has_room("b"), "each tenant has its own");
+    assert!(s.w.core.has_room(s.queue, 2, b"a"), "and each class");
+    assert_eq!(s.w.core.refill_size(), 4);
+}
+
+/// Once the store holds some of a lane, new ones go there too: else they would overtake.
+#[test]
+fn while_the_store_has_more_nothing_overtakes_it() {
+    let (mut s, running) = store();
+    let tasks = s.fill();
+    s.backlog("a");
+    s.w.done(running);
+    assert!(s.w.on(tasks[0]).is_some());
+    assert!(!s.has_room("a"));
+}
+
+#[test]
+fn when_little_is_left_more_is_asked_for_once() {
+    let (mut s, running) = store();
+    let tasks = s.fill();
+    s.backlog("a");
+    s.w.look();
+    s.w.done(running);
+    for (done, task) in tasks[..5].iter().enumerate() {
+        let left = LANE as usize - 1 - done;
+        assert_eq!(
+            refills(&s.w).len(),
+            usize::from(left <= 4),
+            "with {left} left"
+        );
+        s.w.done(*task);
+    }
+    let [(class, key)] = refills(&s.w)[..] else {
+        panic!()
+    };
+    assert_eq!((class, s.w.core.key_name(s.queue, key)), (3, &b"a"[..]));
+    s.w.bring_many(2, &job(s.mail).key("a"));
+    s.refilled(key, true);
+    assert_eq!(refills(&s.w).len(), 2, "still little, so once more");
+    s.w.bring_many(6, &job(s.mail).key("a"));
+    s.refilled(key, false);
+    assert_eq!(refills(&s.w).len(), 2);
+}
+
+#[test]
+fn when_the_store_has_no_more_the_lane_is_open_again() {
+    let (mut s, running) = store();
+    let tasks = s.fill();
+    s.backlog("a");
+    s.w.done(running);
+    tasks[..7].iter().for_each(|task| s.w.done(*task));
+    let (_, key) = refills(&s.w)[0];
+    assert!(!s.has_room("a"));
+    s.refilled(key, false);
+    assert!(s.has_room("a"));
+}
+
+/// A backlog for a lane that has room again is asked for at once.
+#[test]
+fn a_backlog_that_comes_late_is_asked_for() {
+    let (mut s, _) = store();
+    s.w.bring(job(s.mail).key("a"));
+    s.w.look();
+    s.backlog("a");
+    assert_eq!(refills(&s.w).len(), 1);
+    s.backlog("a");
+    assert_eq!(refills(&s.w).len(), 1, "once");
+}
+
+/// A key is not forgotten while the store was asked for its tasks, though nothing of it is here.
+#[test]
+fn a_key_stays_while_its_tasks_are_asked_for() {
+    let (mut s, running) = store();
+    let task = s.w.bring(job(s.mail).key("a"));
+    s.backlog("a");
+    s.w.done(running);
+    s.w.done(task);
+    let (_, key) = refills(&s.w)[0];
+    assert!(s.w.core.knows_key(s.queue, b"a"));
+    let next = s.w.bring(job(s.mail).key("a"));
+    s.refilled(key, false);
+    s.w.done(next);
+    assert_eq!(s.w.outcome(next), Some(Outcome::Answered));
+}
+
+/// Fills all room for tenants: each has a task waiting.
+fn crowd(s: &mut Store) {
+    for n in 0..4_095_u32 {
+        let (id, key) = (TaskId(100 + n), format!("tenant {n}"));
+        s.w.books.bring(id);
+        let task = NewTask {
+            id,
+            key: key.as_bytes(),
+            ..job(s.mail).0
+        };
+        s.w.core.step(s.w.now, Event::Arrived(task), &mut s.w.seen);
+    }
+}
+
+fn key_refills(w: &World) -> usize {
+    w.count(|action| matches!(action, Action::RefillKeys { .. }))
+}
+
+/// A tenant that only owes makes room for one that has work.
+#[test]
+fn debtors_make_room() {
+    let (mut s, running) = store();
+    s.w.done(running);
+    let rich = s.w.bring(job(s.mail).key("rich"));
+    s.w.run(rich, secs(9));
+    assert!(s.w.core.knows_key(s.queue, b"rich"));
+    crowd(&mut s);
+    assert!(!s.w.core.knows_key(s.queue, b"rich"));
+    s.w.core.check_invariants();
+}
+
+/// While the server drains nothing is asked for: it would only be handed to and fro.
+#[test]
+fn a_drain_asks_for_nothing() {
+    let (mut s, running) = store();
+    let tasks = s.fill();
+    s.backlog("a");
+    s.w.step(Event::Drain);
+    tasks[..6].iter().for_each(|task| s.w.cancel(*task, false));
+    s.backlog("b");
+    s.w.done(running);
+    for worker in s.w.in_state("stopping") {
+        s.w.exit(worker, Exit::Code(0));
+    }
+    assert!(s.w.books.drained && refills(&s.w).is_empty() && key_refills(&s.w) == 0);
+}

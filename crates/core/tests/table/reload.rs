@@ -1,0 +1,174 @@
+//! Replacing every worker by one of a new version, without losing capacity or work.
+use crate::support::*;
+use stoker_core::*;
+
+fn pool_of(count: u32) -> (World, PoolId, NameId) {
+    let limits = Limits {
+        boots_at_once: 2,
+        ..Limits::default()
+    };
+    let mut w = World::with(limits);
+    let pool = w.core.add_pool(
+        "app",
+        PoolConfig {
+            max: count + 2,
+            ..workers(count)
+        },
+    );
+    w.boot();
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.look();
+    (w, pool, mail)
+}
+
+fn versions(w: &World) -> Vec<u32> {
+    w.live()
+        .into_iter()
+        .map(|worker| w.view(worker).version)
+        .collect()
+}
+
+/// Workers that were told to go, go.
+fn let_go(w: &mut World) {
+    for worker in w.in_state("stopping") {
+        w.exit(worker, Exit::Code(0));
+    }
+}
+
+fn reloaded(w: &World, pool: PoolId) -> Option<bool> {
+    w.seen.iter().rev().find_map(|action| match action {
+        Action::Reloaded { pool: of, done } if *of == pool => Some(*done),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_reload_never_has_fewer_workers_than_before() {
+    let (mut w, pool, mail) = pool_of(5);
+    let tasks = w.bring_many(3, &job(mail).limit(secs(600)));
+    w.step(Event::Reload { pool });
+    while let Some(worker) = w.starting().first().copied() {
+        assert!(w.starting().len() <= 2, "a few at a time");
+        assert!(w.live().len() >= 5, "never below");
+        w.hello(worker, &Hello::default());
+        let_go(&mut w);
+    }
+    assert_eq!(versions(&w), [2; 5]);
+    assert_eq!(
+        reloaded(&w, pool),
+        None,
+        "old workers still finish their tasks"
+    );
+    for task in tasks {
+        w.done(task);
+        assert_eq!(w.outcome(task), Some(Outcome::Answered));
+        let_go(&mut w);
+    }
+    assert_eq!(reloaded(&w, pool), Some(true));
+    assert_eq!(w.core.pool(pool).3, 2);
+}
+
+/// Idle ones go first, then those that were lent their task last.
+#[test]
+fn the_idle_are_replaced_first() {
+    let (mut w, pool, mail) = pool_of(2);
+    let task = w.bring(job(mail).limit(secs(600)));
+    let busy = w.on(task).expect("it runs");
+    w.step(Event::Reload { pool });
+    w.hello(w.starting()[0], &Hello::default());
+    assert_eq!(w.view(busy).state, "busy");
+}
+
+/// One that boots has the old code: it is not waited for.
+#[test]
+fn boots_of_the_old_version_are_ended() {
+    let mut w = World::default();
+    let pool = w.core.add_pool("app", workers(2));
+    w.step(Event::Tick);
+    let old = w.starting();
+    w.step(Event::Reload { pool });
+    assert!(
+        old.iter()
+            .all(|worker| w.was_killed(*worker, Why::Replaced))
+    );
+    assert_eq!(w.starting().len(), 2);
+    w.boot();
+    assert_eq!(versions(&w), [2, 2]);
+    assert_eq!(reloaded(&w, pool), None, "the old ones have not gone yet");
+    old.iter()
+        .for_each(|worker| w.exit(*worker, Exit::Signal(9)));
+    assert_eq!(reloaded(&w, pool), Some(true));
+}
+
+/// The next attempt is another version than the one that failed, also while some of that still live.
+#[test]
+fn a_version_that_was_given_up_does_not_come_back() {
+    let (mut w, pool, _) = pool_of(3);
+    w.step(Event::Reload { pool });
+    let bad = w.starting()[0];
+    w.hello(bad, &Hello::default());
+    for _ in 0..3 {
+        w.pass(secs(2));
+        let starting = w.starting()[0];
+        w.exit(starting, Exit::Code(255));
+    }
+    assert_eq!(reloaded(&w, pool), Some(false));
+    w.step(Event::Reload { pool });
+    w.boot();
+    assert_eq!(w.core.pool(pool).3, 3);
+    assert_eq!(versions(&w), [3; 3]);
+    assert!(!w.live().contains(&bad));
+}
+
+/// A new version that kills its workers is given up, and those of it that live are replaced again.
+#[test]
+fn a_version_that_is_blamed_is_given_up() {
+    let (mut w, pool, _) = pool_of(2);
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let long = w.bring(call(users).ttl(secs(9_999)).limit(secs(9_999)));
+    w.step(Event::Reload { pool });
+    w.boot();
+    assert_eq!(versions(&w), [2, 2]);
+    for task in w.bring_many(8, &call(users)) {
+        w.kill_by(task);
+        let_go(&mut w);
+        w.boot();
+    }
+    assert_eq!(reloaded(&w, pool), Some(false));
+    w.boot();
+    let_go(&mut w);
+    assert_eq!(versions(&w), [1, 1]);
+    w.done(long);
+}
+
+/// Workers that dialled in are let go at once: who started them starts the new ones.
+#[test]
+fn guests_are_let_go_and_come_back_by_themselves() {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..workers(2)
+    });
+    let guests = [0, 1].map(|_| w.join(pool, &Hello::default()));
+    w.step(Event::Reload { pool });
+    for guest in guests {
+        assert!(w.saw(&Action::Goaway {
+            worker: guest,
+            why: Why::Replaced
+        }));
+        assert_eq!(reloaded(&w, pool), None);
+        w.exit(guest, Exit::Gone);
+    }
+    assert_eq!(reloaded(&w, pool), Some(true));
+    let back = w.join(pool, &Hello::default());
+    assert_eq!(w.view(back).version, 2);
+}
+
+#[test]
+fn a_pool_without_workers_is_reloaded_at_once() {
+    let (mut w, pool) = World::of(PoolConfig {
+        min: 0,
+        ..workers(2)
+    });
+    w.step(Event::Reload { pool });
+    assert_eq!(reloaded(&w, pool), Some(true));
+}

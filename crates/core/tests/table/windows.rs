@@ -1,0 +1,164 @@
+//! Tasks lent ahead to a busy worker: only when that can do no harm.
+use crate::support::*;
+use stoker_core::*;
+
+const SHORT: Span = Span(50);
+
+fn pool_with(count: u32, hello: &Hello) -> (World, PoolId, NameId) {
+    let (mut w, pool) = World::ready_as(workers(count), hello);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.learn(&job(mail), SHORT);
+    (w, pool, mail)
+}
+
+fn lent(w: &World) -> Vec<usize> {
+    w.live()
+        .into_iter()
+        .map(|worker| w.view(worker).lent)
+        .collect()
+}
+
+/// Filled up when half empty: many small top-ups would be many small writes.
+#[test]
+fn a_window_is_filled_when_half_empty() {
+    let (mut w, _, mail) = pool_with(1, &Hello::default());
+    let tasks = w.bring_many(300, &job(mail));
+    w.done(tasks[0]);
+    for lent in (32..64).rev() {
+        let delivered = w.count(|action| matches!(action, Action::Deliver { .. }));
+        let running = w.core.lent_to(w.live()[0]).next().expect("work waits");
+        w.done(running);
+        let more = w.count(|action| matches!(action, Action::Deliver { .. })) - delivered;
+        assert_eq!(more, if lent == 32 { 32 } else { 0 }, "with {lent} left");
+    }
+}
+
+/// Not while another worker is idle: it could start the task at once.
+#[test]
+fn the_idle_go_first() {
+    let (mut w, _, mail) = pool_with(3, &Hello::default());
+    w.bring_many(3, &job(mail));
+    assert_eq!(lent(&w), [1, 1, 1]);
+}
+
+/// What waits is spread over the workers.
+#[test]
+fn windows_share_what_waits() {
+    let (mut w, _, mail) = pool_with(2, &Hello::default());
+    let tasks = w.bring_many(42, &job(mail));
+    for task in &tasks[..2] {
+        w.done(*task);
+    }
+    let lent = lent(&w);
+    assert!(
+        lent.iter().all(|count| (10..=32).contains(count)),
+        "{lent:?}"
+    );
+}
+
+/// The worker's own measure counts where it has one: the way to it and back is not the task's.
+#[test]
+fn the_workers_own_measure_counts() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    for _ in 0..16 {
+        let task = w.bring(job(mail));
+        let worker = w.on(task).expect("it runs");
+        w.pass(ms(5));
+        w.step(Event::Answered {
+            worker,
+            task,
+            answer: Answer::Done,
+            worked: SHORT,
+        });
+    }
+    let tasks = w.bring_many(2, &job(mail));
+    assert_eq!(w.lent(&tasks).len(), 2);
+}
+
+/// A death takes the window along, so what may not run again is not in it, nor behind it.
+#[test]
+fn calls_that_may_not_run_again_are_lent_alone() {
+    let (mut w, pool, mail) = pool_with(1, &Hello::default());
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    w.learn(&call(users), SHORT);
+    let calls = w.bring_many(3, &call(users));
+    assert_eq!(w.lent(&calls).len(), 1);
+    let jobs = w.bring_many(20, &job(mail));
+    assert_eq!(w.lent(&jobs).len(), 0, "nor is anything lent behind one");
+    calls.iter().for_each(|task| w.cancel(*task, false));
+    w.done(calls[0]);
+    assert!(w.lent(&jobs).len() > 1);
+    let idempotent = w.bring_many(80, &call(users).idempotent());
+    for task in &jobs {
+        w.done(*task);
+    }
+    assert!(w.lent(&idempotent).len() > 1, "idempotent ones may");
+}
+
+/// A queue's limit counts what is lent ahead as well, so it can never be exceeded.
+#[test]
+fn windows_keep_within_the_limit() {
+    let (mut w, pool) = World::ready(workers(2));
+    let mail = w.jobs(
+        pool,
+        "mail",
+        QueueConfig {
+            limit: 3,
+            ..QueueConfig::default()
+        },
+    );
+    w.learn(&job(mail), SHORT);
+    let tasks = w.bring_many(50, &job(mail));
+    w.done(tasks[0]);
+    assert_eq!(w.lent(&tasks).len(), 3);
+}
+
+/// A slot that is kept for others is not used up by a window.
+#[test]
+fn windows_leave_what_is_kept() {
+    let (mut w, pool) = World::ready(workers(2));
+    let kept = QueueConfig {
+        reserve: 1,
+        keep: 1,
+        ..QueueConfig::default()
+    };
+    let vip = w.jobs(pool, "vip", kept);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.learn(&job(mail), SHORT);
+    let tasks = w.bring_many(50, &job(mail));
+    w.done(tasks[0]);
+    assert_eq!(
+        w.lent(&tasks).len(),
+        1,
+        "a worker is idle, if only for others"
+    );
+    let own = w.bring(job(vip));
+    assert!(w.on(own).is_some());
+}
+
+/// While the server drains, no job is lent ahead.
+#[test]
+fn nothing_is_lent_ahead_to_a_worker_that_goes() {
+    let (mut w, _, mail) = pool_with(1, &Hello::default());
+    let tasks = w.bring_many(100, &job(mail));
+    let lent_before = w.lent(&tasks).len();
+    w.step(Event::Drain);
+    w.done(tasks[0]);
+    assert_eq!(w.lent(&tasks).len(), lent_before - 1);
+}
+
+/// A window of one is no window.
+#[test]
+fn windows_can_be_switched_off() {
+    let mut w = World::with(Limits {
+        window: 1,
+        ..Limits::default()
+    });
+    let pool = w.core.add_pool("app", workers(1));
+    w.boot();
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.learn(&job(mail), SHORT);
+    let tasks = w.bring_many(50, &job(mail));
+    assert_eq!(w.lent(&tasks), tasks[..1]);
+}
