@@ -157,26 +157,21 @@ impl Pool {
         }
     }
 
-    /// Records that a task killed a worker of `version`. True when this makes the version the culprit. A
+    /// Records that a task killed a worker of `version`. True while this makes the version the culprit. A
     /// task that killed `before` counts once; without, it may be another one that has its number now.
     pub(crate) fn blame(&mut self, now: Time, task: TaskId, before: bool, version: u32) -> bool {
-        let was_blamed = now < self.blamed_until;
         self.deaths
             .retain(|(at, dead, _)| now.since(*at) < BLAME_WINDOW && !(before && *dead == task));
-        self.deaths.push_back((now, task, version));
-        let alike = self
-            .deaths
-            .iter()
-            .filter(|(_, _, of)| *of == version)
-            .count();
-        if alike < BLAME_TASKS {
-            return false;
-        }
-        if self.deaths.len() > 4 * BLAME_TASKS {
+        if self.deaths.len() >= 4 * BLAME_TASKS {
             self.deaths.pop_front();
         }
-        self.blamed_until = now + BLAME_WINDOW;
-        !was_blamed
+        self.deaths.push_back((now, task, version));
+        let alike = self.deaths.iter().filter(|(_, _, of)| *of == version);
+        let is_culprit = alike.count() >= BLAME_TASKS;
+        if is_culprit {
+            self.blamed_until = now + BLAME_WINDOW;
+        }
+        is_culprit
     }
 
     /// Workers that one task may kill.

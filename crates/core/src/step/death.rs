@@ -65,7 +65,8 @@ impl Core {
         self.note_health(pool, |pool, now| {
             blamed = pool.blame(now, task, before, version);
         });
-        if blamed {
+        // The old version's last deaths say nothing against the new one, which may be the cure.
+        if blamed && version == self.pools[pool.index()].version {
             self.give_up_reload(pool);
         }
     }

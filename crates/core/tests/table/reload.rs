@@ -141,6 +141,39 @@ fn a_version_that_is_blamed_is_given_up() {
     w.done(long);
 }
 
+/// The old version's last deaths say nothing against the new one, which may be the cure.
+#[test]
+fn deaths_of_the_old_version_do_not_give_up_the_new_one() {
+    let (mut w, pool, _) = pool_of(9);
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let tasks = w.bring_many(9, &call(users).ttl(secs(999)).limit(secs(999)));
+    w.step(Event::Reload { pool });
+    for task in &tasks[..8] {
+        w.kill_by(*task);
+    }
+    assert_eq!(w.core.pool(pool).2, Health::Blamed);
+    assert_eq!(reloaded(&w, pool), None);
+    w.boot();
+    assert_eq!(versions(&w), [2; 9]);
+}
+
+/// While the old version is blamed the new one can be given up all the same.
+#[test]
+fn a_version_is_judged_by_itself() {
+    let (mut w, pool, _) = pool_of(10);
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let tasks = w.bring_many(10, &call(users).ttl(secs(999)).limit(secs(999)));
+    tasks[..8].iter().for_each(|task| w.kill_by(*task));
+    w.boot();
+    w.step(Event::Reload { pool });
+    w.boot();
+    for task in w.bring_many(8, &call(users)) {
+        w.kill_by(task);
+        w.boot();
+    }
+    assert_eq!(reloaded(&w, pool), Some(false));
+}
+
 /// Workers that dialled in are let go at once: who started them starts the new ones.
 #[test]
 fn guests_are_let_go_and_come_back_by_themselves() {
