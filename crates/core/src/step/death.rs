@@ -1,4 +1,4 @@
-use crate::pool::{FAILING, Pool};
+use crate::pool::FAILING;
 use crate::worker::{Life, Worker};
 use crate::{Action, Cause, Core, Exit, Notice, Origin, Outcome, Span, TaskId, Why, WorkerId};
 
@@ -130,7 +130,9 @@ impl Core {
             Life::Starting { .. } | Life::Live { .. } => None,
             Life::Draining { why } | Life::Stopping { why, .. } | Life::Killed { why } => Some(why),
         };
-        let was_of_use = worker.done > 0 || crashed.is_some() || !worker.spawned;
+        let is_present =
+            worker.spawned && worker.version == self.pools[worker.pool.index()].version;
+        let was_of_use = worker.done > 0 || crashed.is_some() || !is_present;
         let by_itself = matches!(
             why,
             None | Some(Why::BootTimeout | Why::Misbehaved | Why::Left)
@@ -154,25 +156,30 @@ impl Core {
 
     /// A worker died before it was of any use. The next boot waits longer and longer.
     fn boot_failed(&mut self, id: WorkerId, worker: &Worker, exit: Exit) {
-        let jitter = self.rng.below(1 << 20);
-        let mut again_in = Span::ZERO;
-        self.note_health(worker.pool, |pool, now| {
-            // Those that had greeted and die together failed together: they count once.
-            let together = worker
-                .after_failed
-                .map(|before| pool.failed_boots.max(before + 1));
-            pool.failed_boots = together.unwrap_or(pool.failed_boots + 1);
-            again_in = boot_backoff(pool, jitter);
-            pool.next_boot = pool.next_boot.max(now + again_in);
-        });
+        let pool = &self.pools[worker.pool.index()];
+        // Those that had greeted and die together failed together: they count once.
+        let together = worker
+            .after_failed
+            .map(|before| pool.failed_boots.max(before + 1));
+        let failed = together.unwrap_or(pool.failed_boots + 1);
+        let gives_up = pool.fallback.is_some() && failed >= FAILING;
+        let again_in = match gives_up {
+            true => Span::ZERO,
+            false => boot_backoff(failed, self.rng.below(1 << 20)),
+        };
         self.out.push(Action::Notice(Notice::BootFailed {
             worker: id,
             exit,
             again_in,
         }));
-        if self.pools[worker.pool.index()].failed_boots >= FAILING {
+        if gives_up {
             self.give_up_reload(worker.pool);
+            return;
         }
+        self.note_health(worker.pool, |pool, now| {
+            pool.failed_boots = failed;
+            pool.next_boot = pool.next_boot.max(now + again_in);
+        });
     }
 }
 
@@ -186,8 +193,8 @@ fn why_forced(worker: &Worker) -> Option<Why> {
     }
 }
 
-fn boot_backoff(pool: &Pool, jitter: u64) -> Span {
-    let doubled = BOOT_BACKOFF.0 << (pool.failed_boots - 1).min(20);
+fn boot_backoff(failed: u32, jitter: u64) -> Span {
+    let doubled = BOOT_BACKOFF.0 << (failed - 1).min(20);
     let full = doubled.min(BOOT_BACKOFF_MAX.0);
     // Between half and all of it: not so short that it spins, not all at the same moment.
     Span(full / 2 + jitter % (full / 2 + 1))
@@ -196,18 +203,14 @@ fn boot_backoff(pool: &Pool, jitter: u64) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PoolConfig, Time};
 
     #[test]
     fn boots_are_retried_after_a_doubling_wait_with_an_end() {
-        let mut pool = Pool::new("app", PoolConfig::default());
         for (failed, full) in [(1, 200), (2, 400), (5, 3_200), (9, 30_000), (40, 30_000)] {
-            pool.failed_boots = failed;
             for jitter in [0, 1, 77_777, (1 << 20) - 1] {
-                let wait = boot_backoff(&pool, jitter);
+                let wait = boot_backoff(failed, jitter);
                 assert!(wait >= Span::from_millis(full / 2) && wait <= Span::from_millis(full));
             }
         }
-        assert_eq!(Time::ZERO.since(Time(5)), Span::ZERO);
     }
 }

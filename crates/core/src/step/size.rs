@@ -264,7 +264,11 @@ impl Core {
         let Some(old) = self.pools[id.index()].fallback.take() else {
             return;
         };
-        self.pools[id.index()].version = old;
+        self.note_health(id, |pool, now| {
+            pool.version = old;
+            pool.failed_boots = 0;
+            pool.next_boot = now;
+        });
         for worker in self.pools[id.index()].workers.clone() {
             if matches!(self.workers[worker].life, Life::Starting { .. }) {
                 self.kill(worker, Why::Replaced);

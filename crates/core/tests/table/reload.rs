@@ -100,6 +100,33 @@ fn boots_of_the_old_version_are_ended() {
     assert_eq!(reloaded(&w, pool), Some(true));
 }
 
+#[test]
+fn a_version_that_does_not_boot_is_given_up() {
+    let (mut w, pool, mail) = pool_of(3);
+    w.step(Event::Reload { pool });
+    for _ in 0..3 {
+        assert_eq!(reloaded(&w, pool), None);
+        w.pass(secs(2));
+        w.exit(w.starting()[0], Exit::Code(255));
+    }
+    assert_eq!(reloaded(&w, pool), Some(false));
+    assert!(w.notices().contains(&Notice::ReloadGivenUp { pool }));
+    assert_eq!((versions(&w), w.core.pool(pool).3), (vec![1; 3], 1));
+    assert_eq!(
+        w.core.pool(pool).2,
+        Health::Healthy,
+        "the old version is well"
+    );
+    let task = w.bring(job(mail));
+    w.kill_by(task);
+    w.boot();
+    assert_eq!(
+        versions(&w),
+        [1; 3],
+        "and what is started is of the old version"
+    );
+}
+
 /// The next attempt is another version than the one that failed, also while some of that still live.
 #[test]
 fn a_version_that_was_given_up_does_not_come_back() {
@@ -172,6 +199,23 @@ fn a_version_is_judged_by_itself() {
         w.boot();
     }
     assert_eq!(reloaded(&w, pool), Some(false));
+}
+
+/// A reload upon a reload replaces everything, and falls back to what last stood.
+#[test]
+fn a_reload_upon_a_reload() {
+    let (mut w, pool, _) = pool_of(3);
+    w.step(Event::Reload { pool });
+    w.hello(w.starting()[0], &Hello::default());
+    w.step(Event::Reload { pool });
+    assert_eq!(w.core.pool(pool).3, 3);
+    for _ in 0..3 {
+        w.pass(secs(2));
+        w.exit(w.starting()[0], Exit::Code(255));
+    }
+    assert_eq!((reloaded(&w, pool), w.core.pool(pool).3), (Some(false), 1));
+    w.boot();
+    assert_eq!(versions(&w), [1; 3]);
 }
 
 /// Workers that dialled in are let go at once: who started them starts the new ones.
