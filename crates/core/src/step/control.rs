@@ -30,6 +30,11 @@ impl Core {
                 _ => self.set_worker_timer(id),
             }
         }
+        for pool in (0..self.pools.len() as u32).map(PoolId) {
+            if self.pools[pool.index()].fallback.is_some() {
+                self.end_reload(pool, false);
+            }
+        }
         self.resize_all();
     }
 

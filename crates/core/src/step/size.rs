@@ -232,11 +232,7 @@ impl Core {
     /// Starts to replace every worker of a pool by one of a new version.
     pub(crate) fn reload(&mut self, id: PoolId) {
         if self.draining.is_some() {
-            self.out.push(Action::Reloaded {
-                pool: id,
-                done: false,
-            });
-            return;
+            return self.end_reload(id, false);
         }
         self.note_health(id, |pool, now| {
             // A reload upon a reload falls back to the version that last stood.
@@ -261,7 +257,7 @@ impl Core {
 
     /// The new version can't boot, or kills its workers: the old one stays.
     pub(crate) fn give_up_reload(&mut self, id: PoolId) {
-        let Some(old) = self.pools[id.index()].fallback.take() else {
+        let Some(old) = self.pools[id.index()].fallback else {
             return;
         };
         self.note_health(id, |pool, now| {
@@ -276,24 +272,28 @@ impl Core {
         }
         self.out
             .push(Action::Notice(Notice::ReloadGivenUp { pool: id }));
-        self.out.push(Action::Reloaded {
-            pool: id,
-            done: false,
-        });
+        self.end_reload(id, false);
         self.resize(id);
     }
 
-    /// Tells when the last worker of an older version has gone.
+    /// Tells when the last worker of an older version has gone, and one of the new version has shown that
+    /// it works: until then there may be something to go back to.
     pub(crate) fn note_reloaded(&mut self, id: PoolId) {
         let pool = &self.pools[id.index()];
-        let old = |worker: &WorkerId| self.workers[*worker].version != pool.version;
-        if pool.fallback.is_some() && !pool.workers.iter().any(old) {
-            self.pools[id.index()].fallback = None;
-            self.out.push(Action::Reloaded {
-                pool: id,
-                done: true,
-            });
+        let is_old = |worker: &WorkerId| self.workers[*worker].version != pool.version;
+        if pool.fallback.is_none() || pool.workers.iter().any(is_old) {
+            return;
         }
+        let works = |worker: &WorkerId| self.workers[*worker].is_live();
+        let is_wanted = self.census(id).starting > 0 || self.wants_boot(id);
+        if pool.workers.iter().any(works) || !is_wanted {
+            self.end_reload(id, true);
+        }
+    }
+
+    pub(crate) fn end_reload(&mut self, id: PoolId, done: bool) {
+        self.pools[id.index()].fallback = None;
+        self.out.push(Action::Reloaded { pool: id, done });
     }
 
     /// When an idle worker's time is up.

@@ -201,6 +201,32 @@ fn a_version_is_judged_by_itself() {
     assert_eq!(reloaded(&w, pool), Some(false));
 }
 
+/// It is not done while no worker of the new version has shown that it works.
+#[test]
+fn a_reload_is_not_done_before_a_new_worker_is_ready() {
+    let (mut w, pool, mail) = pool_of(1);
+    let task = w.bring(job(mail));
+    w.step(Event::Reload { pool });
+    w.kill_by(task);
+    assert_eq!(
+        reloaded(&w, pool),
+        None,
+        "the last old worker died, and no new one is ready"
+    );
+    for _ in 0..3 {
+        w.pass(secs(2));
+        w.exit(w.starting()[0], Exit::Code(255));
+    }
+    assert_eq!(
+        reloaded(&w, pool),
+        Some(false),
+        "so there is something to go back to"
+    );
+    w.pass(secs(2));
+    w.boot();
+    assert_eq!(versions(&w), [1]);
+}
+
 /// A reload upon a reload replaces everything, and falls back to what last stood.
 #[test]
 fn a_reload_upon_a_reload() {
@@ -248,4 +274,27 @@ fn a_pool_without_workers_is_reloaded_at_once() {
     });
     w.step(Event::Reload { pool });
     assert_eq!(reloaded(&w, pool), Some(true));
+}
+
+/// Whoever waits for a reload hears of it, also when the server goes.
+#[test]
+fn a_drain_ends_a_reload() {
+    let (mut w, pool, _) = pool_of(1);
+    w.step(Event::Reload { pool });
+    w.step(Event::Drain);
+    assert_eq!(reloaded(&w, pool), Some(false));
+    let told = |action: &Action| matches!(action, Action::Reloaded { .. });
+    w.books
+        .workers
+        .clone()
+        .into_iter()
+        .for_each(|worker| w.exit(worker, Exit::Code(0)));
+    assert_eq!(w.count(told), 1);
+    w.step(Event::Reload { pool });
+    assert_eq!(
+        w.count(told),
+        2,
+        "and one that comes too late is given up at once"
+    );
+    assert_eq!(reloaded(&w, pool), Some(false));
 }
