@@ -200,12 +200,14 @@ impl Core {
         worker.outdated || worker.version != self.pools[worker.pool.index()].version
     }
 
-    /// A worker is ready: one that is to be replaced may go.
+    /// A worker is ready: one that is to be replaced may go, unless it only fills a gap that a death left.
     pub(crate) fn retire_one_stale(&mut self, ready: WorkerId) {
-        if self.is_stale(ready) {
+        let pool = self.workers[ready].pool;
+        let census = self.census(pool);
+        let live = census.fresh + census.stale;
+        if self.is_stale(ready) || live <= self.pools[pool.index()].config.min {
             return;
         }
-        let pool = self.workers[ready].pool;
         if let Some(stale) = self.most_dispensable(pool, Self::is_stale) {
             self.stop(stale, Why::Replaced);
         }

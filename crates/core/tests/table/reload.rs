@@ -227,6 +227,23 @@ fn a_reload_is_not_done_before_a_new_worker_is_ready() {
     assert_eq!(versions(&w), [1]);
 }
 
+/// The capacity that a death took away is restored before more of the old ones go.
+#[test]
+fn a_death_during_a_reload_costs_no_second_worker() {
+    let (mut w, pool, mail) = pool_of(3);
+    let task = w.bring(job(mail));
+    w.step(Event::Reload { pool });
+    w.kill_by(task);
+    assert_eq!(w.live().len(), 2);
+    w.hello(w.starting()[0], &Hello::default());
+    assert_eq!(w.live().len(), 3);
+    while let Some(worker) = w.starting().first().copied() {
+        w.hello(worker, &Hello::default());
+        assert!(w.live().len() >= 3);
+    }
+    assert_eq!(versions(&w), [2; 3]);
+}
+
 /// A reload upon a reload replaces everything, and falls back to what last stood.
 #[test]
 fn a_reload_upon_a_reload() {
