@@ -24,7 +24,6 @@ impl Core {
         self.pools[pool.index()].not_idle(id);
         self.report(id, &worker, exit, crashed);
         self.out.push(Action::Release { worker: id });
-        self.note_reloaded(pool);
         self.resize_all();
     }
 

@@ -95,7 +95,6 @@ impl Core {
                 pool.failed_boots = 0;
             }
         });
-        self.note_reloaded(pool);
         self.end_orphans();
         self.retire_one_stale(id);
         self.set_worker_timer(id);

@@ -43,6 +43,7 @@ impl Core {
             }
             self.boot(pool);
         }
+        self.note_reloaded(pool);
         self.set_pool_timer(pool, boot_wanted);
     }
 
@@ -253,7 +254,6 @@ impl Core {
                 _ => {}
             }
         }
-        self.note_reloaded(id);
         self.resize(id);
     }
 
@@ -280,7 +280,7 @@ impl Core {
 
     /// Tells when the last worker of an older version has gone, and one of the new version has shown that
     /// it works: until then there may be something to go back to.
-    pub(crate) fn note_reloaded(&mut self, id: PoolId) {
+    fn note_reloaded(&mut self, id: PoolId) {
         let pool = &self.pools[id.index()];
         let is_old = |worker: &WorkerId| self.workers[*worker].version != pool.version;
         if pool.fallback.is_none() || pool.workers.iter().any(is_old) {
