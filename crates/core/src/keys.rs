@@ -210,6 +210,10 @@ impl Keys {
         }
     }
 
+    pub(crate) fn get_mut(&mut self, id: KeyId) -> Option<&mut Key> {
+        self.slots.get_mut(id.index())?.as_mut()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Key> {
         self.slots.iter().flatten()
     }

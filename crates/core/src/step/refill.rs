@@ -28,7 +28,7 @@ impl Core {
 
     /// Jobs that a lane takes at the most when it asks.
     pub fn refill_size(&self) -> usize {
-        self.limits.lane as usize / 2
+        (self.limits.lane as usize / 2).max(1)
     }
 
     pub(crate) fn backlog(&mut self, queue_id: QueueId, class: u8, key: &[u8]) {
@@ -44,19 +44,24 @@ impl Core {
     }
 
     pub(crate) fn refilled(&mut self, queue: QueueId, class: u8, key: KeyId, more: bool) {
+        let class = usize::from(class.min(7));
         let queue_of = &mut self.queues[queue.index()];
-        let lane = &mut queue_of.keys[key].lanes[usize::from(class.min(7))];
-        lane.asked = false;
-        lane.more = more;
-        if queue_of.retire(key) {
+        // A key stays while its tasks are asked for, so a key that is not there was not asked about.
+        let Some(key_of) = queue_of.keys.get_mut(key) else {
+            return;
+        };
+        key_of.lanes[class].asked = false;
+        key_of.lanes[class].more = more;
+        if more {
+            self.ask(queue, key, class);
+        } else if queue_of.retire(key) {
             self.want_keys(queue);
-        } else {
-            self.ask(queue, key, usize::from(class.min(7)));
         }
     }
 
     pub(crate) fn refilled_keys(&mut self, queue: QueueId, more: bool) {
         self.queues[queue.index()].more_keys = more;
+        self.want_keys(queue);
     }
 
     /// After a task left its lane: asks for more if the store has more and little is left.

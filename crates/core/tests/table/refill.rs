@@ -155,6 +155,48 @@ fn a_key_stays_while_its_tasks_are_asked_for() {
     assert_eq!(s.w.outcome(next), Some(Outcome::Answered));
 }
 
+/// That another tenant's debt was forgiven meanwhile must not lose the question.
+#[test]
+fn no_question_is_lost() {
+    let (mut s, running) = store();
+    let rich = s.w.bring(job(s.mail).key("rich"));
+    s.w.done(running);
+    s.w.run(rich, ms(1));
+    assert!(s.w.core.knows_key(s.queue, b"rich"), "it owes");
+    let first = s.w.bring(job(s.mail).key("a"));
+    s.backlog("a");
+    s.w.run(first, secs(1));
+    let (_, key) = refills(&s.w)[0];
+    s.w.look();
+    let second = s.w.bring(job(s.mail).key("a"));
+    assert!(s.w.on(second).is_some());
+    s.refilled(key, true);
+    assert_eq!(
+        refills(&s.w).len(),
+        1,
+        "the lane is empty and the store has more"
+    );
+}
+
+/// An answer to a question that was not asked is ignored.
+#[test]
+fn an_answer_to_nothing_is_ignored() {
+    let (mut s, _) = store();
+    s.refilled(KeyId(77), true);
+    s.refilled(KeyId(77), false);
+    assert_eq!(refills(&s.w), []);
+}
+
+/// The smallest lane still asks for something.
+#[test]
+fn the_smallest_lane_asks_for_one() {
+    let w = World::with(Limits {
+        lane: 1,
+        ..Limits::default()
+    });
+    assert_eq!(w.core.refill_size(), 1);
+}
+
 /// Fills all room for tenants: each has a task waiting.
 fn crowd(s: &mut Store) {
     for n in 0..4_095_u32 {
@@ -171,6 +213,43 @@ fn crowd(s: &mut Store) {
 
 fn key_refills(w: &World) -> usize {
     w.count(|action| matches!(action, Action::RefillKeys { .. }))
+}
+
+/// Tenants without room stay in the store until another tenant has gone.
+#[test]
+fn tenants_without_room_wait_in_the_store() {
+    let (mut s, running) = store();
+    crowd(&mut s);
+    assert!(s.has_room("tenant 7") && !s.has_room("one more"));
+    s.backlog("one more");
+    assert_eq!(key_refills(&s.w), 0);
+    s.w.cancel(TaskId(100), false);
+    assert_eq!(key_refills(&s.w), 1, "one has gone");
+    assert!(s.has_room("one more"));
+    s.w.bring(job(s.mail).key("one more"));
+    s.w.step(Event::RefilledKeys {
+        queue: s.queue,
+        more: true,
+    });
+    assert_eq!(key_refills(&s.w), 1, "full again");
+    s.w.cancel(TaskId(101), false);
+    assert_eq!(key_refills(&s.w), 2);
+    s.w.step(Event::RefilledKeys {
+        queue: s.queue,
+        more: true,
+    });
+    assert_eq!(
+        key_refills(&s.w),
+        3,
+        "there is room still, and the store has more"
+    );
+    s.w.step(Event::RefilledKeys {
+        queue: s.queue,
+        more: false,
+    });
+    s.w.cancel(TaskId(102), false);
+    assert_eq!(key_refills(&s.w), 3);
+    s.w.done(running);
 }
 
 /// A tenant that only owes makes room for one that has work.
