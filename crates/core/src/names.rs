@@ -143,12 +143,19 @@ impl Core {
             Some(queue) => *queue,
             None => self.new_orphan(Kind::Calls, service)?,
         };
-        let methods = self.names.methods.entry(queue).or_default();
-        *methods += 1;
-        if *methods > METHODS {
-            return Err(Unknown);
+        match self.names.methods.get(&queue) {
+            Some(methods) if *methods >= METHODS => Err(Unknown),
+            _ => Ok(self.announced_call(call, queue)),
         }
-        Ok(self.names.insert(Kind::Calls, call, queue))
+    }
+
+    /// The name of a call that a worker serves, however many others its callers have made up.
+    pub(crate) fn announced_call(&mut self, call: &str, queue: QueueId) -> NameId {
+        if let Some(id) = self.names.calls.get(call) {
+            return *id;
+        }
+        *self.names.methods.entry(queue).or_default() += 1;
+        self.names.insert(Kind::Calls, call, queue)
     }
 
     /// The name of a job, which is that of its queue.

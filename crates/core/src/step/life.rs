@@ -112,9 +112,7 @@ impl Core {
                 return false;
             };
             queues.push(queue);
-            let Ok(name) = self.resolve_call(call) else {
-                return false;
-            };
+            let name = self.announced_call(call, queue);
             self.names.all[name.index()].idempotent |= offer.idempotent.contains(call);
         }
         for job in offer.jobs {

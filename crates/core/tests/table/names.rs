@@ -137,6 +137,27 @@ fn an_announcement_takes_no_queue_away() {
     );
 }
 
+/// Two pools that announce the same service share it.
+#[test]
+fn two_pools_can_serve_one_queue() {
+    let mut w = World::default();
+    w.core.add_pool("first", workers(1));
+    w.core.add_pool("second", workers(1));
+    w.boot_as(&Hello::serving(&["users.get"], &[]));
+    let users = w.core.resolve_call("users.get").expect("it is served");
+    let tasks = w.bring_many(2, &call(users));
+    assert_eq!(w.lent(&tasks).len(), 2);
+    w.core.add_queue(
+        Kind::Calls,
+        "users",
+        QueueConfig::default(),
+        &[(PoolId(1), 7)],
+    );
+    let queue = w.core.queue(w.queue(users));
+    let both = queue.pools.contains(&(PoolId(1), 7)) && queue.pools.len() == 2;
+    assert!(both, "a share can change");
+}
+
 /// Callers can't make up methods without end.
 #[test]
 fn made_up_methods_have_an_end() {
@@ -144,6 +165,23 @@ fn made_up_methods_have_an_end() {
     let made_up = (0..2_000).filter(|n| w.core.resolve_call(&format!("users.get{n}")).is_ok());
     assert_eq!(made_up.count(), 999);
     assert!(w.core.resolve_call("users.get").is_ok());
+}
+
+/// And making them up keeps no worker from serving what it has.
+#[test]
+fn made_up_methods_keep_out_no_worker() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::serving(&["users.get"], &[]));
+    for n in 0..2_000 {
+        let _made_up = w.core.resolve_call(&format!("users.get{n}"));
+    }
+    w.step(Event::Scale {
+        pool,
+        min: 2,
+        max: 2,
+    });
+    w.boot_as(&Hello::serving(&["users.get", "users.new"], &[]));
+    assert_eq!(w.live().len(), 2);
+    assert!(w.core.resolve_call("users.new").is_ok());
 }
 
 /// Nor queues, while pools boot.

@@ -18,6 +18,19 @@ fn lent(w: &World) -> Vec<usize> {
         .collect()
 }
 
+#[test]
+fn short_jobs_are_lent_ahead() {
+    let (mut w, _, mail) = pool_with(1, &Hello::default());
+    let tasks = w.bring_many(200, &job(mail));
+    assert_eq!(w.lent(&tasks), tasks[..33], "filled up while half empty");
+    w.done(tasks[0]);
+    assert_eq!(w.lent(&tasks), tasks[1..65], "to as many as it holds");
+    let queue = w.core.queue(w.queue(mail));
+    assert_eq!((queue.running, queue.lent), (1, 64), "but it is one slot");
+    let running = w.view(w.live()[0]).task;
+    assert_eq!(running.map(|(task, _)| task), Some(tasks[1]));
+}
+
 /// Filled up when half empty: many small top-ups would be many small writes.
 #[test]
 fn a_window_is_filled_when_half_empty() {
@@ -54,6 +67,34 @@ fn windows_share_what_waits() {
         lent.iter().all(|count| (10..=32).contains(count)),
         "{lent:?}"
     );
+}
+
+/// One run of 200 µs among the last 64 is one too many.
+#[test]
+fn only_names_that_were_always_short() {
+    let (mut w, _, mail) = pool_with(1, &Hello::default());
+    let slow = w.bring(job(mail));
+    w.run(slow, Span(200));
+    for _ in 0..32 {
+        let tasks = w.bring_many(2, &job(mail));
+        assert_eq!(w.lent(&tasks).len(), 1);
+        w.run(tasks[0], SHORT);
+        w.run(tasks[1], SHORT);
+    }
+    let tasks = w.bring_many(2, &job(mail));
+    assert_eq!(w.lent(&tasks).len(), 2, "but it is forgotten");
+}
+
+#[test]
+fn nothing_is_concluded_from_a_few_runs() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    for runs in 0..16 {
+        let tasks = w.bring_many(2, &job(mail));
+        assert_eq!(w.lent(&tasks).len(), 1, "after {runs} runs");
+        w.cancel(tasks[1], false);
+        w.run(tasks[0], SHORT);
+    }
 }
 
 /// The worker's own measure counts where it has one: the way to it and back is not the task's.
@@ -94,6 +135,32 @@ fn calls_that_may_not_run_again_are_lent_alone() {
         w.done(*task);
     }
     assert!(w.lent(&idempotent).len() > 1, "idempotent ones may");
+}
+
+/// A long task is not put behind a short one, nor a short one behind a long one.
+#[test]
+fn long_tasks_are_neither_in_a_window_nor_before_it() {
+    let (mut w, pool, mail) = pool_with(1, &Hello::default());
+    let long = w.jobs(
+        pool,
+        "long",
+        QueueConfig {
+            weight: 1_000,
+            ..QueueConfig::default()
+        },
+    );
+    w.learn(&job(long), ms(5));
+    let running = w.bring(job(mail));
+    let next = w.bring(job(long));
+    let others = w.bring_many(20, &job(mail));
+    assert_eq!(
+        w.lent(&others),
+        [],
+        "the one whose turn it is would wait in a window"
+    );
+    w.run(running, SHORT);
+    assert!(w.on(next).is_some());
+    assert_eq!(w.lent(&others), []);
 }
 
 /// A queue's limit counts what is lent ahead as well, so it can never be exceeded.
