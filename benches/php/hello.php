@@ -8,5 +8,5 @@ require __DIR__ . '/../../sdk/php/src/autoload.php';
 
 Stoker\Worker::create()
     ->onJob('bench', static fn () => null)
-    ->onCall('bench.echo', static fn (Stoker\Task $task) => $task->body)
+    ->onCall('bench.echo', static fn (Stoker\Task $task) => $task->body())
     ->run();

@@ -22,6 +22,7 @@ if ($broker === false) {
     fwrite(STDERR, "raw.php: STOKER_FD names no descriptor\n");
     exit(1);
 }
+stream_set_timeout($broker, -1);       // else an idle read ends after 60 s
 stream_set_read_buffer($broker, 0); // else every read is cut at 8 KiB
 
 $send = static function (int $type, int $prio, int $id, int $ttl, string $body) use ($broker): void {

@@ -160,13 +160,16 @@ impl Plane {
         };
         // Last words are those of the present task.
         link.last_stderr.clear();
-        let Some(conn_id) = link.conn else { return };
+        let (pool, Some(conn_id)) = (link.pool, link.conn) else {
+            return;
+        };
+        let limit = self.core.pool(pool).1.task_timeout;
         let mut scratch = std::mem::take(&mut self.meta);
         let load = &self.loads[task];
         let (meta, body) = match load.origin {
             Origin::Job(job) => {
                 scratch.clear();
-                job_meta(&mut scratch, &self.store[job], crashes);
+                job_meta(&mut scratch, &self.store[job], crashes, limit);
                 (scratch.as_meta(), self.store[job].body())
             }
             _ => (load.meta(), load.body()),
@@ -188,7 +191,10 @@ impl Plane {
 
     /// Tells a worker that a task's answer is not wanted any more.
     pub(crate) fn cancel_on(&mut self, worker: WorkerId, task: TaskId) {
-        self.put_to(worker, Encode::new(Type::Cancel, wire_id(task)));
+        // On the socket at once: a worker may rely on it being there before the soft signal comes.
+        if let Some(conn) = self.put_to(worker, Encode::new(Type::Cancel, wire_id(task))) {
+            self.flush_conn(conn);
+        }
     }
 
     /// Tells a worker to finish and go.
@@ -274,15 +280,15 @@ fn request<'a>(
 }
 
 /// What a worker is told of a job: who it is, and what its producer passed along.
-fn job_meta(meta: &mut MetaBuf, job: &crate::store::Job, crashes: u8) {
+fn job_meta(meta: &mut MetaBuf, job: &crate::store::Job, crashes: u8, limit: Span) {
     meta.push(Key::JOB_ID, job.id.as_bytes());
     meta.push(Key::TRIES, &job.spec.tries.to_be_bytes());
     meta.push(Key::CREATED_AT, &job.spec.created_ms.to_be_bytes());
     if crashes > 0 {
         meta.push(Key::CRASHES, &[crashes]);
     }
-    if let Some(limit) = job.spec.limit {
-        let ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    let limit = job.spec.limit.unwrap_or(limit);
+    if let Ok(ms) = u32::try_from(limit.as_millis()) {
         meta.push(Key::TIMEOUT, &ms.to_be_bytes());
     }
     if !job.spec.key.is_empty() {

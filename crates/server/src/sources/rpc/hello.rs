@@ -28,6 +28,9 @@ impl Plane {
             });
         }
         self.welcome(id, Welcome::default());
+        if self.core.is_draining() {
+            self.goaway_client(id);
+        }
     }
 
     /// A worker started by somebody else. It needs a pool, and the right to join it.

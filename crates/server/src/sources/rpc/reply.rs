@@ -83,7 +83,13 @@ impl Plane {
     }
 
     fn tell_outcome(&mut self, conn: ConnId, id: u32, outcome: Outcome, facts: Facts) {
-        let (status, text, retry_after) = explain(outcome);
+        let (status, mut text, retry_after) = explain(outcome);
+        if status == Status::WORKER_DIED || status == Status::QUARANTINED {
+            let words = facts
+                .worker
+                .and_then(|worker| self.link(worker)?.dying_words());
+            text.extend(words.into_iter().flat_map(|words| ["\n".to_owned(), words]));
+        }
         let untouched = facts.ran == Span::ZERO && facts.worker.is_none() && facts.crashes == 0;
         self.send_status(conn, id, status, &text, retry_after, untouched);
     }
@@ -176,9 +182,12 @@ impl Plane {
     /// Tells clients that nothing new is taken.
     pub(crate) fn goaway_clients(&mut self) {
         for id in self.conns.ids() {
-            let Some(conn) = self.conns.get_mut(id) else {
-                continue;
-            };
+            self.goaway_client(id);
+        }
+    }
+
+    pub(crate) fn goaway_client(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.get_mut(id) {
             if matches!(conn.role, Role::Client(_)) {
                 conn.put(Encode::new(Type::Goaway, 0));
                 self.mark(id);
