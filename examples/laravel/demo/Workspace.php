@@ -39,7 +39,6 @@ final class Workspace
         $kernel = $this->app->make(Kernel::class);
         $kernel->bootstrap();
         $kernel->call('migrate', ['--force' => true]);
-        class_exists(Process::class);
         pcntl_sigprocmask(SIG_UNBLOCK, self::SIGNALS);
     }
 

@@ -5,13 +5,14 @@ declare(strict_types=1);
 namespace Stoker\Laravel\Tests;
 
 use Stoker\Tests\Processes;
-use Stoker\Wire\Frame;
-use Stoker\Wire\FrameReader;
 use Stoker\Wire\Key;
 use Stoker\Wire\Meta;
 use Stoker\Wire\Type;
 
-/** Takes pushes and writes them down, in a process of its own; knows one queue when asked. */
+/**
+ * Takes pushes and writes them down, in a process of its own; knows one queue when asked. It reads the wire by itself,
+ * from docs/protocol.md, so that the SDK's inside may change.
+ */
 final class FakeBroker
 {
     private string $book;
@@ -24,13 +25,7 @@ final class FakeBroker
         Processes::fork(function () use ($listener): void {
             while ($connection = @stream_socket_accept($listener, 60)) {
                 stream_set_chunk_size($connection, 65536);
-                $reader = new FrameReader();
-                for ($read = 1; ($bytes = fread($connection, 65536)) !== false && $bytes !== ''; $read++) {
-                    $reader->feed($bytes);
-                    while (($frame = $reader->next()) !== null) {
-                        fwrite($connection, $this->answer($frame, $read)->encode());
-                    }
-                }
+                $this->serve($connection);
             }
         });
     }
@@ -44,28 +39,49 @@ final class FakeBroker
         return $pushes;
     }
 
-    private function answer(Frame $frame, int $read): Frame
+    /** @param resource $connection */
+    private function serve($connection): void
     {
-        if ($frame->type === Type::HELLO) {
-            return Frame::of(Type::WELCOME, body: '{"v":1,"max_frame":16777215,"max_inflight":1024}');
+        $buffer = '';
+        for ($read = 1; ! in_array($bytes = fread($connection, 65536), ['', false], true); $read++) {
+            $buffer .= $bytes;
+            while (strlen($buffer) >= 20 && strlen($buffer) >= 4 + unpack('N', $buffer)[1]) {
+                $h = unpack('Nlen/Ctype/Cflags/Ccode/Cprio/Nid/Nttl/nmeta/Cname/Cattempt', $buffer);
+                $name = substr($buffer, 20, $h['name']);
+                $meta = substr($buffer, 20 + $h['name'], $h['meta']);
+                $body = substr($buffer, 20 + $h['name'] + $h['meta'], $h['len'] - 16 - $h['name'] - $h['meta']);
+                $buffer = substr($buffer, 4 + $h['len']);
+                [$type, $codec, $answer] = match (true) {
+                    $h['type'] === Type::HELLO => [Type::WELCOME, 0, '{"v":1,"max_frame":16777215,"max_inflight":1024}'],
+                    $name === 'stoker.queue' => [Type::RES, 1, $this->queues()],
+                    default => [Type::RES, 0, $this->pushed(Meta::decode($meta), $body, $h['id'], $read)],
+                };
+                fwrite($connection, pack('NCCCCNNnCC', 16 + strlen($answer), $type, 0, 0, $codec, $h['id'], 0, 0, 0, 0) . $answer);
+            }
         }
-        if ($frame->name === 'stoker.queue') {
-            $queue = ['name' => 'emails', 'ready' => 3, 'delayed' => 20, 'running' => 100, 'oldest_ms' => 5500];
+    }
 
-            return Frame::of(Type::RES, prio: 1, id: $frame->id, body: json_encode(['queues' => [$queue]]));
-        }
-        $meta = Meta::decode($frame->meta);
+    private function queues(): string
+    {
+        $queue = ['name' => 'emails', 'ready' => 3, 'delayed' => 20, 'running' => 100, 'oldest_ms' => 5500];
+
+        return json_encode(['queues' => [$queue]]);
+    }
+
+    /** @param array<int, string> $meta */
+    private function pushed(array $meta, string $body, int $id, int $read): string
+    {
         file_put_contents($this->book, base64_encode(serialize([
             'queue' => $meta[Key::QUEUE],
             'tries' => Meta::int($meta[Key::TRIES]),
             'delay' => Meta::int($meta[Key::DELAY] ?? null),
             'backoff' => array_values(unpack('N*', $meta[Key::BACKOFF] ?? '')),
             'timeout' => Meta::int($meta[Key::TIMEOUT] ?? null),
-            'payload' => json_decode($frame->body, true),
-            'body' => $frame->body,
+            'payload' => json_decode($body, true),
+            'body' => $body,
             'read' => $read,
         ])) . "\n", FILE_APPEND);
 
-        return Frame::of(Type::RES, id: $frame->id, body: "id-$frame->id");
+        return "id-$id";
     }
 }

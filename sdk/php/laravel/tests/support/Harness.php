@@ -73,4 +73,12 @@ final class Harness
 
         return $rows;
     }
+
+    /** Waits for a worker to have logged a failed job: it does so just after failed() was called. */
+    public function awaitFailedJob(): void
+    {
+        for ($i = 0; $i < 5000 && $this->app['db']->table('failed_jobs')->doesntExist(); $i++) {
+            usleep(1000);
+        }
+    }
 }

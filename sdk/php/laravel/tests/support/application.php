@@ -2,19 +2,24 @@
 
 declare(strict_types=1);
 
-// Boots a Laravel application in a directory of its own, that goes when the tests end.
+// Boots a Laravel application. In the process of the tests its directory is made first, and goes with it at the end;
+// the workers that the tests start find it in APP_STORAGE.
 
-$storage = sys_get_temp_dir() . '/stoker-laravel-tests-' . getmypid();
-mkdir($storage, 0700);
-touch("$storage/db.sqlite");
-putenv("APP_STORAGE=$storage");
-$owner = getmypid();
-register_shutdown_function(static function () use ($storage, $owner): void {
-    if (getmypid() === $owner) {
-        array_map('unlink', glob("$storage/*"));
-        rmdir($storage);
-    }
-});
+$storage = getenv('APP_STORAGE');
+if ($storage === false) {
+    $storage = sys_get_temp_dir() . '/stoker-laravel-tests-' . getmypid();
+    mkdir($storage, 0700);
+    touch("$storage/db.sqlite");
+    putenv("APP_STORAGE=$storage");
+    $remove = static function (int $owner) use ($storage): void {
+        if (getmypid() === $owner) {
+            array_map('unlink', glob("$storage/*"));
+            rmdir($storage);
+        }
+    };
+    // Registered when the others already run, so that it is the last: a broker may still write there.
+    register_shutdown_function('register_shutdown_function', $remove, getmypid());
+}
 
 $_SERVER['APP_CONFIG_CACHE'] = __DIR__ . '/config.php';
 foreach (['PACKAGES', 'SERVICES', 'ROUTES', 'EVENTS'] as $cache) {

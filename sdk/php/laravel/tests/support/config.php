@@ -41,7 +41,11 @@ return [
     ],
     'queue' => [
         'default' => 'stoker',
-        'connections' => ['stoker' => ['driver' => 'stoker', 'socket' => "$storage/broker.sock"]],
+        'connections' => [
+            // Stoker tells its workers where it is; in the process of the tests it is the fake broker.
+            'stoker' => ['driver' => 'stoker', 'socket' => getenv('STOKER_SOCKET') ?: "$storage/broker.sock"],
+            'live' => ['driver' => 'stoker', 'socket' => "$storage/stoker.sock"],
+        ],
         'batching' => ['database' => 'sqlite', 'table' => 'job_batches'],
         'failed' => ['driver' => 'database-uuids', 'database' => 'sqlite', 'table' => 'failed_jobs'],
     ],

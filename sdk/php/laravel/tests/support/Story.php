@@ -1,0 +1,72 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Laravel\Tests;
+
+/** What workers tell the tests, line by line through a FIFO: the tests wait for events, not for time to pass. */
+final class Story
+{
+    /** @var list<string> everything heard so far */
+    private array $lines = [];
+    /** @var resource */
+    private $fifo;
+    private string $partial = '';
+
+    public function __construct()
+    {
+        posix_mkfifo(self::path(), 0600);
+        // Opened for writing too, so that it does not end when a worker does.
+        $this->fifo = fopen(self::path(), 'r+');
+        stream_set_blocking($this->fifo, false);
+    }
+
+    public static function tell(string $line): void
+    {
+        file_put_contents(self::path(), "$line\n");
+    }
+
+    /** How often it was asked for this name, over all processes. */
+    public static function count(string $name): int
+    {
+        file_put_contents($counter = getenv('APP_STORAGE') . "/count-$name", '.', FILE_APPEND);
+
+        return strlen(file_get_contents($counter));
+    }
+
+    /** Waits for a line, at most ten seconds. */
+    public function await(string $line): void
+    {
+        $deadline = microtime(true) + 10;
+        while (! in_array($line, $this->lines, true)) {
+            $read = [$this->fifo];
+            $none = null;
+            if (microtime(true) > $deadline) {
+                throw new \RuntimeException("\"$line\" was not heard in 10 s, but: " . implode(', ', $this->lines));
+            }
+            stream_select($read, $none, $none, 0, 100_000);
+            $this->hear();
+        }
+    }
+
+    /** @return list<string> what was told of one job, without its name */
+    public function of(string $name): array
+    {
+        $this->hear();
+        $own = array_filter($this->lines, static fn (string $line) => str_starts_with($line, "$name "));
+
+        return array_map(static fn (string $line) => substr($line, strlen($name) + 1), array_values($own));
+    }
+
+    private function hear(): void
+    {
+        $lines = explode("\n", $this->partial . fread($this->fifo, 65536));
+        $this->partial = array_pop($lines);
+        array_push($this->lines, ...$lines);
+    }
+
+    private static function path(): string
+    {
+        return getenv('APP_STORAGE') . '/story';
+    }
+}
