@@ -41,8 +41,8 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
         plane
             .log
             .error("the angel is gone; workers are ended, and so is this");
-        plane.log.finish();
         kill_marked(angel);
+        plane.log.finish();
         return Err(io::Error::other("the angel is gone"));
     }
     plane.leave();

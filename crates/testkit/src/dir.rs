@@ -1,5 +1,6 @@
 use crate::until;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -73,7 +74,7 @@ pub struct Gate {
 
 /// Workers that stand at a gate. They go on when it is dropped.
 #[must_use]
-pub struct Held(#[expect(dead_code, reason = "its closing opens the gate")] rustix::fd::OwnedFd);
+pub struct Held(#[expect(dead_code, reason = "its closing opens the gate")] OwnedFd);
 
 impl Gate {
     /// Waits until a worker is at the gate. All that come before [`Held`] is dropped stay with it.
@@ -89,6 +90,14 @@ impl Gate {
         // There is no reader, so nobody, as long as this fails.
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         open(&self.path, flags, Mode::empty()).ok().map(Held)
+    }
+
+    /// The reading end, for whoever uses the fifo as something else than a gate.
+    pub fn reader(&self) -> OwnedFd {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = open(&self.path, flags, Mode::empty()).expect("a fifo can be opened");
+        fcntl_setfl(&fd, OFlags::empty()).expect("it may block from here on");
+        fd
     }
 
     /// Leaves the gate open, for whoever stands there and whoever comes.

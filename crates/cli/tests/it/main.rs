@@ -6,6 +6,7 @@ mod angel;
 mod boot;
 mod drain;
 mod limits;
+mod logs;
 mod poison;
 mod reload;
 mod supervision;

@@ -9,17 +9,22 @@ use crate::config::LogConfig;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Messages on their way to the thread.
 const CHANNEL: usize = 4_096;
 /// Bytes of one worker on their way, above which its pipes are not read.
-pub(crate) const WORKER_HIGH: usize = 256 << 10;
+const WORKER_HIGH: usize = 256 << 10;
+/// The same for what a task wrote last: that is read with its answer, or it would seem another's.
+const WORKER_MOST: usize = 4 * WORKER_HIGH;
+/// How long the end waits for a sink that takes nothing.
+const LAST_WAIT: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
@@ -76,6 +81,11 @@ impl WorkerLog {
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) >= WORKER_HIGH
     }
+
+    /// Whether not even the end of a task's output can be taken.
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) >= WORKER_MOST
+    }
 }
 
 enum Message {
@@ -99,7 +109,8 @@ enum Message {
 /// The data plane's end.
 pub(crate) struct Log {
     sender: SyncSender<Message>,
-    thread: Option<JoinHandle<()>>,
+    /// Ends when the thread has written all.
+    written: Receiver<Infallible>,
     /// Readable when a pipe that rested may be read again.
     pub(crate) wake: Arc<OwnedFd>,
     /// Lines of our own that found the channel full: kept, in order, until there is room.
@@ -113,20 +124,22 @@ impl Log {
             None => Box::new(io::stderr()),
         };
         let (sender, receiver) = sync_channel(CHANNEL);
+        let (writing, written) = sync_channel(0);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let writer = Writer {
             sink,
             json: config.json,
             lines: HashMap::new(),
             wake: wake.clone(),
+            _writing: writing,
         };
-        let thread = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("log".to_owned())
             .stack_size(128 << 10)
             .spawn(move || writer.run(&receiver))?;
         Ok(Self {
             sender,
-            thread: Some(thread),
+            written,
             wake,
             held: Vec::new(),
         })
@@ -200,17 +213,14 @@ impl Log {
         self.held.extend(held);
     }
 
-    /// Writes all that is on its way and ends the thread.
-    pub(crate) fn finish(mut self) {
-        for message in std::mem::take(&mut self.held)
-            .into_iter()
-            .chain([Message::End])
-        {
-            self.sender.send(message).ok();
-        }
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
+    /// Writes all that is on its way, unless the sink takes nothing.
+    pub(crate) fn finish(self) {
+        let (sender, held) = (self.sender, self.held);
+        let last = held.into_iter().chain([Message::End]);
+        // The channel may be full: then this thread stands, and ends with the process.
+        std::thread::spawn(move || last.for_each(|message| drop(sender.send(message))));
+        // An error either way: the thread is done, or it will not be.
+        self.written.recv_timeout(LAST_WAIT).ok();
     }
 }
 
@@ -219,6 +229,8 @@ struct Writer {
     json: bool,
     lines: HashMap<(String, i32, Stream), Lines>,
     wake: Arc<OwnedFd>,
+    /// Dropped when all is written.
+    _writing: SyncSender<Infallible>,
 }
 
 impl Writer {

@@ -68,6 +68,12 @@ impl Link {
         self.last_stderr.drain(..excess);
     }
 
+    /// Whether output may stand in its pipes that it wrote before the frame at hand. `first` tells that the
+    /// pipes were read in the turn that this frame began, as they are unless they rest.
+    pub(crate) fn holds_output(&self, first: bool) -> bool {
+        self.pipes.iter().any(|pipe| !first || pipe.resting)
+    }
+
     /// The best there is to tell what a worker died of.
     pub(crate) fn dying_words(&self) -> Option<String> {
         self.last_words.clone().or_else(|| {

@@ -32,7 +32,10 @@ impl Plane {
     ) -> Result<(), Fault> {
         match frame.kind {
             Type::Res => {
-                if !first && !self.link(worker).is_none_or(|link| link.pipes.is_empty()) {
+                if self
+                    .link(worker)
+                    .is_some_and(|link| link.holds_output(first))
+                {
                     self.drain_before_answer(worker);
                 }
                 self.answered(worker, frame);

@@ -18,7 +18,7 @@ impl Plane {
             Stream::Stdout
         };
         // One read empties a pipe; a worker that fills it again meanwhile has its turn next time.
-        self.read_pipe(id, stream, buffer);
+        self.read_pipe(id, stream, buffer, false);
     }
 
     pub(crate) fn worker_of_token(&self, token: ConnId) -> Option<WorkerId> {
@@ -26,14 +26,19 @@ impl Plane {
         (Link::token(link.id) == token).then_some(link.id)
     }
 
-    /// Reads once. True while there may be more.
-    fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8]) -> bool {
+    /// Reads once. True while there may be more. `last` tells that these are a task's last words, which
+    /// must be read before its answer to be known as its own.
+    fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8], last: bool) -> bool {
         let behind = self.log.is_behind();
         let tag = |plane: &Self| plane.present_task(id);
         let Some(link) = self.link_mut(id) else {
             return false;
         };
-        if (behind || link.log.is_full()) && link.exit.is_none() {
+        let full = match last {
+            true => link.log.is_overfull(),
+            false => behind || link.log.is_full(),
+        };
+        if full && link.exit.is_none() {
             self.rest(id, stream);
             return false;
         }
@@ -138,7 +143,7 @@ impl Plane {
         let mut buffer = vec![0; 64 << 10];
         for stream in [Stream::Stdout, Stream::Stderr] {
             for _ in 0..READS {
-                if !self.read_pipe(id, stream, &mut buffer) {
+                if !self.read_pipe(id, stream, &mut buffer, true) {
                     break;
                 }
             }

@@ -46,7 +46,7 @@ impl Worker {
             "tell" => self.tell(),
             "big" => self.answer(Status::OK, Codec::RAW, &vec![b'b'; number() as usize]),
             "last-words" => self.event(EventKind::LAST_WORDS, 0, argument),
-            "log" => self.event(EventKind::LOG, 1, &format!("{argument}\n")),
+            "log" => self.event(EventKind::LOG, 1, &self.line(argument)),
             "goaway" => self.send(Encode::new(Type::Goaway, 0)),
             "call" => self.call(argument),
             // Time, and meeting the test.
@@ -68,8 +68,8 @@ impl Worker {
                 }
             }
             // Output.
-            "stdout" => print(&mut stdout(), format!("{argument}\n").as_bytes()),
-            "stderr" => print(&mut stderr(), format!("{argument}\n").as_bytes()),
+            "stdout" => print(&mut stdout(), self.line(argument).as_bytes()),
+            "stderr" => print(&mut stderr(), self.line(argument).as_bytes()),
             "part" => print(&mut stdout(), argument.as_bytes()),
             "binary" => print(&mut stdout(), b"\x00\x1b[31m\xff\xfe tab\there\n"),
             "line" => print(
@@ -113,6 +113,12 @@ impl Worker {
             self.run(&script.replace(',', ";"));
         }
         true
+    }
+
+    /// A line to print, with the task's number in the place of `{id}`.
+    fn line(&self, text: &str) -> String {
+        let id = self.task.as_ref().map_or(0, |(task, _)| task.id);
+        format!("{}\n", text.replace("{id}", &id.to_string()))
     }
 
     fn read_task(&mut self) {

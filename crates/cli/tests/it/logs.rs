@@ -1,0 +1,296 @@
+//! Workers' output as log lines: whole, attributed, and never in anybody's way.
+
+use crate::{pool_of, setup, start, start_of};
+use serde_json::Value;
+use std::fs::File;
+use std::io::Read;
+use stoker_testkit::{App, Ask, Ended, until};
+use stoker_wire::Status;
+
+const JSON: &str = "\n[log]\nformat = \"json\"";
+
+/// The log's objects that are output of workers.
+fn output(log: &str) -> Vec<Value> {
+    let objects = log.lines().map(|line| {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{line:.200}: {error}"))
+    });
+    let is_output = |object: &Value| object["stream"].is_string();
+    objects.filter(is_output).collect()
+}
+
+fn messages(log: &str) -> Vec<String> {
+    let text = |object: &Value| object["message"].as_str().unwrap_or_default().to_owned();
+    output(log).iter().map(text).collect()
+}
+
+#[track_caller]
+fn stopped(app: App) -> Ended {
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    ended
+}
+
+#[test]
+fn a_line_tells_when_who_where_and_at_what() {
+    let app = start("workers = 1");
+    let pid = app.pids()[0];
+    app.call("t.run", "stdout hello;stderr oh");
+    let line = app.wait_for_log(&format!("Z p-1[{pid}] stdout t.run#1: hello"));
+    assert!(line.ends_with("hello"));
+    app.wait_for_log(&format!("Z p-1[{pid}] stderr t.run#1: oh"));
+}
+
+#[test]
+fn a_json_line_has_the_same_as_fields() {
+    let app = start(&format!("workers = 1{JSON}"));
+    let pid = app.pids()[0];
+    app.call("t.run", "stderr \"quoted\" text");
+    let ended = stopped(app);
+    let line = &output(&ended.log)[0];
+    assert_eq!(line["pool"], "p");
+    assert_eq!(line["worker"], "p-1");
+    assert_eq!(line["pid"], pid);
+    assert_eq!(line["stream"], "stderr");
+    assert_eq!(line["task"], "t.run#1");
+    assert_eq!(line["message"], "\"quoted\" text");
+    let own = ended.log.lines().next().map(serde_json::from_str::<Value>);
+    let own = own.expect("a line").expect("JSON");
+    assert_eq!(
+        (&own["level"], &own["message"]),
+        (&"info".into(), &"serving; pools: p".into())
+    );
+}
+
+#[test]
+fn a_line_of_a_mebibyte_is_whole_and_a_longer_one_comes_in_numbered_parts() {
+    const MIB: usize = 1 << 20;
+    let app = start(&format!("workers = 1{JSON}"));
+    for bytes in [MIB, MIB + 1, 3 * MIB + 5] {
+        app.call("t.run", &format!("line {bytes}"));
+    }
+    let shape: Vec<(usize, u64)> = output(&stopped(app).log)
+        .iter()
+        .map(|line| {
+            let text = line["message"].as_str().unwrap_or_default();
+            (text.len(), line["part"].as_u64().unwrap_or(0))
+        })
+        .collect();
+    let wanted = [
+        (MIB, 0),
+        (MIB, 1),
+        (1, 2),
+        (MIB, 1),
+        (MIB, 2),
+        (MIB, 3),
+        (5, 4),
+    ];
+    assert_eq!(shape, wanted);
+}
+
+#[test]
+fn nothing_of_a_flood_is_dropped_or_moved() {
+    const LINES: usize = 30_000;
+    let app = start(&format!("workers = 2{JSON}"));
+    let mut client = app.client();
+    let calls: Vec<u32> = (0..2)
+        .map(|_| client.send(&Ask::call("t.run", format!("flood-stdout {LINES}"))))
+        .collect();
+    for id in calls {
+        assert_eq!(client.answer(id).status(), Status::OK);
+    }
+    let ended = stopped(app);
+    for worker in ["p-1", "p-2"] {
+        let of_worker: Vec<Value> = output(&ended.log)
+            .into_iter()
+            .filter(|line| line["worker"] == worker)
+            .collect();
+        assert_eq!(of_worker.len(), LINES, "{worker}");
+        for (number, line) in of_worker.iter().enumerate() {
+            assert_eq!(line["message"], format!("{number:099}").as_str());
+        }
+    }
+}
+
+#[test]
+fn a_slow_sink_stops_only_the_worker_that_writes() {
+    let config = pool_of("serve", "workers = 2\n[log]\nfile = \"sink\"");
+    let setup = setup().config(&config);
+    // Held open and not read.
+    let sink = setup.dir().gate("sink").reader();
+    let app = setup.start();
+    let mut client = app.client();
+    let flood = client.send(&Ask::call("t.run", "flood-stdout 20000;note through"));
+    until("the flood has begun", || {
+        let workers = app.workers();
+        workers
+            .iter()
+            .any(|worker| worker["state"] == "busy")
+            .then_some(())
+    });
+    for n in 0..50 {
+        assert_eq!(app.call("t.run", &format!("ok {n}")).text(), n.to_string());
+    }
+    assert!(!client.has_answer(flood), "its writer stands");
+    assert!(app.dir.notes().is_empty());
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        let mut sink = File::from(sink);
+        sink.read_to_end(&mut all).expect("the sink can be read");
+        String::from_utf8_lossy(&all).into_owned()
+    });
+    assert_eq!(client.answer(flood).status(), Status::OK);
+    let ended = app.stop();
+    assert_eq!(ended.code, 0);
+    let log = reader.join().expect("it reads to the end");
+    let lines = log.lines().filter(|line| line.contains("] stdout t.run#"));
+    assert_eq!(lines.count(), 20_000, "nothing is lost");
+}
+
+#[test]
+fn a_sink_that_takes_nothing_does_not_keep_stoker_from_ending() {
+    let config = pool_of(
+        "serve",
+        "workers = 1\nstop_grace = \"1s\"\n[log]\nfile = \"sink\"",
+    );
+    let setup = setup().config(&config);
+    let sink = setup.dir().gate("sink").reader();
+    let app = setup.start();
+    app.client().send(&Ask::call("t.run", "flood-stdout 20000"));
+    until("the flood has begun", || {
+        (app.pool()["busy"] == 1).then_some(())
+    });
+    let ended = app.stop();
+    assert!(ended.took < stoker_testkit::limit(8.0), "{:?}", ended.took);
+    drop(sink);
+}
+
+#[test]
+fn each_line_is_that_of_the_task_which_wrote_it() {
+    let app = start(&format!("workers = 2{JSON}"));
+    let mut client = app.client();
+    let asks: Vec<Ask> = (0..300)
+        .map(|_| Ask::call("t.run", "stdout out {id};stderr err {id};log said {id}"))
+        .collect();
+    for id in client.send_all(&asks) {
+        assert_eq!(client.answer(id).status(), Status::OK);
+    }
+    let lines = output(&stopped(app).log);
+    assert_eq!(lines.len(), 900);
+    for line in lines {
+        let text = line["message"].as_str().unwrap_or_default();
+        let number = text.rsplit(' ').next().unwrap_or_default();
+        assert_eq!(line["task"], format!("t.run#{number}").as_str(), "{line}");
+    }
+}
+
+#[test]
+fn with_tasks_lent_ahead_output_names_the_range_and_echo_the_task() {
+    let app = start_of("quick;serve", &format!("workers = 1{JSON}"));
+    let mut client = app.client();
+    for _ in 0..64 {
+        client.call("t.again", "ok");
+    }
+    let gate = app.dir.gate("gate");
+    let first = client.send(&Ask::call(
+        "t.again",
+        "gate gate;stderr error;log echo {id}",
+    ));
+    let held = gate.meet();
+    for _ in 0..40 {
+        client.send(&Ask::call("t.again", "ok"));
+    }
+    client.fence();
+    assert!(app.workers()[0]["lent"].as_u64() > Some(4));
+    drop(held);
+    client.answer(first);
+    let lines = output(&stopped(app).log);
+    let task_of = |text: &str| {
+        let line = lines.iter().find(|line| {
+            line["message"]
+                .as_str()
+                .is_some_and(|it| it.starts_with(text))
+        });
+        line.expect("it was logged")["task"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let range = task_of("error");
+    assert!(
+        range.starts_with("t.again#") && range.contains("..t.again#"),
+        "{range}"
+    );
+    let echo = lines
+        .iter()
+        .find_map(|line| line["message"].as_str()?.strip_prefix("echo "));
+    assert_eq!(
+        task_of("echo"),
+        format!("t.again#{}", echo.expect("its number"))
+    );
+}
+
+#[test]
+fn what_a_worker_prints_between_tasks_is_of_none() {
+    let app = start_of(
+        "stdout booting;serve;stdout leaving",
+        &format!("workers = 1{JSON}"),
+    );
+    app.call("t.run", "ok;sleep 1");
+    let lines = output(&stopped(app).log);
+    let texts: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line["message"].as_str())
+        .collect();
+    assert_eq!(texts, ["booting", "leaving"]);
+    assert!(lines.iter().all(|line| line["task"].is_null()));
+}
+
+#[test]
+fn the_last_words_of_a_dying_worker_are_not_lost() {
+    let app = start(&format!("workers = 1{JSON}"));
+    app.call("t.run", "stdout a whole line;part and half a one;kill");
+    app.ready();
+    let texts = messages(&stopped(app).log);
+    assert_eq!(texts, ["a whole line", "and half a one"]);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_shown_as_escapes() {
+    let app = start("workers = 1");
+    app.call("t.run", "binary");
+    app.wait_for_log(r"stdout t.run#1: \u{0}\u{1b}[31m\xff\xfe tab");
+    assert!(
+        !app.log().contains('\u{1b}'),
+        "no terminal is coloured by a worker"
+    );
+}
+
+#[test]
+fn what_a_child_prints_is_its_workers_output() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let call = client.send(&Ask::call("t.run", "child stdout from the child;gate gate"));
+    let held = gate.meet();
+    app.wait_for_log("p-1[*] stdout t.run#1: from the child");
+    drop(held);
+    assert_eq!(client.answer(call).status(), Status::OK);
+}
+
+#[test]
+fn a_log_file_is_appended_to() {
+    let setup = setup().config(&pool_of(
+        "serve",
+        "workers = 1\n[log]\nfile = \"stoker.log\"",
+    ));
+    setup.dir().write("stoker.log", "from before\n");
+    let app = setup.start();
+    let path = app.dir.file("stoker.log");
+    app.call("t.run", "stdout into the file");
+    let ended = stopped(app);
+    assert_eq!(ended.log, "", "nothing on stderr");
+    let log = std::fs::read_to_string(path).expect("it is there");
+    assert!(log.starts_with("from before\n"));
+    assert!(log.contains("stdout t.run#1: into the file"));
+    assert!(log.trim_end().ends_with("drained"));
+}
