@@ -28,6 +28,7 @@ check: setup
 	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-targets --quiet -- -D warnings; fi
 
 bench: build
+	cargo build --release --quiet -p stoker-core --example core-bench
 	python3 benches/run.py
 
 build: setup

@@ -7,7 +7,7 @@ from . import processes
 from .brokers import TARGET
 from .report import Result
 
-PROGRAM = "core-bench"
+PROGRAM = "examples/core-bench"
 SECONDS = 300
 
 
