@@ -22,7 +22,7 @@ try {
     $broker = new Broker(realpath($binary), $workspace->path);
     $broker->awaitReady(20);
 
-    $storm = new Storm($broker, $workspace->ledger(), $progress);
+    $storm = new Storm($broker, $workspace->ledger(), $workspace->path, $progress);
     $storm->run(40);
     $progress->clear();
     echo $storm->report(), "\n";

@@ -18,7 +18,7 @@ final class Contender
         $queue = $this->workspace->app['queue']->connection('stoker');
         $ledger = $this->workspace->ledger();
 
-        $client = Client::connect($this->broker->socket);
+        $client = Client::connect($this->broker->socket, timeout: 15);
 
         // Filled first, as for queue:work, whose workers start when the queue is full.
         $client->pause('default');

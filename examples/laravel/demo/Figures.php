@@ -14,7 +14,7 @@ final class Figures
         public readonly string $name,
         public readonly string $how,
         public readonly string $store,
-        public readonly int $jobs,
+        public int $jobs,
     ) {
     }
 

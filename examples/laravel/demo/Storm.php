@@ -15,15 +15,15 @@ final class Storm
     public int $killed = 0;
     private int $kills = 0;
 
-    public function __construct(private Broker $broker, private Ledger $ledger, private Progress $progress)
+    public function __construct(private Broker $broker, private Ledger $ledger, private string $directory, private Progress $progress)
     {
-        $this->calls = new Calls(Client::connect($broker->socket));
+        $this->calls = new Calls(Client::connect($broker->socket, timeout: 15));
     }
 
     public function run(float $seconds): void
     {
         $start = microtime(true);
-        Mix::push();
+        new Process([PHP_BINARY, __DIR__ . '/push.php'], "$this->directory/push.log");
         $this->ledger->await(Mix::jobs(), $seconds, $this->turn(...));
         while ($this->calls->made() < self::CALLS && microtime(true) < $start + $seconds) {
             $this->turn();

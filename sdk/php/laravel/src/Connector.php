@@ -9,6 +9,11 @@ final class Connector implements ConnectorInterface
 {
     public function connect(array $config): Queue
     {
-        return new StokerQueue($config['queue'] ?? 'default', $config['socket'] ?? null, $config['after_commit'] ?? false);
+        return new StokerQueue(
+            $config['queue'] ?? 'default',
+            $config['socket'] ?? null,
+            $config['timeout'] ?? 10,
+            $config['after_commit'] ?? false,
+        );
     }
 }

@@ -17,8 +17,13 @@ final class StokerQueue extends Queue implements QueueContract
     /** @var array<string, list<string>>|null payloads that bulk() gathers, by what is to be pushed with them */
     private ?array $gathered = null;
 
-    public function __construct(private string $default, private ?string $socket, bool $afterCommit)
-    {
+    /** @param float $timeout seconds after which a push gives up: no request may hang because the broker does */
+    public function __construct(
+        private string $default,
+        private ?string $socket,
+        private float $timeout,
+        bool $afterCommit,
+    ) {
         $this->dispatchAfterCommit = $afterCommit;
     }
 
@@ -126,6 +131,6 @@ final class StokerQueue extends Queue implements QueueContract
 
     private function client(): Client
     {
-        return $this->client ??= Client::connect($this->socket);
+        return $this->client ??= Client::connect($this->socket, timeout: $this->timeout);
     }
 }
