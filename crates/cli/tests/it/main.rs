@@ -5,10 +5,13 @@
 mod angel;
 mod boot;
 mod drain;
+mod hostile;
 mod limits;
 mod logs;
 mod poison;
 mod reload;
+mod roles;
+mod rpc;
 mod supervision;
 
 use std::fmt::Display;

@@ -153,6 +153,8 @@ impl Plane {
                 b"HTTP/1.1 501 Not Implemented\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
                 Stoker's socket speaks its own frames; HTTP is not served here yet.\n"
             }
+            // A fatal alert, protocol_version (RFC 8446, 6.2), which every client of TLS puts into words.
+            0x16 => b"\x15\x03\x03\x00\x02\x02\x46",
             _ => b"",
         };
         if let Some(conn) = self.conns.get_mut(id) {

@@ -1,0 +1,304 @@
+//! Bytes that a peer should not send: a typed answer, the end of that connection, and nothing else.
+
+use crate::start;
+use serde_json::json;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use stoker_testkit::{App, Ask, Client, Got, frame, procs};
+use stoker_wire::{Encode, Flags, Status, Type};
+
+const HELLO: &str = r#"{"v":[1],"role":"client"}"#;
+
+fn hello(body: &str) -> Vec<u8> {
+    frame(Encode {
+        body: body.as_bytes(),
+        ..Encode::new(Type::Hello, 0)
+    })
+}
+
+/// A frame's bytes with some of them changed.
+fn spoilt(of: Encode<'_>, changes: &[(usize, u8)]) -> Vec<u8> {
+    let mut bytes = frame(of);
+    changes.iter().for_each(|(at, byte)| bytes[*at] = *byte);
+    bytes
+}
+
+/// Sends bytes and expects a fault and the end of the connection.
+#[track_caller]
+fn refused(app: &App, bytes: &[u8]) -> Got {
+    let mut client = Client::silent(&app.socket());
+    client.write(bytes);
+    let mut last = None;
+    while let Some(got) = client.frame() {
+        last = Some(got);
+    }
+    let last = last.expect("a fault is told before the end");
+    assert_eq!((last.kind, last.id), (Type::Res, 0), "{}", last.text());
+    last
+}
+
+#[test]
+fn a_fault_is_answered_with_its_reason_and_ends_the_connection() {
+    let app = start("workers = 1");
+    let server = app.server();
+    let call = Encode {
+        name: "t.run",
+        ..Encode::new(Type::Req, 1)
+    };
+    let meta = |bytes: &[u8]| {
+        let mut whole = frame(call);
+        whole[3] += bytes.len() as u8;
+        whole[17] = bytes.len() as u8;
+        whole.extend_from_slice(bytes);
+        whole
+    };
+    let after_hello: &[(&str, Vec<u8>, &str)] = &[
+        ("too long", vec![0, 255, 255, 255], "above the limit of"),
+        ("too short", vec![0, 0, 0, 15], "below the minimum of 16"),
+        (
+            "unknown type",
+            spoilt(call, &[(4, 99)]),
+            "unknown frame type 99",
+        ),
+        (
+            "reserved type",
+            spoilt(call, &[(4, 10)]),
+            "unknown frame type 10",
+        ),
+        (
+            "reserved flag",
+            spoilt(call, &[(5, 1)]),
+            "reserved flag bits 0x01",
+        ),
+        (
+            "a name with a space",
+            spoilt(call, &[(20, b' ')]),
+            "bad name",
+        ),
+        ("no name", frame(Encode::new(Type::Req, 1)), "bad name"),
+        (
+            "a name where none belongs",
+            spoilt(call, &[(4, 7)]),
+            "bad name",
+        ),
+        ("number 0", spoilt(call, &[(11, 0)]), "id is 0"),
+        (
+            "name beyond the end",
+            spoilt(call, &[(18, 200)]),
+            "do not fit",
+        ),
+        (
+            "metadata beyond the end",
+            spoilt(call, &[(16, 9)]),
+            "do not fit",
+        ),
+        (
+            "metadata that ends early",
+            meta(&[5, 9, b'x']),
+            "metadata ends inside an entry",
+        ),
+        (
+            "a key twice",
+            meta(&[5, 1, b'x', 5, 1, b'y']),
+            "repeats a key",
+        ),
+        ("key 0", meta(&[0, 1, b'x']), "uses key 0"),
+        (
+            "a wrong width",
+            meta(&[19, 1, 0]),
+            "key 19 has a value of the wrong width",
+        ),
+        (
+            "an answer",
+            frame(Encode::new(Type::Res, 1)),
+            "a client sends REQ, CANCEL, PING and PONG",
+        ),
+        (
+            "an event",
+            frame(Encode::new(Type::Event, 1)),
+            "a client sends REQ",
+        ),
+        ("a second HELLO", hello(HELLO), "a client sends REQ"),
+        (
+            "a number twice",
+            [frame(call), frame(call)].concat(),
+            "still unanswered",
+        ),
+    ];
+    for (what, bytes, why) in after_hello {
+        let fault = refused(&app, &[hello(HELLO), bytes.clone()].concat());
+        assert!(fault.text().contains(why), "{what}: {}", fault.text());
+        assert_ne!(fault.status(), Status::OK, "{what}");
+    }
+    assert_eq!(app.server(), server, "it is the same server");
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_hello_that_is_none_is_refused() {
+    let app = start("workers = 1");
+    let long = format!(r#"{{"v":[1],"name":"{}"}}"#, "x".repeat(70_000));
+    for (body, why) in [
+        ("", "HELLO is not the JSON"),
+        ("[]", "HELLO is not the JSON"),
+        (r#"{"v":[2]}"#, "HELLO is not the JSON"),
+        (r#"{"v":[1],"role":"king"}"#, "HELLO is not the JSON"),
+        (r#"{"v":[1],"role":"worker","calls":["a b"]}"#, "bad name"),
+        (
+            r#"{"v":[1],"role":"worker","slots":0}"#,
+            "HELLO is not the JSON",
+        ),
+        (
+            r#"{"v":[1],"role":"worker","slots":1001}"#,
+            "HELLO is not the JSON",
+        ),
+        (
+            r#"{"v":[1],"role":"worker","pool":"other"}"#,
+            "there is no pool 'other'; there is: p",
+        ),
+        (&long, "above the limit of 65536"),
+    ] {
+        let fault = refused(&app, &hello(body));
+        assert!(fault.text().contains(why), "{body:.60}: {}", fault.text());
+    }
+    let early = refused(&app, &frame(Encode::new(Type::Cancel, 1)));
+    assert_eq!(early.text(), "the first frame must be a HELLO");
+    assert_eq!(app.pids().len(), 1);
+}
+
+#[test]
+fn what_came_before_the_fault_is_answered() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let ids = client.send_all(&[
+        Ask::call("nobody.there", ""),
+        Ask::call("stoker.queue", "{}"),
+    ]);
+    client.write(&[0, 0, 0, 1]);
+    assert_eq!(client.answer(ids[0]).status(), Status::NO_WORKER);
+    assert_eq!(client.answer(ids[1]).status(), Status::OK);
+    assert!(client.frame().is_some_and(|got| got.id == 0));
+    assert!(client.frame().is_none());
+}
+
+#[test]
+fn a_frame_may_come_byte_by_byte() {
+    let app = start("workers = 1");
+    let mut client = Client::silent(&app.socket());
+    let call = frame(Encode {
+        name: "t.run",
+        body: b"ok slowly",
+        ..Encode::new(Type::Req, 9)
+    });
+    for byte in [hello(HELLO), call].concat() {
+        client.write(&[byte]);
+    }
+    assert_eq!(client.answer(9).text(), "slowly");
+}
+
+#[test]
+fn random_bytes_and_broken_frames_never_hurt_the_server() {
+    let app = start("workers = 1");
+    let server = app.server();
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    let valid = [
+        hello(HELLO),
+        frame(Encode {
+            name: "t.run",
+            body: b"ok",
+            ..Encode::new(Type::Req, 1)
+        }),
+        frame(Encode::new(Type::Ping, 7)),
+    ]
+    .concat();
+    for round in 0..600 {
+        let mut bytes = valid.clone();
+        match round % 3 {
+            // Bytes changed, the end cut off, or nothing but noise behind the first zero.
+            0 => (0..3).for_each(|_| bytes[next() as usize % valid.len()] = next() as u8),
+            1 => bytes.truncate(next() as usize % valid.len()),
+            _ => bytes
+                .iter_mut()
+                .skip(1)
+                .for_each(|byte| *byte = next() as u8),
+        }
+        let mut stream = UnixStream::connect(app.socket()).expect("it listens");
+        stream.write_all(&bytes).ok();
+    }
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+    assert_eq!(app.server(), server);
+    assert!(procs::is_alive(server));
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_worker_told_to_be_a_client_is_no_worker() {
+    let app = start("workers = 1");
+    let mut client = Client::connect_as(&app.socket(), &json!({"v": [1], "worker": "p-99"}));
+    assert_eq!(
+        client.call("t.run", "ok").status(),
+        Status::OK,
+        "an unknown worker is nobody's"
+    );
+    client.write(&frame(Encode {
+        flags: Flags::NONE,
+        ..Encode::new(Type::Goaway, 0)
+    }));
+    assert!(
+        client
+            .frame()
+            .is_some_and(|got| got.id == 0 && got.kind == Type::Res)
+    );
+}
+
+#[test]
+fn http_and_tls_are_told_what_this_is() {
+    let app = start("workers = 1");
+    let ask = |bytes: &[u8]| {
+        let mut stream = UnixStream::connect(app.socket()).expect("it listens");
+        stream.write_all(bytes).expect("it reads");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("it ends");
+        answer
+    };
+    let http = ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let http = String::from_utf8_lossy(&http).into_owned();
+    assert!(
+        http.starts_with("HTTP/1.1 501 Not Implemented\r\n"),
+        "{http}"
+    );
+    assert!(http.contains("speaks its own frames"), "{http}");
+    let alert = ask(&[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 3]);
+    assert_eq!(
+        alert,
+        [0x15, 3, 3, 0, 2, 2, 70],
+        "a fatal alert: protocol_version"
+    );
+    assert!(ask(b"\x05socks").is_empty());
+}
+
+#[test]
+fn beyond_the_bound_of_connections_new_ones_are_closed() {
+    let app = start("workers = 1\n[stoker]\nmax_connections = 4");
+    // One of the four is the worker's.
+    let mut clients: Vec<Client> = (0..3).map(|_| app.client()).collect();
+    let turned_away = refused(&app, &hello(HELLO));
+    assert_eq!(turned_away.status(), Status::RESOURCE_EXHAUSTED);
+    assert!(
+        turned_away
+            .text()
+            .contains("4 connections are open already")
+    );
+    for client in &mut clients {
+        assert_eq!(client.call("t.run", "ok").status(), Status::OK);
+    }
+    drop(clients);
+    app.ready();
+}

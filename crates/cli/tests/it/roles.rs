@@ -1,0 +1,220 @@
+//! Who may do what: other users, and workers that dial in.
+
+use crate::{pool_of, setup, start};
+use rustix::process::{Gid, Uid, geteuid};
+use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
+use serde_json::{Value, json};
+use std::process::Child;
+use std::thread;
+use stoker_testkit::{App, Ask, Client, Spawn, bad_worker, procs};
+use stoker_wire::{Status, Type};
+
+/// Does something as the user nobody, or returns `None` where this user can't become another.
+fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    if !geteuid().is_root() {
+        return None;
+    }
+    let become_nobody = || {
+        let (uid, gid) = (Uid::from_raw(65_534), Gid::from_raw(65_534));
+        set_thread_res_gid(gid, gid, gid).expect("root may");
+        // Of this thread only; the kernel names whoever connected to the server.
+        set_thread_res_uid(uid, uid, uid).expect("root may");
+        work()
+    };
+    thread::scope(|scope| {
+        Some(
+            scope
+                .spawn(become_nobody)
+                .join()
+                .expect("no assertion failed"),
+        )
+    })
+}
+
+#[test]
+fn other_users_may_call_and_push_and_look_but_not_steer() {
+    let app = start("workers = 1\n[stoker]\nsocket_mode = \"0666\"");
+    as_nobody(|| {
+        let mut client = app.client();
+        assert_eq!(client.call("t.run", "ok").status(), Status::OK);
+        let id = client.push(&Ask::push("mails", "ok"));
+        assert_eq!(client.job(&id)["queue"], "mails");
+        client.own("stoker.queue", &json!({"op": "list"}));
+        client.own("stoker.worker", &json!({"op": "list"}));
+        for (name, ask) in [
+            ("stoker.job", json!({"op": "list"})),
+            ("stoker.job", json!({"op": "cancel", "id": id})),
+            ("stoker.job", json!({"op": "retry", "queue": "mails"})),
+            ("stoker.queue", json!({"op": "pause", "queue": "mails"})),
+            (
+                "stoker.queue",
+                json!({"op": "set", "queue": "mails", "weight": 2}),
+            ),
+            ("stoker.pool", json!({"op": "reload"})),
+            (
+                "stoker.pool",
+                json!({"op": "scale", "pool": "p", "min": 1, "max": 1}),
+            ),
+            ("stoker.quarantine", json!({"op": "list"})),
+        ] {
+            let refused = client
+                .try_own(name, &ask)
+                .expect_err("it is for administrators");
+            assert_eq!(refused.status(), Status::PERMISSION_DENIED, "{name} {ask}");
+            assert!(
+                refused
+                    .text()
+                    .contains("is for root and the user that Stoker runs as")
+            );
+        }
+    });
+    assert_eq!(
+        app.client().own("stoker.job", &json!({"op": "list"}))["next"],
+        json!(null)
+    );
+}
+
+#[test]
+fn a_user_whom_the_sockets_mode_keeps_out_stays_out() {
+    let app = start("workers = 1");
+    let connected = as_nobody(|| std::os::unix::net::UnixStream::connect(app.socket()).is_ok());
+    assert_ne!(connected, Some(true));
+}
+
+const DIALLED: &str = "[pool.d]\nworkers = 2\n[stoker]\nsocket_mode = \"0666\"\n";
+
+/// A worker that nobody but the test started.
+fn dial(app: &App, script: &str) -> Child {
+    let spawn = Spawn::new(bad_worker()).args(&[script]);
+    let spawn = spawn.env("STOKER_SOCKET", app.socket());
+    spawn.within(app.dir.path()).start()
+}
+
+#[track_caller]
+fn end(mut worker: Child) -> i32 {
+    assert!(
+        procs::ends_within(worker.id() as i32, 5.0),
+        "the worker has gone"
+    );
+    let status = worker.wait().expect("it is our child");
+    status.code().unwrap_or(-1)
+}
+
+#[test]
+fn a_worker_that_dials_in_serves_its_pool() {
+    let app = setup().config(DIALLED).launch();
+    let worker = dial(&app, "serve");
+    app.wait_for_log(&format!("d-1 is ready (pid {})", worker.id()));
+    assert_eq!(app.call("t.run", "ok dialled").text(), "dialled");
+    let shown = &app.workers()[0];
+    assert_eq!(
+        (&shown["kind"], &shown["pid"]),
+        (&"connected".into(), &worker.id().into())
+    );
+    let ended = app.stop();
+    assert_eq!(ended.code, 0);
+    assert_eq!(end(worker), 0, "it was told to go, and went");
+}
+
+#[test]
+fn the_death_of_one_that_dialled_in_is_noticed_at_once() {
+    let app = setup().config(DIALLED).launch();
+    let worker = dial(&app, "serve");
+    app.wait_for_log("d-1 is ready");
+    let answer = app.call("t.run", "ok first");
+    assert_eq!(answer.text(), "first");
+    let answer = app.call("t.run", "kill");
+    assert_eq!(answer.status(), Status::WORKER_DIED);
+    assert_eq!(end(worker), -1);
+    let next = dial(&app, "serve");
+    app.wait_for_log("d-2 is ready");
+    assert_eq!(app.call("t.run", "ok next").text(), "next");
+    drop(app);
+    end(next);
+}
+
+#[test]
+fn one_that_dialled_in_and_hangs_is_killed_as_any_other() {
+    let app = setup()
+        .config(&format!(
+            "[pool.d]\nworkers = 1\ntask_timeout = \"200ms\"\n"
+        ))
+        .launch();
+    let worker = dial(&app, "serve");
+    app.wait_for_log("d-1 is ready");
+    let answer = app.call("t.run", "spin");
+    assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
+    assert_eq!(end(worker), -1);
+}
+
+#[test]
+fn one_that_dialled_in_and_breaks_the_protocol_is_ended() {
+    let app = setup().config(DIALLED).launch();
+    let worker = dial(&app, "serve");
+    app.wait_for_log("d-1 is ready");
+    assert_eq!(
+        app.call("t.run", "garbage;silence").status(),
+        Status::WORKER_DIED
+    );
+    app.wait_for_log("d-1 broke the protocol");
+    assert_eq!(end(worker), -1);
+}
+
+#[test]
+fn a_reload_lets_go_of_those_that_dialled_in() {
+    let app = setup().config(DIALLED).launch();
+    let worker = dial(&app, "serve");
+    app.wait_for_log("d-1 is ready");
+    app.client().own("stoker.pool", &json!({"op": "reload"}));
+    assert_eq!(end(worker), 0);
+}
+
+#[test]
+fn a_spawned_pool_takes_in_one_that_dials() {
+    let app = setup().config(&pool_of("serve", "workers = 1")).start();
+    let worker = dial(&app, "serve");
+    app.wait_for_log("p-2 is ready");
+    let kinds: Vec<Value> = app.workers().iter().map(|it| it["kind"].clone()).collect();
+    assert!(kinds.contains(&"connected".into()) && kinds.contains(&"spawned".into()));
+    drop(app);
+    end(worker);
+}
+
+/// What a worker's HELLO is answered, and by what status if it is refused.
+fn join(app: &App, hello: &Value) -> (Type, Option<Status>, String) {
+    let mut worker = Client::silent(&app.socket());
+    worker.hello(hello);
+    let got = worker.frame().expect("an answer");
+    let status = (got.kind == Type::Res).then(|| got.status());
+    (got.kind, status, got.text())
+}
+
+#[test]
+fn another_user_joins_a_pool_with_its_token_only() {
+    let config =
+        "[pool.open]\n[pool.closed]\ntoken = \"secret\"\n[stoker]\nsocket_mode = \"0666\"\n";
+    let app = setup().config(config).launch();
+    let hello = |pool: &str, token: Option<&str>| json!({"v": [1], "role": "worker", "pool": pool, "token": token, "calls": ["t.run"]});
+    as_nobody(|| {
+        for (pool, token) in [
+            ("open", None),
+            ("open", Some("secret")),
+            ("closed", None),
+            ("closed", Some("guess")),
+        ] {
+            let (_, status, text) = join(&app, &hello(pool, token));
+            assert_eq!(status, Some(Status::UNAUTHENTICATED), "{pool} {token:?}");
+            assert!(text.contains("takes the pool's token"), "{text}");
+        }
+        assert_eq!(
+            join(&app, &hello("closed", Some("secret"))).0,
+            Type::Welcome
+        );
+    });
+    assert_eq!(
+        join(&app, &hello("open", None)).0,
+        Type::Welcome,
+        "its own user needs none"
+    );
+    assert_eq!(join(&app, &hello("closed", None)).0, Type::Welcome);
+}

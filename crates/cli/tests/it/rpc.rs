@@ -1,0 +1,437 @@
+//! Calls: many at once, in any order, with an end in time, or none.
+
+use crate::{start, start_of};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use stoker_testkit::{Ask, Client, until};
+use stoker_wire::{Codec, Flags, Key, Status};
+
+fn told(answer: &stoker_testkit::Got) -> Value {
+    serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
+}
+
+#[test]
+fn each_of_many_calls_gets_its_own_answer() {
+    let app = start("workers = 2");
+    let mut client = app.client();
+    let asks: Vec<Ask> = (0..1_000)
+        .map(|n| Ask::call("t.run", format!("ok {n}")))
+        .collect();
+    for (n, id) in client.send_all(&asks).into_iter().enumerate() {
+        assert_eq!(client.answer(id).text(), n.to_string());
+    }
+}
+
+#[test]
+fn a_slow_call_does_not_hold_up_those_behind_it() {
+    let app = start("workers = 2");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let slow = client.send(&Ask::call("t.run", "gate gate;ok slow"));
+    let held = gate.meet();
+    let quick = client.send(&Ask::call("t.run", "ok quick"));
+    assert_eq!(client.any_answer().id, quick, "the later one comes first");
+    drop(held);
+    assert_eq!(client.answer(slow).text(), "slow");
+}
+
+#[test]
+fn several_slots_answer_out_of_order() {
+    let app = start_of("slots 3;serve", "workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let first = client.send(&Ask::call("t.run", "gate gate;ok first"));
+    let held = gate.meet();
+    assert_eq!(client.call("t.run", "ok second").text(), "second");
+    assert_eq!(client.call("t.run", "ok third").text(), "third");
+    drop(held);
+    assert_eq!(client.answer(first).text(), "first");
+}
+
+#[test]
+fn clients_do_not_get_each_others_answers() {
+    let app = start("workers = 2");
+    let mut clients: Vec<Client> = (0..20).map(|_| app.client()).collect();
+    let ids: Vec<u32> = clients
+        .iter_mut()
+        .enumerate()
+        .map(|(n, client)| client.send(&Ask::call("t.run", format!("ok {n}"))))
+        .collect();
+    assert!(
+        ids.iter().all(|id| *id == ids[0]),
+        "all chose the same number"
+    );
+    for (n, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.answer(ids[n]).text(), n.to_string());
+    }
+}
+
+#[test]
+fn an_answer_passes_as_the_worker_gave_it() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let json = Ask::call("t.run", "{\"a\":1}").codec(Codec::JSON);
+    let echoed = client.ask(&json);
+    assert_eq!(
+        (echoed.text().as_str(), echoed.prio),
+        ("{\"a\":1}", Codec::JSON.0)
+    );
+    for code in [1u8, 3, 5, 12, 64, 77, 255] {
+        let answer = client.call("t.run", &format!("fail {code} because"));
+        assert_eq!((answer.code, answer.text().as_str()), (code, "because"));
+    }
+    let answer = client.call("t.run", "sleep 5");
+    assert!(answer.uint(Key::QUEUE_TIME).is_some());
+    assert_eq!(answer.meta(Key::WORKER).as_deref(), Some("p-1"));
+    assert!(
+        answer.ttl >= 5_000,
+        "microseconds that the worker measured: {}",
+        answer.ttl
+    );
+}
+
+#[test]
+fn a_request_reaches_the_worker_as_its_caller_wrote_it() {
+    let app = start("workers = 1");
+    let ask = Ask::call("t.run", "tell")
+        .prio(5)
+        .ttl(5_000)
+        .key("tenant")
+        .codec(Codec::MSGPACK)
+        .meta(Key(0x80), "my own");
+    let told = told(&app.client().ask(&ask));
+    assert_eq!(told["name"], "t.run");
+    assert_eq!(told["prio"], 5);
+    assert_eq!(told["codec"], 3);
+    assert_eq!(told["key"], "tenant");
+    assert_eq!(told["own"], "my own");
+    assert_eq!(told["job"], json!(null));
+    let ttl = told["ttl"].as_u64().unwrap_or(0);
+    assert!(
+        (4_000..=5_000).contains(&ttl),
+        "what is left of its time: {ttl}"
+    );
+}
+
+#[test]
+fn a_large_body_goes_both_ways() {
+    let app = start("workers = 1");
+    let body = format!("[{}1]", "0,".repeat(4 << 20));
+    assert_eq!(app.call("t.run", &body).body, body.as_bytes());
+    assert_eq!(app.call("t.run", "big 10000000").body.len(), 10_000_000);
+}
+
+#[test]
+fn beyond_the_bound_of_a_connection_requests_are_refused() {
+    let app = start("workers = 2\n[stoker]\nmax_inflight = 3");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    assert_eq!(client.welcome["max_inflight"], 3);
+    let calls: Vec<u32> = (0..3)
+        .map(|_| client.send(&Ask::call("t.run", "gate gate")))
+        .collect();
+    let refused = client.call("t.run", "note no");
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    assert!(refused.uint(Key::RETRY_AFTER) > Some(0));
+    assert!(refused.flags.has(Flags::NOT_PROCESSED));
+    gate.open();
+    for id in calls {
+        assert_eq!(client.answer(id).status(), Status::OK);
+    }
+    assert_eq!(
+        client.call("t.run", "ok").status(),
+        Status::OK,
+        "there is room again"
+    );
+    assert!(app.dir.notes().is_empty());
+}
+
+#[test]
+fn too_many_waiting_calls_of_a_service_are_refused() {
+    let app = start("workers = 1\n[service.t]\nmax_waiting = 4");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let running = client.send(&Ask::call("t.run", "gate gate"));
+    let held = gate.meet();
+    let waiting: Vec<u32> = (0..4)
+        .map(|_| client.send(&Ask::call("t.run", "ok")))
+        .collect();
+    let refused = client.call("t.run", "ok");
+    assert_eq!(
+        refused.status(),
+        Status::RESOURCE_EXHAUSTED,
+        "{}",
+        refused.text()
+    );
+    assert!(refused.uint(Key::RETRY_AFTER) > Some(0));
+    drop(held);
+    for id in std::iter::once(running).chain(waiting) {
+        assert_eq!(client.answer(id).status(), Status::OK);
+    }
+}
+
+#[test]
+fn a_call_that_would_wait_too_long_is_shed() {
+    let app = start("workers = 1\n[service.t]\nmax_wait = \"50ms\"");
+    let mut client = app.client();
+    for _ in 0..16 {
+        assert_eq!(client.call("t.run", "sleep 20").status(), Status::OK);
+    }
+    let asks: Vec<Ask> = (0..40).map(|_| Ask::call("t.run", "sleep 20")).collect();
+    let ids = client.send_all(&asks);
+    let answers: Vec<_> = ids.into_iter().map(|id| client.answer(id)).collect();
+    let shed: Vec<_> = answers
+        .iter()
+        .filter(|it| it.status() == Status::SHED)
+        .collect();
+    assert!(shed.len() > 20, "{} of 40", shed.len());
+    assert!(shed.iter().all(|it| it.uint(Key::RETRY_AFTER) > Some(0)));
+    let served = answers
+        .iter()
+        .filter(|it| it.status() == Status::OK)
+        .count();
+    assert!(served >= 2, "some were served: {served}");
+}
+
+#[test]
+fn bodies_held_are_bounded() {
+    let app = start("workers = 1\n[stoker]\nmax_memory = \"1MB\"");
+    let refused = app.call("t.run", &"x".repeat(2 << 20));
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    assert!(
+        refused.text().contains("stoker.max_memory"),
+        "{}",
+        refused.text()
+    );
+    let push = app.client().ask(&Ask::push("mails", "x".repeat(2 << 20)));
+    assert_eq!(push.status(), Status::RESOURCE_EXHAUSTED);
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+#[test]
+fn a_client_that_goes_takes_its_waiting_calls_along() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut stays = app.client();
+    let running = stays.send(&Ask::call("t.run", "gate gate;ok"));
+    let held = gate.meet();
+    let mut goes = app.client();
+    goes.send(&Ask::call("t.run", "note cancelled"));
+    goes.send(&Ask::call("t.run", "note one-way").flag(Flags::ONEWAY));
+    goes.fence();
+    drop(goes);
+    until("only the one-way call waits", || {
+        (stays.queue("t")["ready"] == 1).then_some(())
+    });
+    drop(held);
+    assert_eq!(stays.answer(running).status(), Status::OK);
+    stays.call("t.run", "note last");
+    assert_eq!(app.dir.notes(), ["one-way", "last"]);
+}
+
+#[test]
+fn a_worker_hears_that_its_caller_has_gone_if_it_asked() {
+    let app = start_of("soft-cancel;serve", "workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    client.send(&Ask::call("t.run", "gate gate;await-cancel;note heard"));
+    let held = gate.meet();
+    drop(client);
+    drop(held);
+    until("the worker has heard", || app.dir.notes().first().cloned());
+    assert_eq!(app.call("t.run", "ok next").text(), "next");
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_cancelled_call_that_waits_never_runs_and_is_not_answered() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let running = client.send(&Ask::call("t.run", "gate gate;ok"));
+    let held = gate.meet();
+    let waiting = client.send(&Ask::call("t.run", "note no"));
+    client.cancel(waiting);
+    client.cancel(4_000);
+    client.fence();
+    drop(held);
+    client.answer(running);
+    client.call("t.run", "note yes");
+    assert!(!client.has_answer(waiting));
+    assert_eq!(app.dir.notes(), ["yes"]);
+}
+
+#[test]
+fn a_cancelled_call_that_runs_is_not_answered_and_its_number_is_free() {
+    let app = start_of("soft-cancel;serve", "workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let running = client.send(&Ask::call("t.run", "gate gate;await-cancel;note heard"));
+    let held = gate.meet();
+    client.cancel(running);
+    client.fence();
+    drop(held);
+    assert_eq!(client.call("t.run", "note next").status(), Status::OK);
+    assert!(!client.has_answer(running));
+    assert_eq!(app.dir.notes(), ["heard", "next"]);
+}
+
+#[test]
+fn a_call_whose_time_runs_out_in_the_queue_was_not_processed() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let running = client.send(&Ask::call("t.run", "gate gate"));
+    let held = gate.meet();
+    let began = Instant::now();
+    let answer = client.ask(&Ask::call("t.run", "note no").ttl(100));
+    assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
+    assert!(answer.flags.has(Flags::NOT_PROCESSED));
+    assert!(began.elapsed() >= Duration::from_millis(100));
+    drop(held);
+    client.answer(running);
+    assert!(app.dir.notes().is_empty());
+}
+
+#[test]
+fn a_call_whose_time_runs_out_while_it_runs_says_so() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let id = client.send(&Ask::call("t.run", "gate gate;note late").ttl(100));
+    let held = gate.meet();
+    let answer = client.answer(id);
+    assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
+    assert!(!answer.flags.has(Flags::NOT_PROCESSED));
+    drop(held);
+    assert_eq!(
+        client.call("t.run", "ok next").text(),
+        "next",
+        "the late answer is nobody's"
+    );
+    assert_eq!(app.dir.notes(), ["late"]);
+}
+
+#[test]
+fn a_call_without_a_time_has_its_services() {
+    let app = start("workers = 1\n[service.t]\ntimeout = \"150ms\"");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let id = client.send(&Ask::call("t.run", "gate gate"));
+    let held = gate.meet();
+    assert_eq!(client.answer(id).status(), Status::DEADLINE_EXCEEDED);
+    drop(held);
+    let ttl = told(&client.ask(&Ask::call("t.run", "tell").ttl(5_000)))["ttl"].as_u64();
+    assert!(ttl > Some(1_000), "its caller's goes before: {ttl:?}");
+}
+
+#[test]
+fn a_one_way_call_is_never_answered() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let quiet: Vec<u32> = ["note run", "fail 64 no", "exit 1"]
+        .map(|script| client.send(&Ask::call("t.run", script).flag(Flags::ONEWAY)))
+        .into();
+    let unknown = client.send(&Ask::call("no.such", "").flag(Flags::ONEWAY));
+    until("the last has run", || {
+        (app.pool()["restarts"] == 1).then_some(())
+    });
+    for id in quiet.into_iter().chain([unknown]) {
+        assert!(!client.has_answer(id));
+    }
+    assert_eq!(app.dir.notes(), ["run"]);
+}
+
+#[test]
+fn the_first_class_goes_first() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let mut ids = vec![client.send(&Ask::call("t.run", "gate gate"))];
+    let held = gate.meet();
+    for prio in [7, 3, 0, 5, 3, 0] {
+        let ask = Ask::call("t.run", format!("note {prio}")).prio(prio);
+        ids.push(client.send(&ask));
+    }
+    client.fence();
+    drop(held);
+    ids.into_iter().for_each(|id| drop(client.answer(id)));
+    assert_eq!(app.dir.notes(), ["0", "0", "3", "3", "5", "7"]);
+}
+
+#[test]
+fn a_call_that_would_wait_for_its_own_worker_is_refused() {
+    let app = start("workers = 1");
+    let answer = app.call("t.run", "call t.run ok");
+    assert!(
+        answer
+            .text()
+            .starts_with("RESOURCE_EXHAUSTED every worker that could serve this call waits"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(app.call("t.run", "ok free").text(), "free");
+}
+
+#[test]
+fn a_call_from_within_is_served_while_another_worker_is_free() {
+    let app = start("workers = 2");
+    assert_eq!(app.call("t.run", "call t.run ok inner").text(), "OK inner");
+    // Two levels would need a third worker.
+    let deep = app.call("t.run", "call t.run call t.run ok").text();
+    assert!(deep.starts_with("OK RESOURCE_EXHAUSTED"), "{deep}");
+}
+
+#[test]
+fn a_name_that_nobody_serves_is_told_with_the_nearest() {
+    let app = start("workers = 1\n[service.users]");
+    for (name, wanted) in [
+        ("user.get", "no worker serves 'user'; did you mean 'users'?"),
+        (
+            "something.else",
+            "no worker serves 'something'; there is: users, t",
+        ),
+        (
+            "stoker.jobs",
+            "the broker has no method 'stoker.jobs'; did you mean 'stoker.job'?",
+        ),
+    ] {
+        let answer = app.call(name, "");
+        assert_eq!(answer.text(), wanted);
+        assert!(answer.flags.has(Flags::NOT_PROCESSED), "{name}");
+    }
+    assert_eq!(app.call("x.y", "").status(), Status::NO_WORKER);
+    assert_eq!(app.call("stoker.jobs", "").status(), Status::UNIMPLEMENTED);
+}
+
+#[test]
+fn a_critical_call_with_unknown_metadata_is_refused() {
+    let app = start("workers = 1");
+    let plain = Ask::call("t.run", "tell").meta(Key(0x90), "?");
+    assert_eq!(app.client().ask(&plain).status(), Status::OK);
+    let critical = plain.flag(Flags::CRITICAL);
+    assert_eq!(
+        app.client().ask(&critical).status(),
+        Status::INVALID_ARGUMENT
+    );
+}
+
+#[test]
+fn a_client_that_reads_nothing_harms_nobody_and_is_dropped() {
+    let app = start("workers = 2");
+    let mut lazy = app.client();
+    let asks: Vec<Ask> = (0..6).map(|_| Ask::call("t.run", "big 8000000")).collect();
+    let ids = lazy.send_all(&asks);
+    for n in 0..20 {
+        assert_eq!(app.call("t.run", &format!("ok {n}")).text(), n.to_string());
+    }
+    // Ten seconds and what a machine under load adds: more than one look at the log waits for.
+    let line = "a client took none of its answers for 10 s and is disconnected";
+    stoker_testkit::pause(Duration::from_secs(8));
+    app.wait_for_log(line);
+    let answered = ids
+        .iter()
+        .filter(|id| lazy.try_answer(**id).is_some())
+        .count();
+    assert!(answered < ids.len(), "what it did not take is gone");
+}
