@@ -20,7 +20,11 @@ def adopt_orphans():
 
 
 def start(command, *, env=None, cwd=None, stdout=subprocess.DEVNULL, stderr=None, cpu=None):
-    """Starts a command in a process group of its own, on one CPU if `cpu` says so."""
+    """Starts a command in a process group of its own, on one CPU if `cpu` says so.
+
+    Not in a session of its own: Linux shares CPUs out between sessions first (autogroups). The reference's workers are
+    started from here and Stoker's by Stoker; each in a session of its own would get far more of a CPU than Stoker's.
+    """
     pin = None if cpu is None else lambda: os.sched_setaffinity(0, {cpu})
     return subprocess.Popen(
         [str(part) for part in command],
@@ -31,7 +35,7 @@ def start(command, *, env=None, cwd=None, stdout=subprocess.DEVNULL, stderr=None
         stderr=stderr,
         text=True,
         preexec_fn=pin,
-        start_new_session=True,
+        process_group=0,
     )
 
 
