@@ -33,8 +33,8 @@ impl Default for Limits {
     }
 }
 
-/// The state of everything. See the crate's page for how it is driven.
-#[derive(Debug)]
+/// The state of everything. See the crate's page for how it is driven. A clone goes its own way.
+#[derive(Clone, Debug)]
 pub struct Core {
     pub(crate) now: Time,
     pub(crate) limits: Limits,
@@ -177,7 +177,7 @@ impl Core {
 }
 
 /// All workers, by slots that are used again under a new generation.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Workers {
     slots: Vec<(u32, Option<Worker>)>,
     free: Vec<u32>,

@@ -77,7 +77,7 @@ impl Key {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Keys {
     slots: Vec<Option<Key>>,
     free: Vec<KeyId>,

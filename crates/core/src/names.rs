@@ -14,7 +14,7 @@ const ORPHANS: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Name {
     pub(crate) text: Box<str>,
     pub(crate) queue: QueueId,
@@ -23,7 +23,7 @@ pub(crate) struct Name {
     pub(crate) estimate: Estimate,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) all: Vec<Name>,
     calls: HashMap<Box<str>, NameId>,

@@ -76,7 +76,7 @@ const BLAMED_PATIENCE: u8 = 3;
 /// How long work waits for a worker before another one is started.
 pub(crate) const GROW_AFTER: Span = Span::from_millis(50);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pool {
     pub(crate) name: Box<str>,
     pub(crate) config: PoolConfig,

@@ -58,13 +58,13 @@ impl Default for QueueConfig {
 }
 
 /// Lanes of one class that may be served now, by share and by age.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Class {
     pub(crate) by_share: Heap<u64>,
     pub(crate) by_age: Heap<Time>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) kind: Kind,
     pub(crate) name: Box<str>,

@@ -92,7 +92,7 @@ impl Task {
 }
 
 /// All tasks that the core holds, by the dense number their bringer chose.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tasks {
     slots: Vec<Option<Task>>,
     len: usize,

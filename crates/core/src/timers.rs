@@ -4,7 +4,7 @@ use crate::heap::Heap;
 /// Wakes for ids at times. It may ring early and never rings late: a wake that has become needless or
 /// moved to a later time is left where it is, and whoever is woken looks at what is true by then. So the
 /// hot path, which moves the same deadline later again and again, does not touch the heap at all.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Timers(Heap<Time>);
 
 impl Timers {

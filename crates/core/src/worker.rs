@@ -67,7 +67,7 @@ pub(crate) enum Life {
     },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Worker {
     pub(crate) pool: PoolId,
     pub(crate) version: u32,

@@ -45,19 +45,15 @@ impl Core {
         }
         self.drained = true;
         for task in self.tasks.ids().collect::<Vec<TaskId>>() {
+            self.withdraw(task);
             if self.tasks[task].is_job() {
-                self.withdraw(task);
-                self.give_back(task);
+                self.forget(task);
+                self.out.push(Action::Return { task });
             } else {
                 let retry_after = Span::from_secs(1);
-                self.finish_waiting(task, Outcome::Unavailable { retry_after });
+                self.finish(task, Outcome::Unavailable { retry_after });
             }
         }
         self.out.push(Action::Drained);
-    }
-
-    fn give_back(&mut self, task: TaskId) {
-        self.tasks.remove(task);
-        self.out.push(Action::Return { task });
     }
 }

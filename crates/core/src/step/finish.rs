@@ -19,6 +19,10 @@ impl Core {
 
     /// Ends a task that waits.
     pub(crate) fn finish_waiting(&mut self, id: TaskId, outcome: Outcome) {
+        if self.tasks[id].place == Place::Suspects {
+            // A worker may have been cleared for it.
+            self.touch_pools_of(self.tasks[id].queue);
+        }
         self.withdraw(id);
         self.finish(id, outcome);
     }
@@ -59,7 +63,7 @@ impl Core {
         self.activate(queue);
     }
 
-    fn forget(&mut self, id: TaskId) {
+    pub(crate) fn forget(&mut self, id: TaskId) {
         self.unblock(id);
         let task = self.tasks.remove(id);
         if self.queues[task.queue.index()].retire(task.key) {

@@ -16,7 +16,7 @@ pub enum End {
 }
 
 /// Kept from the actions. Panics if an action contradicts those before it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Books {
     /// Tasks that the core holds.
     pub held: BTreeSet<TaskId>,

@@ -23,6 +23,7 @@ pub fn workers(count: u32) -> PoolConfig {
     }
 }
 
+#[derive(Clone)]
 pub struct World {
     pub core: Core,
     pub now: Time,

@@ -124,6 +124,19 @@ fn a_worker_with_a_window_is_cleared_for_a_suspect() {
     panic!("the suspect still waits");
 }
 
+/// And serves others again when the suspect comes no more.
+#[test]
+fn a_worker_that_was_cleared_in_vain_serves_again() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.bring(job(mail));
+    let suspect = w.bring(job(mail).crashes(1));
+    let next = w.bring(job(mail));
+    assert!(w.waits(next));
+    w.cancel(suspect, false);
+    assert!(w.on(next).is_some());
+}
+
 /// Suspicion outlives a restart of the server, and a worker that gives the task back.
 #[test]
 fn suspicion_outlives_everything_but_an_answer() {

@@ -1,0 +1,416 @@
+//! What becomes of a task, against a model that is too simple to be wrong: it knows nothing of queues and
+//! workers, only what the core said it lent to whom, and what then happened there.
+#[path = "support/mod.rs"]
+mod support;
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use stoker_core::*;
+use support::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Bring(Kind, u16, u16, u8, Option<u64>),
+    Idempotent(u8),
+    /// Of the lent tasks the one at this place, counted around.
+    Answer(usize, Answer),
+    Begin(usize),
+    Die(usize),
+    Cancel(usize, bool),
+    CancelWaiting(usize),
+    Pass(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let answer = prop_oneof![
+        4 => Just(Answer::Done),
+        2 => Just(Answer::Error),
+        1 => Just(Answer::Retry(None)),
+        1 => Just(Answer::Retry(Some(ms(5)))),
+        1 => Just(Answer::Failed),
+        1 => Just(Answer::Cancelled),
+    ];
+    let kind = prop_oneof![2 => Just(Kind::Jobs), 1 => Just(Kind::Calls)];
+    let ttl = prop::option::weighted(0.3, 1..3_000u64);
+    let bring =
+        (kind, 0..4u16, 0..3u16, 0..3u8, ttl).prop_map(|(kind, tries, attempt, crashes, ttl)| {
+            Op::Bring(kind, tries, attempt, crashes, ttl)
+        });
+    prop_oneof![
+        6 => bring,
+        2 => (0..2u8).prop_map(Op::Idempotent),
+        5 => (any::<usize>(), answer).prop_map(|(at, answer)| Op::Answer(at, answer)),
+        4 => any::<usize>().prop_map(Op::Begin),
+        4 => any::<usize>().prop_map(Op::Die),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(at, kill)| Op::Cancel(at, kill)),
+        1 => any::<usize>().prop_map(Op::CancelWaiting),
+        2 => (1..2_000u64).prop_map(Op::Pass),
+    ]
+}
+
+/// A task, as much of it as decides its fate.
+#[derive(Clone, Debug)]
+struct Task {
+    is_job: bool,
+    may_run_again: bool,
+    tries: u16,
+    attempt: u16,
+    crashes: u8,
+    deadline: Time,
+    /// A worker has begun it, in this run or an earlier one.
+    begun: bool,
+    ran: bool,
+    cancelled: bool,
+    verdict: Option<Verdict>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Answered,
+    Failed,
+    Cancelled,
+    TimedOut,
+    Deadline(bool),
+    Died,
+    Quarantined(u8),
+    Retry(Option<Span>, u16),
+}
+
+impl Task {
+    fn answered(&mut self, answer: Answer) {
+        if !self.is_job {
+            return self.end(Verdict::Answered);
+        }
+        if answer != Answer::Cancelled {
+            self.attempt += 1;
+        }
+        let is_spent = self.tries > 0 && self.attempt >= self.tries;
+        self.end(match answer {
+            Answer::Done => Verdict::Answered,
+            _ if self.cancelled => Verdict::Cancelled,
+            Answer::Cancelled => Verdict::Cancelled,
+            Answer::Failed => Verdict::Failed,
+            _ if is_spent => Verdict::Failed,
+            Answer::Retry(after) => Verdict::Retry(after, self.attempt),
+            _ => Verdict::Retry(None, self.attempt),
+        });
+    }
+
+    /// Its worker's end: by itself, or killed for a reason.
+    fn died(&mut self, forced: Option<Why>, overdue: bool, budget: u8) {
+        let begun = std::mem::take(&mut self.begun);
+        self.ran |= begun;
+        match forced {
+            _ if !begun => {
+                if self.cancelled {
+                    self.end(Verdict::Cancelled);
+                }
+            }
+            None => {
+                self.crashes += 1;
+                if self.cancelled {
+                    self.end(Verdict::Cancelled);
+                } else if !self.may_run_again {
+                    self.end(Verdict::Died);
+                } else if self.crashes >= budget {
+                    self.end(Verdict::Quarantined(self.crashes));
+                }
+            }
+            Some(_) if self.cancelled => self.end(Verdict::Cancelled),
+            Some(Why::TaskTimeout) if overdue && self.is_job => {
+                self.attempt += 1;
+                let is_spent = self.tries > 0 && self.attempt >= self.tries;
+                self.end(if is_spent {
+                    Verdict::TimedOut
+                } else {
+                    Verdict::Retry(None, self.attempt)
+                });
+            }
+            Some(Why::TaskTimeout) if overdue => self.end(Verdict::TimedOut),
+            Some(_) if !self.may_run_again => self.end(Verdict::Died),
+            Some(_) => {}
+        }
+    }
+
+    /// The first word counts: whatever comes later is heard by nobody.
+    fn end(&mut self, verdict: Verdict) {
+        self.verdict = self.verdict.or(Some(verdict));
+    }
+}
+
+const LIMIT: Span = secs_const(4);
+
+const fn secs_const(secs: u64) -> Span {
+    Span::from_secs(secs)
+}
+
+struct Model {
+    w: World,
+    mail: NameId,
+    users: NameId,
+    slots: u16,
+    budget: u8,
+    tasks: BTreeMap<TaskId, Task>,
+    /// When each lent task got its slot, by the model's own clock.
+    since: BTreeMap<TaskId, Time>,
+    killed: BTreeMap<WorkerId, Why>,
+    /// Deaths by themselves: when, and of which task.
+    deaths: Vec<(Time, TaskId)>,
+}
+
+impl Model {
+    fn new(slots: u16, budget: u8) -> Self {
+        let config = PoolConfig {
+            task_timeout: LIMIT,
+            crash_budget: budget,
+            ..workers(3)
+        };
+        let (mut w, pool) = World::ready_as(config, &Hello::slots(slots));
+        let mail = w.jobs(pool, "mail", QueueConfig::default());
+        let users = w.calls(
+            pool,
+            "users.get",
+            QueueConfig {
+                timeout: secs(60),
+                ..QueueConfig::default()
+            },
+        );
+        let (tasks, since, killed, deaths) = Default::default();
+        w.look();
+        Self {
+            w,
+            mail,
+            users,
+            slots,
+            budget,
+            tasks,
+            since,
+            killed,
+            deaths,
+        }
+    }
+
+    fn play(&mut self, op: &Op) {
+        match *op {
+            Op::Bring(Kind::Jobs, tries, attempt, crashes, ttl) => {
+                let bring = job(self.mail)
+                    .tries(tries)
+                    .attempt(attempt)
+                    .crashes(crashes);
+                self.bring(bring, ttl, (true, true, tries));
+            }
+            Op::Bring(Kind::Calls, _, _, crashes, ttl) => {
+                self.bring(call(self.users).crashes(crashes), ttl, (false, false, 0));
+            }
+            Op::Idempotent(crashes) => {
+                let bring = call(self.users).idempotent().crashes(crashes);
+                self.bring(bring, None, (false, true, 0));
+            }
+            Op::Answer(at, answer) => {
+                let Some(task) = self.pick(at, true) else {
+                    return;
+                };
+                self.w.answer(task, answer);
+                self.task(task).answered(answer);
+            }
+            Op::Begin(at) => {
+                let Some(task) = self.pick(at, true).filter(|_| self.slots > 1) else {
+                    return;
+                };
+                let worker = self.w.on(task).expect("it is lent");
+                self.w.step(Event::Started { worker, task });
+                if !std::mem::replace(&mut self.task(task).begun, true) {
+                    self.since.insert(task, self.w.now);
+                }
+            }
+            Op::Die(at) => {
+                let Some(task) = self.pick(at, true) else {
+                    return;
+                };
+                self.reap(self.w.on(task).expect("it is lent"), None);
+            }
+            Op::Cancel(at, kill) => {
+                let Some(task) = self.pick(at, true) else {
+                    return;
+                };
+                self.w.cancel(task, kill);
+                match kill {
+                    true => self.task(task).cancelled = true,
+                    false => self.task(task).end(Verdict::Cancelled),
+                }
+            }
+            Op::CancelWaiting(at) => {
+                let Some(task) = self.pick(at, false) else {
+                    return;
+                };
+                self.w.cancel(task, false);
+                self.task(task).end(Verdict::Cancelled);
+            }
+            Op::Pass(span) => self.pass(ms(span)),
+        }
+        self.after();
+    }
+
+    fn bring(&mut self, bring: Bring, ttl: Option<u64>, rights: (bool, bool, u16)) {
+        let (is_job, may_run_again, tries) = rights;
+        let (attempt, crashes) = (bring.0.attempt, bring.0.crashes);
+        let default = if is_job { Span::FOREVER } else { secs(60) };
+        let id = self.w.bring(match ttl {
+            Some(ttl) => bring.ttl(ms(ttl)),
+            None => bring,
+        });
+        let deadline = self.w.now + ttl.map_or(default, ms);
+        if matches!(
+            self.w.end(id),
+            Some(End::Told(Outcome::Unavailable { .. }, _))
+        ) {
+            assert!(
+                !is_job && self.w.live().is_empty(),
+                "{id:?} is refused without need"
+            );
+            return;
+        }
+        let (begun, ran, cancelled, verdict) = (false, false, false, None);
+        self.tasks.insert(
+            id,
+            Task {
+                is_job,
+                may_run_again,
+                tries,
+                attempt,
+                crashes,
+                deadline,
+                begun,
+                ran,
+                cancelled,
+                verdict,
+            },
+        );
+    }
+
+    fn task(&mut self, id: TaskId) -> &mut Task {
+        self.tasks.get_mut(&id).expect("the model knows every task")
+    }
+
+    fn pick(&self, at: usize, lent: bool) -> Option<TaskId> {
+        let held = self.w.books.held.iter().copied();
+        let alive = |id: &TaskId| match self.w.on(*id) {
+            Some(worker) => lent && !self.killed.contains_key(&worker),
+            None => !lent,
+        };
+        let tasks: Vec<TaskId> = held.filter(alive).collect();
+        (!tasks.is_empty()).then(|| tasks[at % tasks.len()])
+    }
+
+    /// Time passes in steps at which nothing but deadlines happens.
+    fn pass(&mut self, span: Span) {
+        let until = self.w.now + span;
+        while self.w.now < until {
+            let due = self.w.core.next_deadline().unwrap_or(until).max(self.w.now);
+            let step = due.min(until).since(self.w.now);
+            self.w.pass(step.max(Span(1)).min(until.since(self.w.now)));
+            let now = self.w.now;
+            for (id, task) in &mut self.tasks {
+                if task.deadline <= now && self.w.books.deliveries.contains_key(id) {
+                    task.end(Verdict::Deadline(task.ran || task.begun));
+                }
+            }
+            self.after();
+        }
+    }
+
+    /// Applies what the core did by itself: new runs, kills; and lets the killed die and successors boot.
+    fn after(&mut self) {
+        loop {
+            let mut dead = Vec::new();
+            for action in self.w.look() {
+                match action {
+                    Action::Deliver {
+                        task,
+                        attempt,
+                        crashes,
+                        ..
+                    } => self.delivered(task, attempt, crashes),
+                    Action::Kill { worker, why } => dead.push((worker, why)),
+                    _ => {}
+                }
+            }
+            self.killed.extend(dead.iter().copied());
+            for (worker, why) in &dead {
+                self.reap(*worker, Some(*why));
+            }
+            for worker in self.w.starting() {
+                self.w.hello(worker, &Hello::slots(self.slots));
+            }
+            if self.w.seen.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn delivered(&mut self, id: TaskId, attempt: u16, crashes: u8) {
+        let (now, one_slot) = (self.w.now, self.slots == 1);
+        self.since.insert(id, now);
+        let task = self.task(id);
+        task.begun = one_slot;
+        assert_eq!(
+            (task.attempt, task.crashes),
+            (attempt, crashes),
+            "{id:?} is told its past"
+        );
+        assert_eq!(task.verdict, None, "{id:?} runs for somebody");
+    }
+
+    fn reap(&mut self, worker: WorkerId, forced: Option<Why>) {
+        let lent: Vec<TaskId> = self.w.core.lent_to(worker).collect();
+        let now = self.w.now;
+        if forced.is_none() {
+            let first = lent.iter().copied().find(|id| self.tasks[id].begun);
+            self.deaths.extend(first.map(|id| (now, id)));
+        }
+        let mut culprits: Vec<TaskId> = self.deaths.iter().map(|(_, id)| *id).collect();
+        culprits.sort();
+        culprits.dedup();
+        let patience = if culprits.len() >= 8 { 3 } else { 1 };
+        self.w.die(worker);
+        for id in lent {
+            let overdue = now.since(self.since[&id]) >= LIMIT;
+            let budget = self.budget.max(1) * patience;
+            self.task(id).died(forced, overdue, budget);
+        }
+    }
+
+    fn check(&self) {
+        for (id, task) in &self.tasks {
+            let end = self.w.end(*id).map(|end| match end {
+                End::Told(Outcome::Answered, _) => Verdict::Answered,
+                End::Told(Outcome::Failed, _) => Verdict::Failed,
+                End::Told(Outcome::Cancelled, _) => Verdict::Cancelled,
+                End::Told(Outcome::TimedOut, _) => Verdict::TimedOut,
+                End::Told(Outcome::Deadline { ran }, _) => Verdict::Deadline(ran),
+                End::Told(Outcome::WorkerDied(_), _) => Verdict::Died,
+                End::Told(Outcome::Quarantined { crashes, .. }, _) => Verdict::Quarantined(crashes),
+                End::Retry { after, facts, .. } => Verdict::Retry(after, facts.attempt),
+                other => panic!("{id:?}: {other:?}"),
+            });
+            assert_eq!(end, task.verdict, "{id:?}: {task:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_task_ends_as_the_model_says(
+        slots in prop_oneof![Just(1u16), Just(3)],
+        budget in 0..4u8,
+        ops in prop::collection::vec(op(), 1..60),
+    ) {
+        let mut model = Model::new(slots, budget);
+        for op in &ops {
+            model.play(op);
+            model.check();
+        }
+    }
+}
