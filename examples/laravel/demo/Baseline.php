@@ -19,7 +19,7 @@ final class Baseline
         return $figures;
     }
 
-    /** As good as it gets on SQLite; two idle workers that never sleep use two processors up. */
+    /** As good as it gets on SQLite. The price: a worker that never sleeps takes most of a processor when idle. */
     public function tuned(int $jobs): Figures
     {
         $this->workspace->app['db']->statement('PRAGMA journal_mode = WAL');

@@ -50,7 +50,8 @@ final class Broker
     /** @return array<string, mixed>|null what `stoker $what --json` prints; null while nobody listens */
     public function show(string ...$what): ?array
     {
-        $process = proc_open(['timeout', '10', $this->binary, ...$what, '--json'], [1 => ['pipe', 'w'], 2 => ['file', '/dev/null', 'w']], $pipes);
+        $command = ['timeout', '10', $this->binary, ...$what, '--json'];
+        $process = proc_open($command, [1 => ['pipe', 'w'], 2 => ['file', '/dev/null', 'w']], $pipes);
         $output = stream_get_contents($pipes[1]);
 
         return proc_close($process) === 0 ? json_decode($output, true) : null;

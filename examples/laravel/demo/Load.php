@@ -11,11 +11,11 @@ final class Load
     private static int $number = 0;
 
     /** Fills a queue; returns jobs pushed per second. */
-    public static function backlog(Queue $queue, int $jobs, string $name = 'default'): float
+    public static function backlog(Queue $queue, int $jobs): float
     {
         $start = hrtime(true);
         for ($left = $jobs; $left > 0; $left -= 100) {
-            $queue->bulk(self::hellos(min(100, $left)), '', $name);
+            $queue->bulk(self::hellos(min(100, $left)));
         }
 
         return $jobs / ((hrtime(true) - $start) / 1e9);
@@ -26,14 +26,14 @@ final class Load
      *
      * @return list<int> nanoseconds from before the push to the start of each
      */
-    public static function trickle(Queue $queue, Ledger $ledger, int $jobs, float $least, float $most, string $name = 'default'): array
+    public static function trickle(Queue $queue, Ledger $ledger, int $jobs, float $least, float $most): array
     {
         $before = $ledger->read()->ended();
         $ledger->waits = [];
         mt_srand(1);
         for ($i = 0; $i < $jobs; $i++) {
             usleep(mt_rand((int) ($least * 1e6), (int) ($most * 1e6)));
-            $queue->push(self::hellos(1)[0], '', $name);
+            $queue->push(self::hellos(1)[0]);
         }
         if (! $ledger->await($before + $jobs, 20)) {
             throw new \RuntimeException('Not all of the single jobs were run in 20 seconds');

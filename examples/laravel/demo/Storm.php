@@ -15,8 +15,12 @@ final class Storm
     public int $killed = 0;
     private int $kills = 0;
 
-    public function __construct(private Broker $broker, private Ledger $ledger, private string $directory, private Progress $progress)
-    {
+    public function __construct(
+        private Broker $broker,
+        private Ledger $ledger,
+        private string $directory,
+        private Progress $progress,
+    ) {
         $this->calls = new Calls(Client::connect($broker->socket, timeout: 15));
     }
 
@@ -49,7 +53,8 @@ final class Storm
                 - ($kind === 'ImportLegacyFeed' ? 0 : count($failed));
             $rows[] = [$kind, $pushed, count($done), count($failed), $retried, $killed, $pushed - count($done + $failed)];
         }
-        $rows[] = ['all', ...array_map(static fn (int $column) => array_sum(array_column(array_slice($rows, 1), $column)), range(1, 6))];
+        $total = static fn (int $column) => array_sum(array_column(array_slice($rows, 1), $column));
+        $rows[] = ['all', ...array_map($total, range(1, 6))];
 
         return sprintf(
             "%s jobs and %s calls at once through 2 workers, with %d workers killed by SIGKILL on the way: %.1f s\n\n%s\n%s\n%s",

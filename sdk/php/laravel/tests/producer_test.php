@@ -21,7 +21,8 @@ $broker = new FakeBroker($harness->app->storagePath() . '/broker.sock');
 test('dispatch() pushes a payload with what the broker may know', function () use ($broker): void {
     Act::dispatch(['tries' => 5, 'backoff' => [1, 60], 'timeout' => 7]);
     [$push] = $broker->pushes();
-    same(['default', 0, [1000, 60000], 7000, null], [$push['queue'], $push['tries'], $push['backoff'], $push['timeout'], $push['delay']]);
+    same(['default', 0, null], [$push['queue'], $push['tries'], $push['delay']]);
+    same([[1000, 60000], 7000], [$push['backoff'], $push['timeout']]);
     same([Act::class, 5, '1,60', 7], array_map(
         static fn (string $key) => $push['payload'][$key],
         ['displayName', 'maxTries', 'backoff', 'timeout'],

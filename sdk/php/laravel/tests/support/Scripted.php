@@ -17,15 +17,13 @@ final class Scripted implements ShouldQueue
     use Queueable;
 
     public $tries;
-    public $backoff;
     public $timeout;
 
     /** @param list<string> $script what to do in the first run, the second, …; after its end "done" */
-    public function __construct(private string $name, private array $script, ?int $tries = null, array|int|null $backoff = null, ?int $timeout = null)
+    public function __construct(private string $name, private array $script, ?int $tries = null, ?int $timeout = null)
     {
         $this->connection = 'live';
         $this->tries = $tries;
-        $this->backoff = $backoff;
         $this->timeout = $timeout;
     }
 
