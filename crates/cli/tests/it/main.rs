@@ -6,12 +6,15 @@ mod angel;
 mod boot;
 mod drain;
 mod hostile;
+mod jobs;
 mod limits;
 mod logs;
 mod poison;
 mod reload;
+mod retries;
 mod roles;
 mod rpc;
+mod steering;
 mod supervision;
 
 use std::fmt::Display;

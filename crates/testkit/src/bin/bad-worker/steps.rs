@@ -8,7 +8,7 @@ use std::io::{Read, Write, stderr, stdout};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stoker_testkit::{Ask, Client, Spawn, pause};
 use stoker_wire::{Codec, Encode, EventKind, Key, Meta, MetaBuf, Status, Type};
 
@@ -43,7 +43,11 @@ impl Worker {
             "ok" => self.answer(Status::OK, Codec::RAW, argument.as_bytes()),
             "fail" => self.fail(argument),
             "retry" => self.retry(argument),
-            "tell" => self.tell(),
+            "tell" => {
+                let told = self.told();
+                self.answer(Status::OK, Codec::JSON, told.as_bytes());
+            }
+            "note-told" => note(&self.told()),
             "big" => self.answer(Status::OK, Codec::RAW, &vec![b'b'; number() as usize]),
             "last-words" => self.event(EventKind::LAST_WORDS, 0, argument),
             "log" => self.event(EventKind::LOG, 1, &self.line(argument)),
@@ -58,7 +62,7 @@ impl Worker {
                 pause(Duration::from_secs(60));
             },
             "gate" => pass_gate(argument),
-            "note" => note(argument),
+            "note" => note(self.line(argument).trim_end()),
             "if" => return self.run_if_file(argument),
             "once" => return File::create_new(argument).is_ok(),
             "await-cancel" => self.await_cancel(),
@@ -115,10 +119,13 @@ impl Worker {
         true
     }
 
-    /// A line to print, with the task's number in the place of `{id}`.
+    /// A line to write: `{id}` is the task's number on this connection, `{ms}` the time of day.
     fn line(&self, text: &str) -> String {
         let id = self.task.as_ref().map_or(0, |(task, _)| task.id);
-        format!("{}\n", text.replace("{id}", &id.to_string()))
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let ms = now.map_or(0, |since| since.as_millis());
+        let text = text.replace("{id}", &id.to_string());
+        format!("{}\n", text.replace("{ms}", &ms.to_string()))
     }
 
     fn read_task(&mut self) {
@@ -152,9 +159,11 @@ impl Worker {
         });
     }
 
-    /// Answers what the broker told of the task.
-    fn tell(&mut self) {
-        let Some((task, _)) = &self.task else { return };
+    /// What the broker told of the task, as JSON.
+    fn told(&self) -> String {
+        let Some((task, _)) = &self.task else {
+            return "null".to_owned();
+        };
         let meta = Meta::parse(&task.meta).unwrap_or_default();
         let told = json!({
             "name": task.name, "ttl": task.ttl, "prio": task.prio, "attempt": task.attempt,
@@ -164,7 +173,7 @@ impl Worker {
             "job": meta.get(Key::JOB_ID).map(<[u8]>::len), "own": meta.text(Key(0x80)),
             "worker": std::env::var("STOKER_WORKER").ok(),
         });
-        self.answer(Status::OK, Codec::JSON, told.to_string().as_bytes());
+        told.to_string()
     }
 
     fn event(&mut self, kind: EventKind, stream: u8, body: &str) {
