@@ -138,6 +138,8 @@ impl Task {
     }
 }
 
+/// Too long for windows, too short to make anything hopeless.
+const NEITHER: Span = Span(300);
 const LIMIT: Span = Span::from_secs(4);
 
 struct Model {
@@ -206,7 +208,13 @@ impl Model {
                 let Some(task) = self.pick(at, true) else {
                     return;
                 };
-                self.w.answer(task, answer);
+                let worker = self.w.on(task).expect("it is lent");
+                self.w.step(Event::Answered {
+                    worker,
+                    task,
+                    answer,
+                    worked: NEITHER,
+                });
                 self.task(task).answered(answer);
             }
             Op::Begin(at) => {
@@ -256,15 +264,12 @@ impl Model {
             None => bring,
         });
         let deadline = self.w.now + ttl.map_or(default, ms);
-        if matches!(
-            self.w.end(id),
-            Some(End::Told(Outcome::Unavailable { .. }, _))
-        ) {
-            assert!(
-                !is_job && self.w.live().is_empty(),
-                "{id:?} is refused without need"
-            );
-            return;
+        match self.w.end(id) {
+            // What is not let in is none of the model's business.
+            Some(End::Told(Outcome::Unavailable { .. } | Outcome::Shed { .. }, _)) if !is_job => {
+                return;
+            }
+            _ => {}
         }
         let (begun, ran, cancelled, verdict) = (false, false, false, None);
         self.tasks.insert(
