@@ -358,11 +358,11 @@ impl Angel {
                 code,
             };
         }
-        if let Some((pid, _)) = self.server {
-            if let Some(pid) = Pid::from_raw(pid) {
-                // An insisting operator, or a server that is done and lingers: either way it goes now.
-                kill_process(pid, Signal::KILL).ok();
-            }
+        if let Some((pid, _)) = self.server
+            && let Some(pid) = Pid::from_raw(pid)
+        {
+            // An insisting operator, or a server that is done and lingers: either way it goes now.
+            kill_process(pid, Signal::KILL).ok();
         }
     }
 }

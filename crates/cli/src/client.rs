@@ -1,8 +1,9 @@
 use crate::exit::{Failure, Result};
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 use stoker_wire::{
     Codec, Encode, Flags, Hello, Key, MAX_FRAME, MetaBuf, Splitter, Status, Type, encode,
 };
@@ -48,6 +49,9 @@ pub(crate) struct Request<'a> {
     pub(crate) body: &'a [u8],
 }
 
+/// How long an answer may take that does not wait for work: looks and steering, and each push.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// A blocking connection to a server.
 pub(crate) struct Client {
     stream: UnixStream,
@@ -66,6 +70,7 @@ impl Client {
                  socket with --socket or STOKER_SOCKET"
             ))
         })?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let hello = Hello {
             v: vec![1],
             name: "stoker".to_owned(),
@@ -87,6 +92,11 @@ impl Client {
             next_id: 0,
             out,
         })
+    }
+
+    /// Waits for answers so long, or for ever.
+    pub(crate) fn wait_for(&self, patience: Option<Duration>) -> Result {
+        Ok(self.stream.set_read_timeout(patience)?)
     }
 
     /// Queues a request and returns its id.
@@ -199,5 +209,10 @@ impl From<stoker_wire::WireError> for Wire {
 }
 
 fn lost(error: std::io::Error) -> Failure {
-    Failure::Failed(format!("the connection to the server was lost: {error}"))
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            Failure::Failed("the server did not answer in time".to_owned())
+        }
+        _ => Failure::Failed(format!("the connection to the server was lost: {error}")),
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<OwnedFd> {
         match UnixStream::connect(path) {
             Ok(_) => return Err(Failure::Failed(format!("another Stoker serves at {shown}"))),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path)?
+                fs::remove_file(path)?;
             }
             Err(error) => return Err(Failure::Failed(format!("{shown} is in the way: {error}"))),
         }

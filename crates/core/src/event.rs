@@ -166,7 +166,7 @@ pub struct Facts {
 }
 
 /// Something the edge is to do. In the order given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Start a process for this worker.
     Spawn {

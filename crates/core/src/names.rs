@@ -176,6 +176,11 @@ impl Core {
         self.names.jobs.get(queue).copied().ok_or(Unknown)
     }
 
+    /// Whether some pool serves every job queue, so that any name of a queue is a good one.
+    pub fn serves_all_jobs(&self) -> bool {
+        !self.names.any_jobs.is_empty()
+    }
+
     /// Whether every pool has had a ready worker, so that what is unknown now stays unknown.
     pub(crate) fn all_ready(&self) -> bool {
         self.pools

@@ -160,10 +160,10 @@ impl Plane {
 
     /// Lists a connection to be flushed at the end of the turn.
     pub(crate) fn mark(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(id) {
-            if !std::mem::replace(&mut conn.dirty, true) {
-                self.dirty.push(id);
-            }
+        if let Some(conn) = self.conns.get_mut(id)
+            && !std::mem::replace(&mut conn.dirty, true)
+        {
+            self.dirty.push(id);
         }
     }
 }

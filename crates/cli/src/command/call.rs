@@ -2,8 +2,12 @@ use crate::args::Call;
 use crate::client::{Client, Request};
 use crate::exit::{Failure, Result, print};
 use std::io::Write;
+use std::time::Duration;
 use stoker_server::config::parse_time;
 use stoker_wire::{Codec, Flags, MetaBuf, check_name};
+
+/// What the broker has to say that a call's time is up.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Makes one call and prints the reply: JSON laid out, anything else as it is.
 pub(crate) fn call(client: &mut Client, call: &Call) -> Result {
@@ -13,6 +17,10 @@ pub(crate) fn call(client: &mut Client, call: &Call) -> Result {
         Some(text) => milliseconds(text)?,
         None => 0,
     };
+    // The broker knows when a call's time is up, and says so; only a broker that does not is waited for
+    // no longer.
+    let patience = (ttl_ms > 0).then(|| Duration::from_millis(u64::from(ttl_ms)) + GRACE);
+    client.wait_for(patience)?;
     let answer = client.ask(&Request {
         name: &call.method,
         flags: if call.idempotent {

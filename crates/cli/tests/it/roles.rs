@@ -136,9 +136,7 @@ fn the_death_of_one_that_dialled_in_is_noticed_at_once() {
 #[test]
 fn one_that_dialled_in_and_hangs_is_killed_as_any_other() {
     let app = setup()
-        .config(&format!(
-            "[pool.d]\nworkers = 1\ntask_timeout = \"200ms\"\n"
-        ))
+        .config("[pool.d]\nworkers = 1\ntask_timeout = \"200ms\"\n")
         .launch();
     let worker = dial(&app, "serve");
     app.wait_for_log("d-1 is ready");

@@ -103,13 +103,22 @@ impl Plane {
         Ok(())
     }
 
-    /// The queue that a request names; a service if no queue has that name.
-    fn queue_of(&self, ask: &Value) -> Result<QueueId, Refused> {
+    /// The queue that a request names; a service if no queue has that name. One that a pool would serve
+    /// as soon as something is pushed to it can be steered before that.
+    fn queue_of(&mut self, ask: &Value) -> Result<QueueId, Refused> {
         let name = text_of(ask, "queue")?;
-        let found = self
+        let known = self.core.find_queue(Kind::Jobs, name);
+        let known = known.or(self.core.find_queue(Kind::Calls, name));
+        if let Some(queue) = known {
+            return Ok(queue);
+        }
+        match self
             .core
-            .find_queue(Kind::Jobs, name)
-            .or(self.core.find_queue(Kind::Calls, name));
-        found.ok_or_else(|| Refused::not_found(self.unknown_queue(Kind::Jobs, name)))
+            .serves_all_jobs()
+            .then(|| self.core.resolve_job(name))
+        {
+            Some(Ok(name)) => Ok(self.core.queue_of_name(name)),
+            _ => Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
+        }
     }
 }

@@ -284,7 +284,7 @@ impl Writer {
                 let json = self.json;
                 let lines = self.lines.entry(key).or_default();
                 lines.feed(&tag, &bytes, |line| {
-                    worker_line(json, &worker.origin, stream, &line, text)
+                    worker_line(json, &worker.origin, stream, &line, text);
                 });
                 worker.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
             }

@@ -119,11 +119,11 @@ impl Plane {
     /// connection.
     pub(crate) fn kill_dialled(&mut self, id: WorkerId) {
         let Some(link) = self.link(id) else { return };
-        if link.pidfd.is_some() {
-            if let Some(pid) = Pid::from_raw(link.pid) {
-                kill_process(pid, Signal::KILL).ok();
-                return;
-            }
+        if link.pidfd.is_some()
+            && let Some(pid) = Pid::from_raw(link.pid)
+        {
+            kill_process(pid, Signal::KILL).ok();
+            return;
         }
         self.worker_gone(id, Exit::Gone);
     }

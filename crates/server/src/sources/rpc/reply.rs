@@ -6,10 +6,10 @@ use stoker_wire::{Codec, Encode, Flags, Frame, Key, Meta, MetaBuf, Status, Type}
 
 impl Plane {
     pub(crate) fn inflight(&mut self, id: ConnId, change: impl FnOnce(&mut IdMap<TaskId>)) {
-        if let Some(conn) = self.conns.get_mut(id) {
-            if let Role::Client(client) = &mut conn.role {
-                change(&mut client.inflight);
-            }
+        if let Some(conn) = self.conns.get_mut(id)
+            && let Role::Client(client) = &mut conn.role
+        {
+            change(&mut client.inflight);
         }
     }
 
@@ -187,11 +187,11 @@ impl Plane {
     }
 
     pub(crate) fn goaway_client(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(id) {
-            if matches!(conn.role, Role::Client(_)) {
-                conn.put(Encode::new(Type::Goaway, 0));
-                self.mark(id);
-            }
+        if let Some(conn) = self.conns.get_mut(id)
+            && matches!(conn.role, Role::Client(_))
+        {
+            conn.put(Encode::new(Type::Goaway, 0));
+            self.mark(id);
         }
     }
 }
