@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// The longest message. Configuration is the largest, and its file is bounded well below.
-pub const MAX_MESSAGE: usize = 160 * 1024;
+/// The longest message. Configuration is the largest: a file of up to 128 KB, whose quotes and line ends
+/// take two bytes each as JSON.
+pub const MAX_MESSAGE: usize = 260 * 1024;
 /// Descriptors that one message carries at the most.
 const MAX_FDS: usize = 3;
 /// Messages that may wait for a peer that does not read: more than workers there can be.

@@ -4,6 +4,7 @@
 
 mod angel;
 mod boot;
+mod check;
 mod drain;
 mod hostile;
 mod jobs;

@@ -30,7 +30,15 @@ impl<'a> Mistakes<'a> {
     }
 
     pub(crate) fn add(&mut self, offset: usize, key: &str, what: String, hint: Option<String>) {
-        let line = self.line_of(offset);
+        self.add_at(self.line_of(offset), key, what, hint);
+    }
+
+    /// A mistake of the file as a whole.
+    pub(crate) fn add_without_place(&mut self, key: &str, what: String, hint: Option<String>) {
+        self.add_at(0, key, what, hint);
+    }
+
+    fn add_at(&mut self, line: usize, key: &str, what: String, hint: Option<String>) {
         self.found.push(Mistake {
             line,
             key: key.to_owned(),
@@ -138,17 +146,18 @@ impl<'t, 'i> Section<'t, 'i> {
         })
     }
 
-    pub(crate) fn texts(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Vec<String>> {
-        self.get(
-            key,
-            mistakes,
-            "a list of texts, as [\"php\", \"worker.php\"]",
-            |value| {
-                let list = value.as_array()?.iter();
-                list.map(|item| item.get_ref().as_str().map(str::to_owned))
-                    .collect()
-            },
-        )
+    pub(crate) fn texts(
+        &self,
+        key: &str,
+        example: &str,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Option<Vec<String>> {
+        let wanted = format!("a list of texts, as {example}");
+        self.get(key, mistakes, &wanted, |value| {
+            let list = value.as_array()?.iter();
+            list.map(|item| item.get_ref().as_str().map(str::to_owned))
+                .collect()
+        })
     }
 
     pub(crate) fn time(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
@@ -160,22 +169,30 @@ impl<'t, 'i> Section<'t, 'i> {
         )
     }
 
-    /// A time, or "none" for no bound.
+    /// A time that can't be nothing: what it bounds would never be.
+    pub(crate) fn time_above_zero(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
+        let wanted = "a time above 0 such as \"500ms\", \"30s\", \"5m\"";
+        self.get(key, mistakes, wanted, |value| {
+            parse_time(value.as_str()?).filter(|time| *time > Span::ZERO)
+        })
+    }
+
+    /// A time above 0, or "none" for no bound.
     pub(crate) fn time_or_none(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
         self.get(
             key,
             mistakes,
-            "a time such as \"30s\", or \"none\"",
+            "a time above 0 such as \"30s\", or \"none\"",
             |value| match value.as_str()? {
                 "none" => Some(Span::FOREVER),
-                text => parse_time(text),
+                text => parse_time(text).filter(|time| *time > Span::ZERO),
             },
         )
     }
 
     pub(crate) fn size(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<u64> {
-        self.get(key, mistakes, "a size such as \"256MB\"", |value| {
-            parse_size(value.as_str()?)
+        self.get(key, mistakes, "a size above 0 such as \"256MB\"", |value| {
+            parse_size(value.as_str()?).filter(|size| *size > 0)
         })
     }
 

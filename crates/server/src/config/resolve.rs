@@ -53,7 +53,7 @@ fn read(text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config> {
     config.pools = pools;
     config.queues = queues;
     config.services = services;
-    check_reserves(&config, mistakes);
+    check_reserves(&config, root, mistakes);
     Some(config)
 }
 
@@ -183,28 +183,23 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
         .collect();
     if pools.is_empty() {
         let hint = "add [pool.app] with command = [\"php\", \"worker.php\"]".to_owned();
-        mistakes.add(0, "pool", "there is no pool".to_owned(), Some(hint));
+        mistakes.add_without_place("pool", "there is no pool".to_owned(), Some(hint));
     }
     pools
 }
 
 fn read_pool(name: String, section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> Pool {
     let defaults = PoolConfig::default();
-    let command = section.texts("command", mistakes).unwrap_or_default();
-    if section.value("command").is_some_and(|value| {
-        value
-            .get_ref()
-            .as_array()
-            .is_some_and(|list| list.is_empty())
-    }) {
+    let command = section.texts("command", "[\"php\", \"worker.php\"]", mistakes);
+    if command
+        .as_ref()
+        .is_some_and(|words| words.first().is_none_or(String::is_empty))
+    {
         let full = format!("{}.command", section.path);
-        mistakes.add(
-            section.offset_of("command"),
-            &full,
-            "the list is empty".to_owned(),
-            None,
-        );
+        let what = "it names no program".to_owned();
+        mistakes.add(section.offset_of("command"), &full, what, None);
     }
+    let command = command.unwrap_or_default();
     let (min, max) = read_workers(section, mistakes);
     let tasks = section.number("max_tasks", 1..=1_000_000_000_000, mistakes);
     let budget = section.number("crash_budget", 1..=80, mistakes);
@@ -212,7 +207,7 @@ fn read_pool(name: String, section: &Section<'_, '_>, mistakes: &mut Mistakes<'_
         min,
         max,
         boot_timeout: section
-            .time("boot_timeout", mistakes)
+            .time_above_zero("boot_timeout", mistakes)
             .unwrap_or(defaults.boot_timeout),
         stop_grace: section
             .time("stop_grace", mistakes)
@@ -225,7 +220,9 @@ fn read_pool(name: String, section: &Section<'_, '_>, mistakes: &mut Mistakes<'_
             .unwrap_or(defaults.kill_grace),
         memory_limit: section.size("memory_limit", mistakes).unwrap_or(0),
         max_tasks: tasks.unwrap_or(0),
-        max_age: section.time("max_age", mistakes).unwrap_or(Span::FOREVER),
+        max_age: section
+            .time_above_zero("max_age", mistakes)
+            .unwrap_or(Span::FOREVER),
         idle_timeout: section
             .time("idle_timeout", mistakes)
             .unwrap_or(defaults.idle_timeout),
@@ -330,11 +327,15 @@ fn read_services(root: &DeTable<'_>, pools: &[Pool], mistakes: &mut Mistakes<'_>
     sections
         .map(|(name, section, at)| {
             let mut core = read_share(&section, 10_000, mistakes);
-            core.timeout = section.time("timeout", mistakes).unwrap_or(core.timeout);
+            core.timeout = section
+                .time_above_zero("timeout", mistakes)
+                .unwrap_or(core.timeout);
             core.max_wait = section.time("max_wait", mistakes).unwrap_or(Span::FOREVER);
             Service {
                 pool: pool_of(&section, at, pools, mistakes),
-                idempotent: section.texts("idempotent", mistakes).unwrap_or_default(),
+                idempotent: section
+                    .texts("idempotent", "[\"get\", \"list\"]", mistakes)
+                    .unwrap_or_default(),
                 name,
                 core,
             }
@@ -401,7 +402,7 @@ fn pool_of(
 }
 
 /// A pool must always have as many workers as its queues reserve.
-fn check_reserves(config: &Config, mistakes: &mut Mistakes<'_>) {
+fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     for (at, pool) in config.pools.iter().enumerate() {
         let queues = config.queues.iter().map(|queue| (queue.pool, &queue.core));
         let services = config
@@ -416,13 +417,30 @@ fn check_reserves(config: &Config, mistakes: &mut Mistakes<'_>) {
                 pool.core.min
             );
             let hint = format!("raise the minimum of workers to {reserved}, or lower a reserve");
-            mistakes.add(0, &format!("pool.{}.workers", pool.name), what, Some(hint));
+            let place = place_of(root, "pool", &pool.name);
+            let key = format!("pool.{}.workers", pool.name);
+            mistakes.add(place, &key, what, Some(hint));
         }
     }
-    for (name, core) in config.queues.iter().map(|queue| (&queue.name, &queue.core)) {
+    let queues = config.queues.iter();
+    let queues = queues.map(|queue| ("queue", &queue.name, &queue.core));
+    let services = config.services.iter();
+    let services = services.map(|service| ("service", &service.name, &service.core));
+    for (kind, name, core) in queues.chain(services) {
         if core.limit < core.reserve || core.keep > core.reserve {
             let what = "keep must not be above reserve, nor reserve above limit".to_owned();
-            mistakes.add(0, &format!("queue.{name}"), what, None);
+            let place = place_of(root, kind, name);
+            mistakes.add(place, &format!("{kind}.{name}"), what, None);
         }
     }
+}
+
+/// Where a section begins.
+fn place_of(root: &DeTable<'_>, kind: &str, name: &str) -> usize {
+    let sections = root
+        .get(kind)
+        .and_then(|sections| sections.get_ref().as_table());
+    let mut keys = sections.into_iter().flat_map(|sections| sections.keys());
+    let key = keys.find(|key| key.get_ref() == name);
+    key.map_or(0, |key| key.span().start)
 }

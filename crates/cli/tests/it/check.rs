@@ -1,0 +1,274 @@
+//! What `check` says of configurations, good and bad: file, line, key, what is wrong, how to mend it.
+
+use crate::setup;
+use stoker_testkit::{Dir, Output, Spawn, run};
+
+fn check(toml: impl AsRef<[u8]>, args: &[&str]) -> Output {
+    let dir = Dir::new();
+    dir.write("stoker.toml", toml);
+    let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"));
+    run(spawn.args(args).within(dir.path()))
+}
+
+/// Bad configurations, each with what is said of it, but for `stoker: stoker.toml` before every line.
+const BAD: &[(&str, &str)] = &[
+    (
+        "",
+        ": pool: there is no pool\n    add [pool.app] with command = [\"php\", \"worker.php\"]",
+    ),
+    ("[pool.app\n", ":1: not TOML: unclosed table, expected `]`"),
+    (
+        "[pool.app]\ncommand = [\"x\"]\ncommand = [\"y\"]\n",
+        ":3: not TOML: duplicate key",
+    ),
+    (
+        "[pool.app]\ncomand = [\"php\"]\n",
+        ":2: pool.app.comand: unknown key\n    did you mean 'command'?",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\nzzz = 1\n[log]\nlevel = 3\n",
+        ":3: pool.app.zzz: unknown key\n    there is: command, workers, directory, user, env, boot_timeout, \
+         task_timeout, kill_grace, stop_grace, memory_limit, max_tasks, max_age, idle_timeout, \
+         crash_budget, token\n\
+         :5: log.level: unknown key\n    there is: format, file",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[queues.mails]\n",
+        ":3: queues: unknown section\n    did you mean 'queue'?",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[queue]\nmails = 1\n",
+        ":4: queue.mails: expected a section\n    write [queue.mails] and its keys below it",
+    ),
+    (
+        "[pool.app]\ncommand = \"php worker.php\"\n",
+        ":2: pool.app.command: expected a list of texts, as [\"php\", \"worker.php\"], found \"php worker.php\"",
+    ),
+    (
+        "[pool.app]\ncommand = [\"php\", 3]\n",
+        ":2: pool.app.command: expected a list of texts, as [\"php\", \"worker.php\"], found a value of type array",
+    ),
+    (
+        "[pool.app]\ncommand = []\n",
+        ":2: pool.app.command: it names no program",
+    ),
+    (
+        "[pool.app]\ncommand = [\"\"]\n",
+        ":2: pool.app.command: it names no program",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\nworkers = 0\n",
+        ":3: pool.app.workers: expected a number from 1 to 10000, or { min = 1, max = 8 } with min not above \
+         max, found 0",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\nworkers = { min = 4, max = 2 }\n",
+        ":3: pool.app.workers: expected a number from 1 to 10000, or { min = 1, max = 8 } with min not above \
+         max, found a value of type table",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\nenv = { A = 1 }\n",
+        ":3: pool.app.env: expected a table of texts, as {APP_ENV = \"prod\"}, found a value of type table",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\ncrash_budget = 81\nmax_tasks = 0\n",
+        ":3: pool.app.crash_budget: expected a number from 1 to 80, found 81\n\
+         :4: pool.app.max_tasks: expected a number from 1 to 1000000000000, found 0",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n\n[queue.mails]\npool = \"ap\"\n",
+        ":5: queue.mails.pool: there is no pool 'ap'\n    did you mean 'app'?",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n\n[pool.web]\ncommand = [\"y\"]\n\n[queue.mails]\nweight = 2\n",
+        ":7: queue.mails.pool: there are several pools: name one\n    there is: app, web",
+    ),
+    (
+        "[log]\n[pool.app]\ncommand = [\"x\"]\nworkers = 2\n[queue.mails]\nreserve = 2\n[service.users]\n\
+         reserve = 1\n",
+        ":2: pool.app.workers: its queues reserve 3 workers, but it has only 2 for certain\n    raise the \
+         minimum of workers to 3, or lower a reserve",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\nworkers = 4\n[queue.mails]\nreserve = 2\nlimit = 1\n[service.users]\n\
+         keep = 1\n",
+        ":4: queue.mails: keep must not be above reserve, nor reserve above limit\n\
+         :7: service.users: keep must not be above reserve, nor reserve above limit",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[queue.mails]\nweight = 0\ntries = 70000\nbackoff = \"linear\"\n",
+        ":4: queue.mails.weight: expected a number from 1 to 1000000, found 0\n\
+         :5: queue.mails.tries: expected a number from 0 to 65535, found 70000\n\
+         :6: queue.mails.backoff: expected \"exponential\", a list of up to 100 times, or { base = \"1s\", cap \
+         = \"10m\" }, found \"linear\"",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[service.users]\nidempotent = \"get\"\n",
+        ":4: service.users.idempotent: expected a list of texts, as [\"get\", \"list\"], found \"get\"",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[queue.\"a b\"]\n[service.\"stoker.push\"]\n",
+        ":3: queue.a b: a name is 1 to 255 of A-Z a-z 0-9 _ . : / @ - and not stoker.…\n\
+         :4: service.stoker.push: a name is 1 to 255 of A-Z a-z 0-9 _ . : / @ - and not stoker.…",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[stoker]\nsocket_mode = \"999\"\nsocket = 1\n[log]\nformat = \"xml\"\n",
+        ":4: stoker.socket_mode: expected an octal mode such as \"0660\", found \"999\"\n\
+         :5: stoker.socket: expected a text, found 1\n\
+         :7: log.format: expected \"text\" or \"json\", found \"xml\"",
+    ),
+];
+
+#[test]
+fn a_bad_configuration_is_told_whole_with_lines_and_remedies() {
+    for (toml, said) in BAD {
+        let output = check(toml, &["check"]);
+        let said: Vec<String> = said
+            .lines()
+            .map(|line| match line.starts_with(':') {
+                true => format!("stoker.toml{line}"),
+                false => line.to_owned(),
+            })
+            .collect();
+        let wanted = format!("stoker: {}\n", said.join("\n"));
+        assert_eq!(output.stderr, wanted, "{toml}");
+        assert_eq!((output.code, output.stdout.as_str()), (78, ""), "{toml}");
+    }
+}
+
+#[test]
+fn serve_says_of_a_bad_configuration_what_check_says() {
+    let (toml, _) = BAD[3];
+    let (checked, served) = (check(toml, &["check"]), check(toml, &["serve"]));
+    assert_eq!((served.code, &served.stderr), (78, &checked.stderr));
+}
+
+/// Values of one key that are good, and what is said of those that are not.
+fn values(section: &str, key: &str, good: &[&str], bad: &[&str], wanted: &str) {
+    let toml =
+        |value: &str| format!("[pool.app]\ncommand = [\"x\"]\n[{section}]\n{key} = {value}\n");
+    let toml = |value: &str| match section {
+        "pool.app" => format!("[pool.app]\ncommand = [\"x\"]\n{key} = {value}\n"),
+        _ => toml(value),
+    };
+    for value in good {
+        let output = check(toml(value), &["check"]);
+        assert_eq!(output.code, 0, "{key} = {value}: {}", output.stderr);
+    }
+    for value in bad {
+        let output = check(toml(value), &["check"]);
+        assert_eq!(output.code, 78, "{key} = {value}");
+        let said = format!("{section}.{key}: expected {wanted}, found {value}\n");
+        assert!(
+            output.stderr.ends_with(&said),
+            "{key} = {value}: {}",
+            output.stderr
+        );
+    }
+}
+
+#[test]
+fn times_and_sizes_have_units_and_bounds() {
+    let good = [
+        "\"500ms\"",
+        "\"1.5s\"",
+        "\"2 m\"",
+        "\"1h\"",
+        "\"7d\"",
+        "\"1_000ms\"",
+    ];
+    let bad = [
+        "60",
+        "\"60\"",
+        "\"s\"",
+        "\"5 parsec\"",
+        "\"-1s\"",
+        "\"9999d\"",
+        "true",
+        "1.5",
+    ];
+    let time = "a time such as \"500ms\", \"30s\", \"5m\"";
+    values("pool.app", "stop_grace", &good, &bad, time);
+    values("pool.app", "stop_grace", &["\"0s\""], &["\"none\""], time);
+    let above_zero = "a time above 0 such as \"500ms\", \"30s\", \"5m\"";
+    values(
+        "pool.app",
+        "boot_timeout",
+        &good,
+        &["\"0s\"", "\"0.4ms\""],
+        above_zero,
+    );
+    values("pool.app", "max_age", &good, &["\"0s\""], above_zero);
+    values("service.users", "timeout", &good, &["\"0s\""], above_zero);
+    let or_none = "a time above 0 such as \"30s\", or \"none\"";
+    values(
+        "pool.app",
+        "task_timeout",
+        &["\"none\"", "\"1s\""],
+        &["\"0s\"", "\"never\""],
+        or_none,
+    );
+    let good = ["\"64KB\"", "\"256MB\"", "\"1.5GB\"", "\"100 b\""];
+    let bad = ["256", "\"256\"", "\"0MB\"", "\"1TB\""];
+    values(
+        "pool.app",
+        "memory_limit",
+        &good,
+        &bad,
+        "a size above 0 such as \"256MB\"",
+    );
+}
+
+#[test]
+fn a_good_configuration_is_explained() {
+    let toml = "[pool.web]\ncommand = [\"php\", \"web.php\"]\nworkers = { min = 2, max = 8 }\n\
+                [pool.mail]\ncommand = [\"php\", \"mail.php\"]\nworkers = 3\n[pool.far]\nworkers = 1\n\
+                [queue.mails]\npool = \"mail\"\nweight = 3\nreserve = 1\nlimit = 2\n\
+                [service.users]\npool = \"web\"\n";
+    let output = check(toml, &["check"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(
+        output.stdout,
+        "stoker.toml is good\n\
+         pool web: 2 to 8 workers of: php web.php\n  service users: weight 1\n\
+         pool mail: 3 workers of: php mail.php\n  queue mails: weight 3, 1 reserved, at most 2\n\
+         pool far: 1 workers that dial in\n\
+         queues and services that workers announce are added with weight 1\n"
+    );
+    let output = check(toml, &["check", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(json["pools"][0]["max"], 8);
+    assert_eq!(json["queues"][0]["limit"], 2);
+    assert_eq!(json["services"][0]["pool"], "web");
+}
+
+#[test]
+fn a_file_that_can_not_be_read_is_a_configuration_error() {
+    let output = check("", &["check", "other.toml"]);
+    assert_eq!(output.code, 78);
+    assert!(
+        output
+            .stderr
+            .starts_with("stoker: cannot read other.toml: No such file"),
+        "{}",
+        output.stderr
+    );
+    let output = check(b"\xff\xfe", &["check"]);
+    assert_eq!(
+        (output.code, output.stderr.as_str()),
+        (78, "stoker: stoker.toml is not UTF-8\n")
+    );
+    let output = check("#".repeat(200 << 10), &["check"]);
+    assert_eq!(
+        (output.code, output.stderr.as_str()),
+        (78, "stoker: stoker.toml is larger than 128 KB\n")
+    );
+}
+
+#[test]
+fn the_largest_file_that_is_good_can_be_served() {
+    let quotes = "\"".repeat(125 << 10);
+    let setup = setup().config(&crate::pool_of("serve", format!("workers = 1\n# {quotes}")));
+    let app = setup.start();
+    assert_eq!(app.call("t.run", "ok").status(), stoker_wire::Status::OK);
+}
