@@ -8,6 +8,13 @@ const ENOUGH: usize = 16;
 /// for ever (after Finagle's deadline filter, which lets 80 % of them through).
 const LET_THROUGH: u32 = 20;
 
+/// A run below this is short: a round trip to its worker takes as long.
+const SHORT: Span = Span(200);
+/// The longest that a run of a short name may have taken.
+const SHORT_AT_MOST: Span = Span(2_000);
+/// Of so many runs of a short name, one may have been longer.
+const NEARLY_ALL: usize = 16;
+
 /// What the last runs of one name took. Old runs fall out, so the figure follows the present.
 #[derive(Clone, Debug)]
 pub(crate) struct Estimate {
@@ -16,6 +23,8 @@ pub(crate) struct Estimate {
     next: usize,
     median: u32,
     longest: u32,
+    /// Of the remembered runs, those that were not short.
+    long_runs: usize,
     hopeless: u32,
 }
 
@@ -27,6 +36,7 @@ impl Default for Estimate {
             next: 0,
             median: 0,
             longest: 0,
+            long_runs: 0,
             hopeless: 0,
         }
     }
@@ -36,6 +46,8 @@ impl Estimate {
     pub(crate) fn record(&mut self, run: Span) {
         let run = u32::try_from(run.0).unwrap_or(u32::MAX);
         let forgotten = std::mem::replace(&mut self.runs[self.next], run);
+        let is_long = |run: u32| usize::from(u64::from(run) >= SHORT.0);
+        self.long_runs = self.long_runs + is_long(run) - is_long(forgotten);
         self.next = (self.next + 1) % REMEMBERED;
         self.len = (self.len + 1).min(REMEMBERED);
         if run >= self.longest {
@@ -56,9 +68,13 @@ impl Estimate {
         (self.len >= ENOUGH).then_some(Span(u64::from(self.median)))
     }
 
-    /// Whether every remembered run was below `limit`, and enough are remembered.
-    pub(crate) fn always_below(&self, limit: Span) -> bool {
-        self.len >= ENOUGH && u64::from(self.longest) < limit.0
+    /// Whether runs of this name are short enough to be lent ahead: nearly all below [`SHORT`], and none
+    /// so long that what stands behind it would notice. A strict maximum would do away with windows
+    /// for a moment's noise: one collection of garbage, one turn of the processor's scheduler.
+    pub(crate) fn is_short(&self) -> bool {
+        self.len >= ENOUGH
+            && self.longest < SHORT_AT_MOST.0 as u32
+            && self.long_runs * NEARLY_ALL <= self.len
     }
 
     /// Whether a run most likely takes longer than this.
@@ -86,20 +102,36 @@ mod tests {
     #[test]
     fn concludes_nothing_from_few_runs() {
         assert_eq!(of([5; 15]).median(), None);
-        assert!(!of([5; 15]).always_below(Span(100)));
+        assert!(!of([5; 15]).is_short());
         assert_eq!(of([5; 16]).median(), Some(Span(5)));
     }
 
     #[test]
-    fn forgets_a_slow_run_after_sixty_four_others() {
+    fn a_short_name_forgives_a_little_noise_and_nothing_long() {
+        assert!(of([199; 64]).is_short());
+        assert!(!of([200; 64]).is_short());
+        let noisy = |long: usize, run: u64| {
+            let runs = [5; 64]
+                .into_iter()
+                .chain(vec![run; long])
+                .chain(vec![5; 10 - long]);
+            of(runs).is_short()
+        };
+        assert!(noisy(4, 1_999));
+        assert!(!noisy(5, 1_999));
+        assert!(!noisy(1, 2_000));
+        assert!(!of([5; 16].into_iter().chain([300; 2])).is_short());
+    }
+
+    #[test]
+    fn forgets_a_long_run_after_sixty_four_others() {
         let mut estimate = of([5; 40]);
-        estimate.record(Span(900));
-        assert!(!estimate.always_below(Span(200)));
+        estimate.record(Span(9_000));
+        assert!(!estimate.is_short());
         (0..63).for_each(|_| estimate.record(Span(5)));
-        assert!(!estimate.always_below(Span(200)));
+        assert!(!estimate.is_short());
         estimate.record(Span(5));
-        assert!(estimate.always_below(Span(200)));
-        assert!(!estimate.always_below(Span(5)));
+        assert!(estimate.is_short());
     }
 
     #[test]

@@ -1,8 +1,5 @@
 use crate::task::Place;
-use crate::{Core, PoolId, Span, TaskId, WorkerId};
-
-/// Runs of a name must all have been below this for its tasks to be lent ahead.
-const SHORT: Span = Span(200);
+use crate::{Core, PoolId, TaskId, WorkerId};
 
 impl Core {
     /// Lends tasks ahead to busy workers, so that a short task does not wait for a round trip. Only when
@@ -68,8 +65,6 @@ impl Core {
         let task = &self.tasks[task];
         task.may_run_again()
             && task.place != Place::Suspects
-            && self.names.all[task.name.index()]
-                .estimate
-                .always_below(SHORT)
+            && self.names.all[task.name.index()].estimate.is_short()
     }
 }
