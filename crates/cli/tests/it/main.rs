@@ -5,6 +5,7 @@
 mod angel;
 mod boot;
 mod check;
+mod cli;
 mod drain;
 mod hostile;
 mod jobs;

@@ -79,7 +79,7 @@ fn a_list_is_by_queue_and_state() {
         ("cancelled", &cancelled),
     ] {
         let (found, _) = list(&mut client, json!({"state": state}));
-        assert_eq!(found, [id.clone()], "{state}");
+        assert_eq!(found, std::slice::from_ref(id), "{state}");
         assert_eq!(client.job(id)["state"], state);
     }
     assert_eq!(

@@ -1,0 +1,528 @@
+//! Every command against a running Stoker: what it prints, and how it ends.
+
+use crate::{setup, start};
+use serde_json::{Value, json};
+use stoker_testkit::{App, Ask, Output, Spawn, bad_worker, procs, run};
+
+/// A command that goes well; its output.
+#[track_caller]
+fn good(app: &App, args: &[&str]) -> String {
+    let Output {
+        code,
+        stdout,
+        stderr,
+    } = app.cli(args);
+    assert_eq!((code, stderr.as_str()), (0, ""), "{args:?}: {stdout}");
+    stdout
+}
+
+#[track_caller]
+fn json_of(app: &App, args: &[&str]) -> Value {
+    let text = good(app, &[args, &["--json"]].concat());
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
+}
+
+/// A command that fails with this code, having printed nothing but why.
+#[track_caller]
+fn bad(app: &App, args: &[&str], code: i32, why: &str) {
+    let output = app.cli(args);
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (code, ""),
+        "{args:?}: {}",
+        output.stderr
+    );
+    assert!(output.stderr.contains(why), "{args:?}: {}", output.stderr);
+}
+
+#[test]
+fn call_prints_the_reply() {
+    let app = start("workers = 1");
+    let reply = good(&app, &["call", "t.run", r#"{"name":"Ada","tags":["a"]}"#]);
+    assert_eq!(
+        reply,
+        "{\n  \"name\": \"Ada\",\n  \"tags\": [\n    \"a\"\n  ]\n}\n"
+    );
+    assert_eq!(good(&app, &["call", "t.run", "[1,2]"]), "[1,2]\n");
+    assert_eq!(good(&app, &["call", "t.run"]), "null\n");
+    assert_eq!(
+        good(&app, &["call", "t.run", r#""ok as it is""#]),
+        "as it is",
+        "no JSON, so unchanged"
+    );
+    let told = good(
+        &app,
+        &[
+            "call",
+            "t.run",
+            r#""tell""#,
+            "--timeout",
+            "2s",
+            "--priority",
+            "1",
+        ],
+    );
+    let told: Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!((&told["prio"], &told["codec"]), (&json!(1), &json!(1)));
+    assert!(told["ttl"].as_u64() <= Some(2_000));
+    let again = good(
+        &app,
+        &["call", "t.run", r#""once died;kill""#, "--idempotent"],
+    );
+    assert_eq!(again, "done", "it may run again");
+}
+
+#[test]
+fn a_call_that_fails_says_how() {
+    let app = start("workers = 1");
+    bad(
+        &app,
+        &["call", "t.run", r#""fail 64 no such user""#],
+        1,
+        "stoker: EXCEPTION: no such user\n",
+    );
+    bad(
+        &app,
+        &["call", "t.run", r#""exit 3""#],
+        1,
+        "stoker: WORKER_DIED: its worker died (exit code 3) while it ran",
+    );
+    bad(
+        &app,
+        &["call", "tt.run"],
+        1,
+        "stoker: NO_WORKER: no worker serves 'tt'; did you mean 't'?\n",
+    );
+    bad(
+        &app,
+        &["call", "t.run", r#""sleep 300""#, "--timeout", "100ms"],
+        1,
+        "stoker: DEADLINE_EXCEEDED: its time ran out",
+    );
+}
+
+#[test]
+fn push_prints_ids() {
+    let app = start("workers = 2");
+    let id = good(&app, &["push", "mails", r#"{"to":"x"}"#]);
+    app.client().job_in(id.trim(), "done");
+    let ids = good(&app, &["push", "mails", "--count", "1200"]);
+    let mut ids: Vec<&str> = ids.lines().collect();
+    assert!(ids.is_sorted());
+    ids.dedup();
+    assert_eq!(ids.len(), 1_200);
+    ids.iter()
+        .for_each(|id| drop(app.client().job_in(id, "done")));
+    let both = json_of(&app, &["push", "mails", "--count", "2"]);
+    assert_eq!(both["ids"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn push_passes_on_what_its_options_say() {
+    let app = start("workers = 1");
+    let args = [
+        "push",
+        "mails",
+        "1",
+        "--delay",
+        "1h",
+        "--key",
+        "tenant",
+        "--tries",
+        "4",
+        "--priority",
+        "6",
+    ];
+    let id = good(&app, &args);
+    let job = app.client().job(id.trim());
+    assert_eq!(
+        (&job["state"], &job["key"], &job["priority"]),
+        (&json!("delayed"), &json!("tenant"), &json!(6))
+    );
+    assert_eq!((&job["tries"], &job["body"]), (&json!(4), &json!("1")));
+}
+
+#[test]
+fn jobs_are_listed_shown_retried_and_cancelled() {
+    let app = start("workers = 1");
+    assert_eq!(good(&app, &["jobs", "list"]), "no jobs\n");
+    let failed = good(&app, &["push", "mails", r#""if mended ok;fail 64 broken""#]);
+    let failed = failed.trim();
+    app.client().job_in(failed, "failed");
+    let delayed = good(&app, &["push", "mails", "--delay", "1h", "--count", "3"]);
+    let table = good(&app, &["jobs", "list", "--state", "failed"]);
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        lines[0],
+        ["ID", "QUEUE", "STATE", "ATTEMPT", "CRASHES", "DUE", "ERROR"]
+    );
+    assert_eq!(
+        (lines[1][0], &lines[1][1..5], lines[1][6]),
+        (failed, &["mails", "failed", "1", "0"][..], "broken")
+    );
+    let list = json_of(&app, &["jobs", "list", "--queue", "mails", "--limit", "2"]);
+    assert_eq!(list["jobs"].as_array().map(Vec::len), Some(2));
+    let next = list["next"].as_str().expect("there are more");
+    let page = good(&app, &["jobs", "list", "--limit", "2"]);
+    assert!(
+        page.ends_with(&format!("there are more: --after {next}\n")),
+        "{page}"
+    );
+    let rest = json_of(&app, &["jobs", "list", "--after", next]);
+    assert_eq!(rest["jobs"].as_array().map(Vec::len), Some(2));
+    assert_eq!(rest["next"], Value::Null);
+    let shown: Value = serde_json::from_str(&good(&app, &["jobs", "show", failed])).expect("JSON");
+    assert_eq!(shown["error"]["message"], "broken");
+    assert_eq!(json_of(&app, &["jobs", "show", failed]), shown);
+    app.dir.write("mended", "");
+    assert_eq!(good(&app, &["jobs", "retry", failed]), "1 jobs\n");
+    app.client().job_in(failed, "done");
+    let first = delayed.lines().next().expect("three ids");
+    assert_eq!(good(&app, &["jobs", "cancel", first]), "1 jobs\n");
+    assert_eq!(
+        json_of(&app, &["jobs", "cancel", "--state", "delayed"]),
+        json!({"count": 2})
+    );
+    assert_eq!(
+        good(&app, &["jobs", "retry", "--state", "failed"]),
+        "0 jobs\n"
+    );
+    bad(
+        &app,
+        &["jobs", "cancel", first],
+        1,
+        "FAILED_PRECONDITION: the job is cancelled",
+    );
+    bad(
+        &app,
+        &["jobs", "show", "x"],
+        1,
+        "INVALID_ARGUMENT: 'x' is no job id",
+    );
+    bad(
+        &app,
+        &["jobs", "list", "--state", "dead"],
+        1,
+        "there is no state 'dead'; there is: ready",
+    );
+}
+
+#[test]
+fn queues_are_shown_paused_resumed_and_set() {
+    let app = start("workers = 1\n[queue.mails]\nweight = 3");
+    good(&app, &["call", "t.run"]);
+    let table = good(&app, &["queues"]);
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        &lines[0][..9],
+        [
+            "NAME", "KIND", "POOL", "WEIGHT", "PAUSED", "READY", "DELAYED", "RUNNING", "DONE"
+        ]
+    );
+    assert_eq!(&lines[1][..5], ["mails", "jobs", "p", "3", "no"]);
+    assert_eq!(
+        &lines[2][..9],
+        ["t", "calls", "p", "1", "no", "0", "0", "0", "1"]
+    );
+    assert_eq!(good(&app, &["pause", "mails"]), "mails is paused\n");
+    assert_eq!(json_of(&app, &["queues"])["queues"][0]["paused"], true);
+    assert_eq!(good(&app, &["resume", "mails"]), "mails is resumed\n");
+    assert_eq!(
+        json_of(&app, &["pause", "t"]),
+        json!({"queue": "t", "paused": true})
+    );
+    let set = [
+        "set",
+        "mails",
+        "--weight",
+        "5",
+        "--reserve",
+        "1",
+        "--limit",
+        "2",
+    ];
+    assert_eq!(good(&app, &set), "mails: weight 5, reserve 1, limit 2\n");
+    assert_eq!(
+        json_of(&app, &["set", "mails", "--weight", "6"])["weight"],
+        6
+    );
+    bad(
+        &app,
+        &["set", "mails"],
+        2,
+        "name what to set: --weight, --reserve or --limit",
+    );
+    bad(
+        &app,
+        &["set", "mails", "--reserve", "9"],
+        1,
+        "the reserve would be above the limit",
+    );
+}
+
+#[test]
+fn workers_are_shown_scaled_and_reloaded() {
+    let app = start("workers = 1");
+    let table = good(&app, &["workers"]);
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        &lines[0][..8],
+        [
+            "POOL", "STATE", "VERSION", "MIN", "MAX", "READY", "BUSY", "RESTARTS"
+        ]
+    );
+    assert_eq!(
+        lines[1],
+        ["p", "healthy", "1", "1", "1", "1", "0", "0", "-"]
+    );
+    assert_eq!(
+        &lines[3][..5],
+        ["WORKER", "PID", "KIND", "VERSION", "STATE"]
+    );
+    let pid = app.pids()[0].to_string();
+    assert_eq!(&lines[4][..6], ["p-1", &pid, "spawned", "1", "ready", "0"]);
+    let json = json_of(&app, &["workers"]);
+    assert_eq!(json["workers"][0]["pid"].to_string(), pid);
+    assert!(json["workers"][0]["rss_bytes"].as_u64() > Some(100_000));
+    assert_eq!(good(&app, &["scale", "p", "2"]), "p: 2 to 2 workers\n");
+    assert_eq!(good(&app, &["scale", "p", "1..3"]), "p: 1 to 3 workers\n");
+    app.ready();
+    assert_eq!(good(&app, &["reload"]), "p runs version 2\n");
+    assert_eq!(json_of(&app, &["reload", "p"])["pools"][0]["version"], 3);
+    bad(
+        &app,
+        &["reload", "q"],
+        1,
+        "there is no pool 'q'; there is: p",
+    );
+    bad(
+        &app,
+        &["scale", "p", "3..1"],
+        1,
+        "max is at least 1 and min not above it",
+    );
+    bad(
+        &app,
+        &["scale", "p", "some"],
+        2,
+        "'some' is neither a number nor MIN..MAX",
+    );
+}
+
+#[test]
+fn a_reload_to_what_can_not_run_fails() {
+    let config = crate::pool_of("if broken exit 1;serve", "workers = 1");
+    let app = setup().config(&config).start();
+    app.dir.write("broken", "");
+    let output = app.cli(&["reload"]);
+    assert_eq!(output.code, 1);
+    assert_eq!(
+        output.stdout,
+        "p: the new version can't run; version 1 stays\n"
+    );
+}
+
+#[test]
+fn quarantine_shows_what_killed_workers() {
+    let app = start("workers = 1\ncrash_budget = 1");
+    assert_eq!(good(&app, &["quarantine", "list"]), "no quarantine\n");
+    let id = good(&app, &["push", "mails", r#""last-words it burns;segv""#]);
+    app.client().job_in(id.trim(), "failed");
+    let table = good(&app, &["quarantine", "list"]);
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        lines[0],
+        [
+            "ID", "KIND", "NAME", "TASK", "CRASHES", "EXIT", "AT", "LAST", "WORDS"
+        ]
+    );
+    assert_eq!(lines[1][..5], ["1", "job", "mails", id.trim(), "1"]);
+    assert!(table.trim_end().ends_with("it burns"), "{table}");
+    let shown = json_of(&app, &["quarantine", "show", "1"]);
+    assert_eq!(shown["body"], r#""last-words it burns;segv""#);
+    bad(
+        &app,
+        &["quarantine", "show", "99"],
+        1,
+        "NOT_FOUND: nothing in quarantine has the id 99",
+    );
+}
+
+#[test]
+fn misuse_is_told_with_the_usage() {
+    let app = start("workers = 1");
+    for (args, why) in [
+        (&["frobnicate"][..], "unrecognized subcommand 'frobnicate'"),
+        (&["pauze", "x"], "a similar subcommand exists: 'pause'"),
+        (&["call"], "<METHOD>"),
+        (&["call", "t.run", "{oops"], "the body is not JSON: "),
+        (
+            &["call", "t.run", "{oops"],
+            r#"quote it for the shell, as '{"name":"Ada"}'"#,
+        ),
+        (&["call", "t run"], "bad name"),
+        (
+            &["call", "t.run", "--timeout", "soon"],
+            "'soon' is no time; write 500ms, 2s, 5m",
+        ),
+        (&["call", "t.run", "--timeout", "0s"], "'0s' is no time"),
+        (&["call", "t.run", "--priority", "8"], "8 is not in 0..=7"),
+        (&["push"], "<QUEUE>"),
+        (&["push", "a b"], "bad name"),
+        (
+            &["push", "mails", "--count", "0"],
+            "0 is not in 1..=10000000",
+        ),
+        (
+            &["push", "mails", "--delay", "later"],
+            "'later' is no time; write 30s, 5m, 2h",
+        ),
+        (&["push", "mails", "--key", ""], "a key has 1 to 200 bytes"),
+        (&["jobs"], "Usage: stoker jobs"),
+        (&["jobs", "cancel"], "<ID|--queue <QUEUE>|--state <STATE>>"),
+        (
+            &["jobs", "cancel", "x", "--queue", "y"],
+            "cannot be used with",
+        ),
+        (&["jobs", "list", "--limit", "0"], "0 is not in 1..=1000"),
+        (
+            &["serve", "no-such-worker.php"],
+            "there is no file no-such-worker.php",
+        ),
+        (
+            &["serve", "-c", "x.toml", "worker.php"],
+            "cannot be used with",
+        ),
+        (
+            &["server"],
+            "the server process is started by 'stoker serve'",
+        ),
+    ] {
+        bad(&app, args, 2, why);
+    }
+    assert_eq!(app.cli(&["--help"]).code, 0);
+    let version = good(&app, &["--version"]);
+    assert!(version.starts_with("stoker "), "{version}");
+}
+
+#[test]
+fn without_a_server_every_command_says_where_it_looked() {
+    let dir = stoker_testkit::Dir::new();
+    let stoker = |args: &[&str]| {
+        let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"));
+        run(spawn.args(args).within(dir.path()))
+    };
+    for args in [
+        &["call", "t.run"][..],
+        &["push", "mails"],
+        &["jobs", "list"],
+        &["queues"],
+        &["workers"],
+        &["pause", "mails"],
+        &["reload"],
+        &["scale", "p", "1"],
+        &["quarantine", "list"],
+    ] {
+        let output = stoker(args);
+        assert_eq!((output.code, output.stdout.as_str()), (69, ""), "{args:?}");
+        assert!(
+            output
+                .stderr
+                .starts_with("stoker: no Stoker answers at stoker.sock"),
+            "{}",
+            output.stderr
+        );
+    }
+    let elsewhere = stoker(&["--socket", "/nowhere/s.sock", "queues"]);
+    assert!(
+        elsewhere.stderr.contains("at /nowhere/s.sock"),
+        "{}",
+        elsewhere.stderr
+    );
+}
+
+#[test]
+fn the_socket_option_goes_before_the_variable() {
+    let app = start("workers = 1");
+    let socket = app.socket();
+    let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"))
+        .args(&["queues", "--socket", socket.to_str().expect("a plain path")])
+        .env("STOKER_SOCKET", "/nowhere/s.sock");
+    assert_eq!(run(spawn).code, 0);
+}
+
+#[test]
+fn a_server_that_goes_in_the_middle_is_a_failure_and_no_hang() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let output = std::thread::scope(|scope| {
+        let call = scope.spawn(|| app.cli(&["call", "t.run", r#""gate gate;silence""#]));
+        let held = gate.meet();
+        procs::kill(app.server());
+        drop(held);
+        call.join().expect("it ends")
+    });
+    assert_eq!(output.code, 1);
+    assert!(
+        output.stderr.contains("the server closed the connection"),
+        "{}",
+        output.stderr
+    );
+    app.ready();
+}
+
+#[test]
+fn a_reader_that_goes_early_is_no_failure() {
+    let app = start("workers = 1");
+    good(&app, &["push", "mails", "--delay", "1h", "--count", "900"]);
+    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+    drop(reader);
+    let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"))
+        .args(&["jobs", "list", "--limit", "900"])
+        .env("STOKER_SOCKET", app.socket());
+    let mut child = spawn.stdout(writer).start();
+    assert!(procs::ends_within(child.id() as i32, 10.0));
+    assert_eq!(child.wait().ok().and_then(|status| status.code()), Some(0));
+}
+
+#[test]
+fn a_worker_can_be_served_without_a_configuration() {
+    let worker = bad_worker();
+    let worker = worker.to_str().expect("a plain path");
+    let app = setup().serve(&[worker, "serve"]).start();
+    assert_eq!(app.pool()["name"], "default");
+    assert_eq!(good(&app, &["call", "t.run", "1"]), "1\n");
+    let id = app.client().push(&Ask::push("anything", "ok"));
+    app.client().job_in(&id, "done");
+}
+
+#[test]
+fn a_socket_path_that_is_too_long_is_told() {
+    let dir = stoker_testkit::Dir::new();
+    dir.write("stoker.toml", "[pool.p]\nworkers = 1\n");
+    let long = dir.file(&"x".repeat(120));
+    let args = ["serve", "--socket", long.to_str().expect("a plain path")];
+    let output = run(Spawn::new(env!("CARGO_BIN_EXE_stoker"))
+        .args(&args)
+        .within(dir.path()));
+    assert_eq!(output.code, 2);
+    assert!(
+        output
+            .stderr
+            .contains("is longer than the 107 bytes a socket may have"),
+        "{}",
+        output.stderr
+    );
+}
