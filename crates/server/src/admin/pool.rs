@@ -71,13 +71,13 @@ impl Plane {
     }
 
     fn reload(&mut self, pool: PoolId) {
-        let (name, _, _, version) = self.core.pool(pool);
-        let text = format!("pool {name} is reloaded as version {}", version + 1);
-        self.log.info(text);
-        if let Some(spec) = self.specs.get(&(pool, version)).cloned() {
-            self.specs.insert((pool, version + 1), spec);
-        }
+        let before = self.core.pool(pool).3;
         self.step(Event::Reload { pool }, None);
+        let (name, _, _, version) = self.core.pool(pool);
+        if version != before {
+            let text = format!("pool {name} is reloaded as version {version}");
+            self.log.info(text);
+        }
         self.settle();
     }
 

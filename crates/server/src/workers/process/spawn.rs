@@ -1,16 +1,18 @@
 use crate::clock::wall_ms;
+use crate::config::Pool as PoolSpec;
 use crate::net::{Role, Source};
 use crate::observe::{Stream, WorkerLog};
 use crate::plane::Plane;
 use crate::workers::{Link, Pipe};
 use rustix::fd::OwnedFd;
+use std::sync::Arc;
 use stoker_angel::{Spec, ToAngel, WorkerKey};
 use stoker_core::{Event, Exit, PoolId, WorkerId};
 
 impl Plane {
     /// Asks the angel to start a worker.
     pub(crate) fn spawn(&mut self, worker: WorkerId, pool: PoolId, version: u32, number: u32) {
-        let Some(spec) = self.specs.get(&(pool, version)).cloned() else {
+        let Some(spec) = self.spec_of(pool, version) else {
             return;
         };
         let name = format!("{}-{number}", spec.name);
@@ -42,6 +44,16 @@ impl Plane {
             },
         };
         self.ask_angel(&message);
+    }
+
+    /// How workers of a version are started. The first of a new version finds it as it was before.
+    fn spec_of(&mut self, pool: PoolId, version: u32) -> Option<Arc<PoolSpec>> {
+        let of_pool = self.specs.iter().filter(|((of, _), _)| *of == pool);
+        let until = of_pool.filter(|((_, known), _)| *known <= version);
+        let (_, spec) = until.max_by_key(|((_, known), _)| *known)?;
+        let spec = spec.clone();
+        self.specs.insert((pool, version), spec.clone());
+        Some(spec)
     }
 
     /// Sends a message to the angel. One that can't be sent means that there is no angel any more.
