@@ -211,8 +211,8 @@ fn random_bytes_and_broken_frames_never_hurt_the_server() {
     let valid = [
         hello(HELLO),
         frame(Encode {
-            name: "t.run",
-            body: b"ok",
+            name: "stoker.queue",
+            body: b"{}",
             ..Encode::new(Type::Req, 1)
         }),
         frame(Encode::new(Type::Ping, 7)),

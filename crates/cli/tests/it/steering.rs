@@ -333,7 +333,10 @@ fn a_share_is_set_while_running_and_a_wrong_one_is_not() {
 
 #[test]
 fn a_queue_that_is_not_there_is_told_with_the_nearest() {
-    let app = start("workers = 1\n[queue.mails]\n[service.users]");
+    let app = start_of(
+        "jobs mails;serve",
+        "workers = 1\n[queue.mails]\n[service.users]",
+    );
     let mut client = app.client();
     let (status, text) = refusal(
         &mut client,
