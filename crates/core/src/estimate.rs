@@ -56,7 +56,7 @@ impl Estimate {
             self.longest = self.runs[..self.len].iter().copied().max().unwrap_or(0);
         }
         // The median moves slowly; sorting at every run would cost more than the run's own bookkeeping.
-        if self.next.is_multiple_of(8) || self.len <= ENOUGH {
+        if self.next.is_multiple_of(32) || self.len <= ENOUGH {
             let mut sorted = self.runs;
             let sorted = &mut sorted[..self.len];
             self.median = *sorted.select_nth_unstable((self.len - 1) / 2).1;

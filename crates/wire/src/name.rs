@@ -3,10 +3,24 @@ use crate::WireError;
 /// The longest name, in bytes.
 pub const MAX_NAME: usize = 255;
 
+const ALLOWED: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let bytes = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@-";
+    let mut at = 0;
+    while at < bytes.len() {
+        allowed[bytes[at] as usize] = true;
+        at += 1;
+    }
+    allowed
+};
+
 /// Checks the name of a call, a queue or a method: 1 to 255 bytes of `A-Z a-z 0-9 _ . : / @ -`.
 pub fn check_name(name: &[u8]) -> Result<&str, WireError> {
-    let allowed = |b: &u8| matches!(b, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b':' | b'/' | b'@' | b'-');
-    if name.is_empty() || name.len() > MAX_NAME || !name.iter().all(allowed) {
+    // Without a branch per byte: every request passes here.
+    let good = name
+        .iter()
+        .fold(true, |good, byte| good & ALLOWED[usize::from(*byte)]);
+    if name.is_empty() || name.len() > MAX_NAME || !good {
         return Err(WireError::BadName);
     }
     std::str::from_utf8(name).map_err(|_| WireError::BadName)

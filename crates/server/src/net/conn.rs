@@ -1,10 +1,10 @@
-use super::IdMap;
+use super::ids::IdMap;
 use crate::MAX_FRAME;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, write};
 use rustix::net::{Shutdown, sockopt};
 use std::io;
-use stoker_core::{TaskId, Time, WorkerId};
+use stoker_core::{NameId, TaskId, Time, WorkerId};
 use stoker_wire::{Encode, Splitter, encode};
 
 /// Output that may wait for a peer before nothing more is read from it.
@@ -26,6 +26,9 @@ pub(crate) struct Client {
     pub(crate) inflight: IdMap<TaskId>,
     /// The worker inside which the client runs.
     pub(crate) worker: Option<WorkerId>,
+    /// The method called last. Most clients call one again and again, and comparing is cheaper than
+    /// looking up.
+    pub(crate) last: Option<NameId>,
 }
 
 #[derive(Debug)]

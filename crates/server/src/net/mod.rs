@@ -6,6 +6,5 @@ mod poller;
 mod slots;
 
 pub(crate) use conn::{Client, Conn, Flow, Role};
-pub(crate) use ids::IdMap;
 pub(crate) use poller::{Poller, Source};
 pub(crate) use slots::{ConnId, Slots};

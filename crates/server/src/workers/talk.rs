@@ -166,12 +166,12 @@ impl Plane {
         let (pool, Some(conn_id)) = (link.pool, link.conn) else {
             return;
         };
-        let limit = self.core.pool(pool).1.task_timeout;
         let mut scratch = std::mem::take(&mut self.meta);
         let load = &self.loads[task];
         let (meta, body) = match load.origin {
             Origin::Job(job) => {
                 scratch.clear();
+                let limit = self.core.pool(pool).1.task_timeout;
                 job_meta(&mut scratch, &self.store[job], crashes, limit);
                 (scratch.as_meta(), self.store[job].body())
             }

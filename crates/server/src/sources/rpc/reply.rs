@@ -1,15 +1,14 @@
-use crate::net::{ConnId, IdMap, Role};
+use crate::net::{Client, ConnId, Role};
 use crate::plane::Plane;
 use crate::sources::Origin;
 use stoker_core::{Exit, Facts, Outcome, Span, TaskId};
 use stoker_wire::{Codec, Encode, Flags, Frame, Key, Meta, MetaBuf, Status, Type};
 
 impl Plane {
-    pub(crate) fn inflight(&mut self, id: ConnId, change: impl FnOnce(&mut IdMap<TaskId>)) {
-        if let Some(conn) = self.conns.get_mut(id)
-            && let Role::Client(client) = &mut conn.role
-        {
-            change(&mut client.inflight);
+    pub(crate) fn client(&mut self, id: ConnId) -> Option<&mut Client> {
+        match &mut self.conns.get_mut(id)?.role {
+            Role::Client(client) => Some(client),
+            _ => None,
         }
     }
 
@@ -25,8 +24,8 @@ impl Plane {
         let Origin::Call { conn, id, oneway } = self.loads[task].origin else {
             return;
         };
-        let mut waits = false;
-        self.inflight(conn, |inflight| waits = inflight.remove(&id).is_some());
+        let client = self.client(conn);
+        let waits = client.is_some_and(|client| client.inflight.remove(&id).is_some());
         if oneway || !waits {
             return;
         }

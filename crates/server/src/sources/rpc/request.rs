@@ -26,7 +26,7 @@ impl Plane {
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
             return Ok(());
         }
-        let parent = client.worker;
+        let (parent, last) = (client.worker, client.last);
         if frame.flags.has(Flags::CRITICAL) && has_unknown_meta(frame) {
             let text = "the frame is CRITICAL and has metadata that this broker does not know";
             self.refuse(id, frame, Status::INVALID_ARGUMENT, text, None);
@@ -36,7 +36,8 @@ impl Plane {
             let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
         } else {
-            match self.core.resolve_call(frame.name) {
+            let same = last.filter(|last| self.core.name(*last) == frame.name);
+            match same.map_or_else(|| self.core.resolve_call(frame.name), Ok) {
                 Ok(name) => self.call(id, frame, name, parent),
                 Err(_) => self.no_worker(id, frame),
             }
@@ -63,10 +64,11 @@ impl Plane {
         let task = self
             .loads
             .insert(origin, name, head, frame.meta.bytes(), frame.body);
-        if !oneway {
-            self.inflight(id, |inflight| {
-                inflight.insert(frame.id, task);
-            });
+        if let Some(client) = self.client(id) {
+            client.last = Some(name);
+            if !oneway {
+                client.inflight.insert(frame.id, task);
+            }
         }
         let new = NewTask {
             id: task,
@@ -101,9 +103,8 @@ impl Plane {
 
     /// A client no longer wants an answer.
     pub(crate) fn cancel(&mut self, id: ConnId, call: u32) {
-        let mut cancelled = None;
-        self.inflight(id, |inflight| cancelled = inflight.remove(&call));
-        if let Some(task) = cancelled {
+        let client = self.client(id);
+        if let Some(task) = client.and_then(|client| client.inflight.remove(&call)) {
             self.step(Event::Cancel { task, kill: false }, None);
         }
     }
