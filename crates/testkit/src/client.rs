@@ -101,17 +101,29 @@ impl Client {
     /// Connects and says HELLO as a plain client. The answer may take a server's restart to come.
     #[track_caller]
     pub fn connect(socket: &Path) -> Self {
-        Self::connect_as(socket, &json!({"v": [1], "role": "client", "name": "test"}))
+        Self::connect_as(socket, &plain_hello())
     }
 
     #[track_caller]
     pub fn connect_as(socket: &Path, hello: &Value) -> Self {
+        let connected = Self::try_connect_as(socket, hello);
+        connected.expect("an answer to HELLO")
+    }
+
+    /// The same as [`Self::connect`]; `None` if the server goes meanwhile.
+    #[track_caller]
+    pub fn try_connect(socket: &Path) -> Option<Self> {
+        Self::try_connect_as(socket, &plain_hello())
+    }
+
+    #[track_caller]
+    fn try_connect_as(socket: &Path, hello: &Value) -> Option<Self> {
         let mut client = Self::silent(socket);
         client.hello(hello);
-        let welcome = client.frame().expect("an answer to HELLO");
+        let welcome = client.frame()?;
         assert_eq!(welcome.kind, Type::Welcome, "{}", welcome.text());
         client.welcome = serde_json::from_slice(&welcome.body).expect("WELCOME is JSON");
-        client
+        Some(client)
     }
 
     /// Connects and says nothing.
@@ -290,4 +302,8 @@ impl Client {
         let found = all.into_iter().find(|queue| queue["name"] == name);
         found.unwrap_or_else(|| panic!("there is no queue {name}"))
     }
+}
+
+fn plain_hello() -> Value {
+    json!({"v": [1], "role": "client", "name": "test"})
 }

@@ -4,6 +4,7 @@
 
 mod angel;
 mod boot;
+mod chaos;
 mod check;
 mod cli;
 mod drain;
