@@ -42,6 +42,8 @@ pub(crate) enum Alarm {
     Stalled(ConnId),
     /// A worker that closed its socket.
     Closed(WorkerId),
+    /// A frame that was half read.
+    HalfFrame(ConnId),
     /// The listener, after it could not accept.
     Accept,
 }
@@ -93,6 +95,8 @@ pub(crate) struct Plane {
     pub(crate) max_lag_us: u64,
     /// Bytes of frames that are half read.
     pub(crate) partial_bytes: usize,
+    /// Bytes that wait to be written, as of the last time each connection was looked at.
+    pub(crate) unsent_bytes: usize,
 }
 
 impl Plane {
@@ -131,9 +135,9 @@ impl Plane {
         &self.loads[task]
     }
 
-    /// Bytes of bodies held for calls and jobs, those half read included.
+    /// Bytes of bodies held for calls and jobs, those half read and those half written included.
     pub(crate) fn bytes_held(&self) -> usize {
-        self.loads.bytes() + self.store.bytes() + self.partial_bytes
+        self.loads.bytes() + self.store.bytes() + self.partial_bytes + self.unsent_bytes
     }
 
     pub(crate) fn link(&self, worker: WorkerId) -> Option<&Link> {

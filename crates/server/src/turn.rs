@@ -126,6 +126,7 @@ impl Plane {
             lost_angel: false,
             max_lag_us: 0,
             partial_bytes: 0,
+            unsent_bytes: 0,
             config,
         })
     }
@@ -284,6 +285,7 @@ impl Plane {
                 match alarm {
                     Alarm::Stalled(conn) => self.drop_if_stalled(conn),
                     Alarm::Closed(worker) => self.socketless(worker),
+                    Alarm::HalfFrame(conn) => self.half_frame_due(conn),
                     Alarm::Accept => self.accept_again(),
                 }
             }

@@ -21,15 +21,8 @@ impl Plane {
             Some(id) => Some(parse_id(id)?),
             None => None,
         };
-        // Running and ready are one to the store and two to people.
-        let wanted = ask["state"].as_str();
         let mut found = self.store.list(&filter, after, usize::MAX);
-        if let Some(wanted @ ("ready" | "running")) = wanted {
-            found.retain(|job| {
-                let task = self.store[*job].task;
-                task.is_some_and(|task| self.core.is_running(task)) == (wanted == "running")
-            });
-        }
+        self.refine(ask, &mut found);
         let next = (found.len() > limit).then(|| self.store[found[limit - 1]].id.to_string());
         found.truncate(limit);
         let jobs: Vec<Value> = found
@@ -106,7 +99,18 @@ impl Plane {
             };
             jobs.extend(self.store.list(&filter, None, usize::MAX));
         }
+        self.refine(ask, &mut jobs);
         Ok(jobs)
+    }
+
+    /// Running and ready are one to the store and two to people.
+    fn refine(&self, ask: &Value, jobs: &mut Vec<JobNo>) {
+        if let Some(wanted @ ("ready" | "running")) = ask["state"].as_str() {
+            jobs.retain(|job| {
+                let task = self.store[*job].task;
+                task.is_some_and(|task| self.core.is_running(task)) == (wanted == "running")
+            });
+        }
     }
 
     fn filter_of(&self, ask: &Value) -> Result<Filter, Refused> {

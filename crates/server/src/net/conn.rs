@@ -1,8 +1,10 @@
 use super::ids::IdMap;
 use crate::MAX_FRAME;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read, write};
-use rustix::net::{Shutdown, sockopt};
+use rustix::net::Shutdown;
 use std::io;
 use stoker_core::{NameId, TaskId, Time, WorkerId};
 use stoker_wire::{Encode, Splitter, encode};
@@ -12,7 +14,8 @@ const OUT_HIGH: usize = 4 << 20;
 /// Capacity of an output buffer that is kept for the next answer.
 const OUT_KEPT: usize = 256 << 10;
 
-/// Who is at the other end, by the kernel's word.
+/// Who is at the other end, by the kernel's word. The pid is 0 for a peer in a PID namespace that can't be
+/// seen from here; the uid counts all the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) pid: i32,
@@ -59,6 +62,15 @@ pub(crate) struct Conn {
     sent: usize,
     /// Bytes of a frame that is half read.
     pub(crate) partial: usize,
+    /// A half-read frame is being watched, and was there the last time already.
+    pub(crate) half_frame: bool,
+    pub(crate) was_half: bool,
+    /// Unsent bytes as they were counted last.
+    pub(crate) counted: usize,
+    /// A worker that was told to go.
+    pub(crate) leaving: bool,
+    /// Not read until the log has caught up.
+    pub(crate) resting: bool,
     /// Listed to be flushed at the end of the turn.
     pub(crate) dirty: bool,
     /// To be closed once its output is written.
@@ -71,14 +83,14 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        let peer = sockopt::socket_peercred(&fd).map_or(
+        let peer = getsockopt(&fd, PeerCredentials).map_or(
             Peer {
                 pid: 0,
                 uid: u32::MAX,
             },
             |peer| Peer {
-                pid: peer.pid.as_raw_nonzero().get(),
-                uid: peer.uid.as_raw(),
+                pid: peer.pid(),
+                uid: peer.uid(),
             },
         );
         Self {
@@ -89,6 +101,11 @@ impl Conn {
             out: Vec::new(),
             sent: 0,
             partial: 0,
+            half_frame: false,
+            was_half: false,
+            counted: 0,
+            leaving: false,
+            resting: false,
             dirty: false,
             closing: false,
             stalled: None,
@@ -140,6 +157,13 @@ impl Conn {
             self.out = Vec::new();
         }
         Ok(())
+    }
+
+    /// Gives up what was to be written: nobody reads it any more.
+    pub(crate) fn discard(&mut self) {
+        self.out.clear();
+        self.sent = 0;
+        self.stalled = None;
     }
 
     /// Drops what is written from the front, when that is worth the move.

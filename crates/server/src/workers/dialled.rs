@@ -6,7 +6,7 @@ use crate::observe::WorkerLog;
 use crate::plane::{Alarm, Plane};
 use crate::sources::rpc::offer;
 use crate::workers::Link;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use stoker_core::{Event, Exit, PoolId, Span, WorkerId};
 use stoker_wire::{Hello, Welcome};
 
@@ -119,10 +119,9 @@ impl Plane {
     /// connection.
     pub(crate) fn kill_dialled(&mut self, id: WorkerId) {
         let Some(link) = self.link(id) else { return };
-        if link.pidfd.is_some()
-            && let Some(pid) = Pid::from_raw(link.pid)
-        {
-            kill_process(pid, Signal::KILL).ok();
+        let pidfd = link.pidfd.as_ref();
+        // A process of another user is not ours to signal; then its connection is what we end.
+        if pidfd.is_some_and(|pidfd| pidfd_send_signal(pidfd, Signal::KILL).is_ok()) {
             return;
         }
         self.worker_gone(id, Exit::Gone);

@@ -5,7 +5,7 @@ use crate::observe::Stream;
 use crate::plane::Plane;
 use crate::sources::rpc::{Fault, offer};
 use crate::sources::{Load, Origin};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, pidfd_send_signal};
 use stoker_angel::ToAngel;
 use stoker_core::{Answer, Event, Span, TaskId, WorkerId};
 use stoker_wire::{
@@ -114,6 +114,12 @@ impl Plane {
             },
             Some(frame),
         );
+        let conn = self.link(worker).and_then(|link| link.conn);
+        if let Some(conn) =
+            conn.filter(|conn| self.conns.get(*conn).is_some_and(|conn| conn.leaving))
+        {
+            self.mark(conn);
+        }
     }
 
     fn worker_event(&mut self, worker: WorkerId, frame: &Frame<'_>) {
@@ -163,6 +169,7 @@ impl Plane {
         };
         // Last words are those of the present task.
         link.last_stderr.clear();
+        link.last_words = None;
         let (pool, Some(conn_id)) = (link.pool, link.conn) else {
             return;
         };
@@ -203,11 +210,10 @@ impl Plane {
     /// Tells a worker to finish and go.
     pub(crate) fn goaway(&mut self, worker: WorkerId) {
         if let Some(conn) = self.put_to(worker, Encode::new(Type::Goaway, 0)) {
-            // The end of the stream says it to a worker that reads no frames of this kind.
-            self.flush_conn(conn);
-            if let Some(conn) = self.conns.get(conn).filter(|conn| conn.unsent() == 0) {
-                conn.half_close();
+            if let Some(conn) = self.conns.get_mut(conn) {
+                conn.leaving = true;
             }
+            self.flush_conn(conn);
         }
     }
 
@@ -230,8 +236,9 @@ impl Plane {
                 signal,
             });
         }
-        if let (Some(_), Some(pid)) = (&link.pidfd, Pid::from_raw(link.pid)) {
-            kill_process(pid, signal).ok();
+        if let Some(pidfd) = &link.pidfd {
+            // One of another user is not ours to signal; the kill at the end of its grace ends it.
+            pidfd_send_signal(pidfd, signal).ok();
         }
     }
 }

@@ -24,7 +24,10 @@ impl Ids {
 const MAX_META: usize = 60 << 10;
 
 /// Keys of a push that tell the broker how to treat the job; all others pass through to the worker.
-const OWN_KEYS: [Key; 11] = [
+const OWN_KEYS: [Key; 14] = [
+    Key::JOB_ID,
+    Key::CRASHES,
+    Key::CREATED_AT,
     Key::FAIRNESS,
     Key::IDEMPOTENCY,
     Key::PARENT,

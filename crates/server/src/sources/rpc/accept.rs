@@ -10,6 +10,8 @@ use stoker_wire::{Encode, Frame, Splitter, Status, Type, WireError, encode};
 const ACCEPTS: usize = 64;
 /// Reads of one connection in one turn, so that nobody's flood holds up the others.
 const READS: usize = 4;
+/// How often a half-read frame is looked at; one that was there the last time too is given up.
+const HALF_FRAME: Span = Span::from_secs(30);
 /// How long the listener rests after an accept failed.
 const ACCEPT_AGAIN: Span = Span::from_millis(100);
 /// How long a peer may take nothing of what waits for it.
@@ -61,6 +63,9 @@ impl Plane {
     /// Reads what a connection has and applies its frames.
     pub(crate) fn read_conn(&mut self, id: ConnId, buffer: &mut [u8]) {
         for _ in 0..READS {
+            if self.rests(id) {
+                return;
+            }
             let Some(conn) = self.conns.get(id).filter(|conn| !conn.closing) else {
                 return;
             };
@@ -76,6 +81,21 @@ impl Plane {
         }
     }
 
+    /// Whether a connection is not read for now: a worker whose log is full, until that has caught up.
+    fn rests(&mut self, id: ConnId) -> bool {
+        let Some(Role::Worker(worker)) = self.conns.get(id).map(|conn| &conn.role) else {
+            return false;
+        };
+        let worker = *worker;
+        let overfull = self
+            .link(worker)
+            .is_some_and(|link| link.log.is_overfull() && link.exit.is_none());
+        if overfull {
+            self.rest_socket(worker, id);
+        }
+        overfull
+    }
+
     /// Applies bytes of a connection. False when that ended it.
     pub(crate) fn take(&mut self, id: ConnId, bytes: &[u8]) -> bool {
         let Some(conn) = self.conns.get_mut(id) else {
@@ -87,6 +107,8 @@ impl Plane {
         }
         // The splitter leaves its connection meanwhile, so that frames can be applied to everything.
         let mut splitter = std::mem::replace(&mut conn.splitter, Splitter::new(MAX_FRAME));
+        // What was half read is a frame now, or will be counted again.
+        self.partial_bytes -= std::mem::take(&mut conn.partial);
         let mut fresh = splitter.held() == 0;
         let result = splitter.feed(bytes, |frame| {
             let result = self.take_frame(id, &frame, fresh);
@@ -110,21 +132,47 @@ impl Plane {
         let Some(conn) = self.conns.get_mut(id) else {
             return Ok(());
         };
-        self.partial_bytes = self.partial_bytes - conn.partial + splitter.held();
+        self.partial_bytes += splitter.held();
         conn.partial = splitter.held();
         conn.splitter = splitter;
-        if conn.partial > 0 && self.bytes_held() > self.config.max_memory + MAX_FRAME {
+        // A worker's answer is the end of a body that was let in; to refuse it would be to kill it.
+        let counts = conn.partial > 0 && !matches!(conn.role, Role::Worker(_));
+        if counts && !std::mem::replace(&mut conn.half_frame, true) {
+            self.alarms
+                .push((self.now + HALF_FRAME, Alarm::HalfFrame(id)));
+        }
+        if counts && self.bytes_held() > self.config.max_memory + MAX_FRAME {
             let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
             return Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text.to_owned()));
         }
         Ok(())
     }
 
+    /// A client that began a frame some time ago. Whoever never ends one must not hold its bytes for ever.
+    pub(crate) fn half_frame_due(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        conn.half_frame = false;
+        if conn.partial > 0 && !std::mem::replace(&mut conn.was_half, true) {
+            conn.half_frame = true;
+            self.alarms
+                .push((self.now + HALF_FRAME, Alarm::HalfFrame(id)));
+        } else if conn.partial > 0 {
+            let text = "a frame was begun and not ended for a minute";
+            self.fault(
+                id,
+                &Fault::Refused(Status::DEADLINE_EXCEEDED, text.to_owned()),
+            );
+        }
+    }
+
     /// One frame, by who sent it. `first` tells that its beginning is what made the socket ready.
     fn take_frame(&mut self, id: ConnId, frame: &Frame<'_>, first: bool) -> Result<(), Fault> {
-        let Some(conn) = self.conns.get(id).filter(|conn| !conn.closing) else {
+        let Some(conn) = self.conns.get_mut(id).filter(|conn| !conn.closing) else {
             return Ok(());
         };
+        conn.was_half = false;
         match (&conn.role, frame.kind) {
             (_, Type::Ping) => {
                 self.pong(id, frame.id);
@@ -207,6 +255,7 @@ impl Plane {
     pub(crate) fn forget_conn(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.remove(id) {
             self.partial_bytes -= conn.partial;
+            self.unsent_bytes -= conn.counted;
             self.poller.remove(&conn.fd);
         }
     }
@@ -247,22 +296,45 @@ impl Plane {
             match conn.role {
                 // A worker's end is the end of its process; until then what it wrote is still read.
                 Role::Worker(_) => {
-                    conn.out.clear();
+                    conn.discard();
                     conn.half_close();
                 }
                 _ => return self.close(id),
             }
         }
+        self.say_last_word(id);
         self.watch(id);
+    }
+
+    /// The end of the stream tells a worker to go that reads no GOAWAY. It is said when nothing is left to
+    /// be told to it: a cancellation of its last task, say.
+    fn say_last_word(&mut self, id: ConnId) {
+        let Some(conn) = self
+            .conns
+            .get(id)
+            .filter(|conn| conn.leaving && conn.unsent() == 0)
+        else {
+            return;
+        };
+        if let Role::Worker(worker) = conn.role
+            && self.core.lent_to(worker).next().is_none()
+        {
+            conn.half_close();
+        }
     }
 
     /// Watches a connection for what it can do: written to while output waits, read from unless too
     /// much waits already.
-    fn watch(&mut self, id: ConnId) {
+    pub(crate) fn watch(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
-        let (write, read) = (conn.unsent() > 0, !conn.is_clogged());
+        let is_worker = matches!(conn.role, Role::Worker(_));
+        // A worker is always read: not reading its answers because much waits for it would be a deadlock.
+        let read = !conn.closing && !conn.resting && (is_worker || !conn.is_clogged());
+        let write = conn.unsent() > 0;
+        self.unsent_bytes = self.unsent_bytes - conn.counted + conn.unsent();
+        conn.counted = conn.unsent();
         let newly = write && !conn.waits_to_write;
         if (write, read) != (conn.waits_to_write, conn.reads) {
             (conn.waits_to_write, conn.reads) = (write, read);

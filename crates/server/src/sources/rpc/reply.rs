@@ -24,9 +24,11 @@ impl Plane {
         let Origin::Call { conn, id, oneway } = self.loads[task].origin else {
             return;
         };
+        if oneway {
+            return;
+        }
         let client = self.client(conn);
-        let waits = client.is_some_and(|client| client.inflight.remove(&id).is_some());
-        if oneway || !waits {
+        if client.is_none_or(|client| client.inflight.remove(&id).is_none()) {
             return;
         }
         match answer.filter(|_| outcome == Outcome::Answered) {

@@ -26,6 +26,11 @@ impl Plane {
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
             return Ok(());
         }
+        if conn.is_clogged() {
+            let text = "the answers to earlier requests of this connection wait to be read";
+            self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
+            return Ok(());
+        }
         let (parent, last) = (client.worker, client.last);
         if frame.flags.has(Flags::CRITICAL) && has_unknown_meta(frame) {
             let text = "the frame is CRITICAL and has metadata that this broker does not know";

@@ -85,6 +85,28 @@ impl Plane {
         }
     }
 
+    /// Stops reading a worker's socket until the log has caught up: its events are log lines too.
+    pub(crate) fn rest_socket(&mut self, id: WorkerId, conn: ConnId) {
+        if let Some(conn) = self.conns.get_mut(conn) {
+            conn.resting = true;
+        }
+        self.watch(conn);
+        let token = Link::token(id);
+        if !self.resting.contains(&token) {
+            self.resting.push(token);
+        }
+    }
+
+    fn wake_socket(&mut self, id: WorkerId) {
+        let Some(conn) = self.link(id).and_then(|link| link.conn) else {
+            return;
+        };
+        if let Some(conn) = self.conns.get_mut(conn) {
+            conn.resting = false;
+        }
+        self.watch(conn);
+    }
+
     fn set_resting(&mut self, id: WorkerId, stream: Stream, resting: bool) {
         let Some(link) = self
             .links
@@ -133,6 +155,7 @@ impl Plane {
             for stream in resting.collect::<Vec<Stream>>() {
                 self.set_resting(id, stream, false);
             }
+            self.wake_socket(id);
         }
     }
 
