@@ -12,6 +12,7 @@ mod hostile;
 mod jobs;
 mod limits;
 mod logs;
+mod php;
 mod poison;
 mod reload;
 mod retries;

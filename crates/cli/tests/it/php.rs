@@ -1,0 +1,450 @@
+//! Real PHP with the SDK: one behaviour a file of `tests/php`.
+
+use crate::setup;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+use stoker_testkit::{App, Ask, Setup, Spawn, limit, pause, procs, repository, run, until};
+use stoker_wire::{Key, Status};
+
+/// Whether there is a PHP to test with. In CI there has to be.
+fn is_here() -> bool {
+    let found = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("php").is_file()));
+    let must = std::env::var_os("CI").is_some();
+    assert!(found || !must, "CI has no php");
+    if !found {
+        eprintln!("skipped: there is no php");
+    }
+    found
+}
+
+fn file(name: &str) -> PathBuf {
+    repository().join("tests/php").join(name)
+}
+
+/// A pool of workers that run a file; `None` where there is no PHP.
+fn pool(name: &str, rest: &str) -> Option<Setup> {
+    let file = file(name);
+    let toml = format!("[pool.php]\ncommand = [\"php\", {file:?}]\n{rest}\n");
+    is_here().then(|| setup().config(&toml))
+}
+
+fn start(name: &str, rest: &str) -> Option<App> {
+    pool(name, rest).map(Setup::start)
+}
+
+/// Lines of the log that begin with a worker's name, without time and pid.
+fn output(log: &str) -> Vec<String> {
+    let lines = log.lines().filter_map(|line| line.split_once(" php-"));
+    let lines = lines.filter_map(|(_, rest)| rest.split_once("] "));
+    lines.map(|(_, text)| text.to_owned()).collect()
+}
+
+#[test]
+fn echo_is_a_log_line_of_its_task_wherever_it_stands() {
+    let Some(app) = start("echo.php", "workers = 1") else {
+        return;
+    };
+    for name in ["one", "two"] {
+        assert_eq!(app.call("t.run", name).text(), "answer");
+    }
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    let lines = output(&ended.log);
+    for wanted in [
+        "stdout: at boot",
+        "stdout t.run#1: in one",
+        "stderr t.run#1: stderr in one",
+        "stdout t.run#1: in two",
+        "stderr t.run#1: stderr in two",
+        "stdout: after run",
+        "stdout: at shutdown",
+    ] {
+        assert!(
+            lines.iter().any(|line| line == wanted),
+            "{wanted}: {lines:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_warning_is_a_log_line_and_no_corruption() {
+    let Some(app) = start("warning.php", "workers = 1") else {
+        return;
+    };
+    assert_eq!(app.call("t.run", "").text(), "answer ");
+    app.wait_for_log("php-1[*t.run#1: *Warning: *Undefined variable $undefined");
+    assert_eq!(app.call("t.run", "").text(), "answer ");
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+/// A call at which the worker dies: what its caller hears, and what the log tells.
+#[track_caller]
+fn dies(app: &App, body: &str, told: &str, logged: &str) {
+    let answer = app.call("t.run", body);
+    assert_eq!(answer.status(), Status::WORKER_DIED, "{}", answer.text());
+    assert!(answer.text().contains(told), "{}", answer.text());
+    app.wait_for_log(logged);
+    app.ready();
+    assert_eq!(app.pool()["restarts"], 1);
+}
+
+#[test]
+fn exit_in_a_handler_is_told_as_that() {
+    let Some(app) = start("exit.php", "workers = 1") else {
+        return;
+    };
+    dies(
+        &app,
+        "7",
+        "exit code 7",
+        "php-1 died by exit code 7 while it ran a task; last words: exit: exit() or die() was called while t.run ran*exit.php:",
+    );
+    app.wait_for_log("php-1[*t.run#1: half a line");
+}
+
+#[test]
+fn a_fatal_error_leaves_its_message_and_place() {
+    let Some(app) = start("fatal.php", "workers = 1") else {
+        return;
+    };
+    dies(
+        &app,
+        "",
+        "exit code 255",
+        "php-1 died by exit code 255*last words: E_COMPILE_ERROR: Cannot declare class Twice*fatal.php",
+    );
+}
+
+#[test]
+fn the_memory_limit_of_php_is_told_as_that() {
+    let Some(app) = start("memory.php", "workers = 1") else {
+        return;
+    };
+    assert_eq!(app.call("t.run", "1000").text(), "1000");
+    dies(
+        &app,
+        "100000000",
+        "exit code 255",
+        "last words: E_ERROR: Allowed memory size of 16777216 bytes exhausted*memory.php:",
+    );
+}
+
+#[test]
+fn an_exception_is_an_answer_and_its_worker_lives_on() {
+    let Some(app) = start(
+        "exception.php",
+        "workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]",
+    ) else {
+        return;
+    };
+    let before = app.call("t.ok", "").text();
+    let answer = app.call("t.run", "Ada");
+    assert_eq!(answer.status(), Status::EXCEPTION);
+    assert!(
+        answer.text().starts_with("there is no user Ada"),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(answer.meta(Key::ERROR_CLASS).as_deref(), Some("NoSuchUser"));
+    assert!(
+        answer
+            .meta(Key::ERROR_PLACE)
+            .is_some_and(|place| place.contains("exception.php:"))
+    );
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", ""));
+    let job = client.job_in(&id, "failed");
+    assert_eq!(
+        (&job["attempt"], &job["error"]["class"]),
+        (&2.into(), &"NoSuchUser".into())
+    );
+    assert!(
+        job["error"]["place"]
+            .as_str()
+            .is_some_and(|place| place.contains("exception.php:"))
+    );
+    assert_eq!(app.call("t.ok", "").text(), before);
+}
+
+#[test]
+fn buffers_left_open_are_no_harm_to_the_next_task() {
+    let Some(app) = start("buffer.php", "workers = 1") else {
+        return;
+    };
+    assert_eq!(app.call("t.open", "one").text(), "open");
+    assert_eq!(app.call("t.echo", "two").text(), "plain");
+    assert_eq!(app.call("t.close", "").text(), "closed");
+    assert_eq!(app.call("t.echo", "three").text(), "plain");
+    app.wait_for_log("t.open#1: left in a buffer of one");
+    app.wait_for_log("t.echo#1: plain two");
+    app.wait_for_log("t.echo#1: plain three");
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_child_that_a_handler_forked_is_not_the_worker() {
+    let Some(app) = start("fork.php", "workers = 1") else {
+        return;
+    };
+    for body in ["returns", "exits", "returns"] {
+        assert_eq!(
+            app.call("t.run", body).text(),
+            "the parent answers",
+            "{body}"
+        );
+    }
+    app.wait_for_log("php-1[*child prints");
+    assert_eq!(app.call("t.run", "stays").text(), "the parent answers");
+    until("the child stays", || {
+        (app.processes().len() == 4).then_some(())
+    });
+    assert_eq!(app.pool()["restarts"], 0);
+    assert_eq!(
+        app.call("t.exit", "").status(),
+        Status::WORKER_DIED,
+        "death is the process's, not the socket's"
+    );
+    app.wait_for_log("php-1 left a process behind, which is ended");
+    until("it has gone", || (app.processes().len() == 3).then_some(()));
+}
+
+#[test]
+fn a_process_that_outlives_its_worker_is_ended() {
+    let Some(app) = start("proc_open.php", "workers = 1") else {
+        return;
+    };
+    let pid: i32 = app.call("t.run", "").text().parse().expect("a pid");
+    until("it sleeps", || {
+        procs::command(pid).starts_with("sleep").then_some(())
+    });
+    assert_eq!(app.call("t.kill", "").status(), Status::WORKER_DIED);
+    assert!(procs::ends_within(pid, 3.0), "{}", procs::command(pid));
+    app.wait_for_log("php-1 left a process behind, which is ended: sleep 1000");
+    app.ready();
+}
+
+#[test]
+fn a_worker_that_writes_into_its_own_socket_is_replaced() {
+    let Some(app) = start("garbage.php", "workers = 1") else {
+        return;
+    };
+    dies(&app, "", "KILL", "php-1 broke the protocol");
+}
+
+#[test]
+fn an_endless_loop_is_ended_with_its_worker() {
+    let Some(app) = start("loop.php", "workers = 1\ntask_timeout = \"300ms\"") else {
+        return;
+    };
+    assert_eq!(app.call("t.run", "").status(), Status::DEADLINE_EXCEEDED);
+    app.wait_for_log("php-1 is killed at t.run#1: its task ran longer than task_timeout");
+    assert_eq!(app.call("t.ok", "").text(), "ok");
+}
+
+#[test]
+fn a_loop_that_can_be_told_ends_by_an_exception() {
+    let Some(app) = start(
+        "soft.php",
+        "workers = 1\ntask_timeout = \"300ms\"\nkill_grace = \"5s\"",
+    ) else {
+        return;
+    };
+    let before = app.call("t.ok", "").text();
+    let answer = app.call("t.run", "");
+    assert_eq!(answer.status(), Status::EXCEPTION, "{}", answer.text());
+    assert_eq!(
+        answer.meta(Key::ERROR_CLASS).as_deref(),
+        Some("Stoker\\TaskTimeout")
+    );
+    assert_eq!(app.call("t.tidy", "").text(), "tidied up");
+    assert_eq!(app.call("t.ok", "").text(), before, "it lives on");
+}
+
+#[test]
+fn bytes_that_are_no_text_pass_unchanged_and_are_shown_as_escapes() {
+    let Some(app) = start("binary.php", "workers = 1") else {
+        return;
+    };
+    let all: Vec<u8> = (0..=255).chain([0, 255]).collect();
+    assert_eq!(app.client().ask(&Ask::call("t.run", [0, 255])).body, all);
+    app.wait_for_log(r"t.run#1: \u{0}\xff\u{1b}[31m red");
+}
+
+#[test]
+fn a_long_line_is_whole_up_to_a_mebibyte() {
+    let Some(app) = start("line.php", "workers = 1\n[log]\nformat = \"json\"") else {
+        return;
+    };
+    const MIB: usize = 1 << 20;
+    for (method, bytes) in [("t.echo", MIB), ("t.write", MIB), ("t.echo", MIB + 9)] {
+        assert_eq!(app.call(method, &bytes.to_string()).status(), Status::OK);
+    }
+    let ended = app.stop();
+    let lines = ended
+        .log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let shape: Vec<(usize, u64)> = lines
+        .filter(|line| line["stream"].is_string())
+        .map(|line| {
+            (
+                line["message"].as_str().map_or(0, str::len),
+                line["part"].as_u64().unwrap_or(0),
+            )
+        })
+        .collect();
+    assert_eq!(shape, [(MIB, 0), (MIB, 0), (MIB, 1), (9, 2)]);
+}
+
+#[test]
+fn a_worker_may_idle_for_longer_than_phps_socket_timeout() {
+    let Some(app) = start("idle.php", "workers = 1") else {
+        return;
+    };
+    let before = app.call("t.run", "").text();
+    pause(Duration::from_millis(1_300));
+    assert_eq!(app.call("t.run", "").text(), before);
+}
+
+#[test]
+fn a_worker_that_will_not_go_is_killed_at_the_end_of_its_grace() {
+    let Some(app) = start("stubborn.php", "workers = 1\nstop_grace = \"1200ms\"") else {
+        return;
+    };
+    let mut client = app.client();
+    client.send(&Ask::call("t.run", ""));
+    until("it runs", || (app.pool()["busy"] == 1).then_some(()));
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(ended.took < limit(4.0), "{:?}", ended.took);
+    assert!(
+        ended.log.contains("it did not end within stop_grace"),
+        "{}",
+        ended.log
+    );
+}
+
+#[test]
+fn jobs_end_as_their_code_decides() {
+    let rest =
+        "workers = 1\n[queue.flaky]\ntries = 3\nbackoff = [\"0s\"]\n[queue.release]\ntries = 5";
+    let Some(app) = start("jobs.php", rest) else {
+        return;
+    };
+    let mut client = app.client();
+    let mut ended = |queue: &str, state: &str| {
+        let id = client.push(&Ask::push(queue, ""));
+        (client.job_in(&id, state), id)
+    };
+    let (_, id) = ended("done", "done");
+    assert_eq!(ended("release", "done").0["attempt"], 3);
+    assert_eq!(
+        ended("fail", "failed").0["error"]["message"],
+        "it makes no sense"
+    );
+    assert_eq!(ended("flaky", "done").0["attempt"], 3);
+    assert_eq!(ended("crash", "done").0["crashes"], 1);
+    app.wait_for_log(&format!("stdout {id}: {id} attempt 1"));
+}
+
+#[test]
+fn a_handler_may_call_stoker_itself() {
+    let Some(app) = start("nested.php", "workers = 2") else {
+        return;
+    };
+    let answer = app.client().ask(&Ask::call("t.outer", "").ttl(3_000));
+    let told: Value =
+        serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()));
+    let left = told["inner"]["left"].as_f64().unwrap_or(0.0);
+    assert!(
+        left > 1.0 && left <= 3.0,
+        "what is left of its caller's time: {told}"
+    );
+    let job = told["job"].as_str().expect("an id");
+    app.client().job_in(job, "done");
+    app.wait_for_log("mail to x");
+}
+
+#[test]
+fn a_handler_that_would_wait_for_itself_is_refused() {
+    let Some(app) = start("nested.php", "workers = 1") else {
+        return;
+    };
+    let answer = app.call("t.outer", "");
+    let told: Value =
+        serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()));
+    assert!(
+        told["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("every worker that could serve this call")),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_worker_that_stops_by_itself_has_a_successor() {
+    let Some(app) = start("stop.php", "workers = 1") else {
+        return;
+    };
+    let first = app.call("t.run", "").text();
+    assert_ne!(app.call("t.run", "").text(), first);
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn a_php_program_is_a_client() {
+    if !is_here() {
+        return;
+    }
+    let app = crate::start("workers = 2");
+    let client = file("client.php");
+    let spawn = Spawn::new("php").args(&[client.to_str().expect("a plain path")]);
+    let output = run(spawn.env("STOKER_SOCKET", app.socket()));
+    assert_eq!(output.code, 0, "{}{}", output.stdout, output.stderr);
+    let told: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(told["call"]["a"], 1);
+    assert_eq!(
+        (&told["first"], &told["second"]),
+        (&1.into(), &"two".into())
+    );
+    assert!(
+        told["no worker"]
+            .as_str()
+            .is_some_and(|text| text.contains("did you mean 't'?")),
+        "{told}"
+    );
+    assert_eq!(
+        (&told["ids"], &told["state"]),
+        (&3.into(), &"delayed".into())
+    );
+    assert!(
+        told["queues"]
+            .as_array()
+            .is_some_and(|names| names.contains(&"mails".into()))
+    );
+}
+
+#[test]
+fn a_php_worker_may_dial_in() {
+    if !is_here() {
+        return;
+    }
+    let app = setup().config("[pool.far]\nworkers = 1\n").launch();
+    let echo = file("echo.php");
+    let spawn = Spawn::new("php").args(&[echo.to_str().expect("a plain path")]);
+    let spawn = spawn
+        .env("STOKER_SOCKET", app.socket())
+        .stdout(std::process::Stdio::null());
+    let mut worker = spawn.stderr(std::process::Stdio::null()).start();
+    app.wait_for_log("far-1 is ready");
+    assert_eq!(app.call("t.run", "").text(), "answer");
+    app.wait_for_log("far-1[*stdout t.run#1: in ");
+    assert_eq!(app.stop().code, 0);
+    assert!(
+        procs::ends_within(worker.id() as i32, 5.0),
+        "it was told to go"
+    );
+    assert_eq!(worker.wait().ok().and_then(|status| status.code()), Some(0));
+}

@@ -1,0 +1,18 @@
+<?php
+
+// Never ends, and cannot be asked to.
+
+declare(strict_types=1);
+
+use Stoker\Task;
+use Stoker\Worker;
+
+require __DIR__ . '/../../sdk/php/src/autoload.php';
+
+Worker::create()
+    ->onCall('t.run', function (Task $task): void {
+        for (;;) {
+        }
+    })
+    ->onCall('t.ok', fn (Task $task) => 'ok')
+    ->run();
