@@ -25,6 +25,8 @@ pub struct Options {
 const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
 /// A server that lived this long starts the row of waits anew.
 const SETTLED: Duration = Duration::from_secs(60);
+/// When to look again at what tells nothing of itself.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long what is killed may take to be gone before the angel goes on without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -85,6 +87,8 @@ struct Angel {
     /// The server said that it is done.
     done: bool,
     drain_asked: bool,
+    /// An adopted process could not tell yet whose it is.
+    look_again: bool,
 }
 
 impl Angel {
@@ -105,6 +109,7 @@ impl Angel {
             cookies: 0,
             done: false,
             drain_asked: false,
+            look_again: false,
         })
     }
 
@@ -139,10 +144,10 @@ impl Angel {
             ));
         }
         let timeout = match self.phase {
-            Phase::Serving => None,
+            Phase::Serving => self.look_again.then_some(LOOK_AGAIN),
             Phase::Restarting { at } => Some(at.saturating_duration_since(Instant::now())),
             // Looks again even if no signal comes: what is dying may be a process of someone else's.
-            Phase::Clearing { .. } | Phase::Ending { .. } => Some(Duration::from_millis(20)),
+            Phase::Clearing { .. } | Phase::Ending { .. } => Some(LOOK_AGAIN),
         };
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs() as i64,
@@ -276,6 +281,7 @@ impl Angel {
     fn sweep(&mut self) {
         let all = matches!(self.phase, Phase::Clearing { .. } | Phase::Ending { .. });
         let server = self.server.map(|(pid, _)| pid);
+        self.look_again = false;
         for pid in procfs::children(getpid().as_raw_nonzero().get()) {
             if Some(pid) == server || procfs::is_dead(pid) {
                 continue;
@@ -291,11 +297,13 @@ impl Angel {
 
     /// Whether an adopted process belongs to a worker that is gone. One whose owner can't be told stays
     /// until the end.
-    fn owner_is_dead(&self, pid: i32) -> bool {
+    fn owner_is_dead(&mut self, pid: i32) -> bool {
         if procfs::group(pid).is_some_and(|group| self.by_pid.contains_key(&group)) {
             return false;
         }
         let Some(cookie) = procfs::variable(pid, crate::env::COOKIE) else {
+            // In the middle of its exec a process has no environment.
+            self.look_again |= procfs::is_young(pid);
             return false;
         };
         !self.workers.values().any(|worker| worker.cookie == cookie)

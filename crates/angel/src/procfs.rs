@@ -82,6 +82,18 @@ pub(crate) fn command(pid: i32) -> String {
     words.join(" ").chars().take(200).collect()
 }
 
+/// Whether a process was forked within the last second.
+pub(crate) fn is_young(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The 22nd field; the 2nd is a command in parentheses, which may hold anything.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let started = rest.split_ascii_whitespace().nth(19);
+    let started: Option<u64> = started.and_then(|ticks| ticks.parse().ok());
+    let ticks = rustix::param::clock_ticks_per_second();
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    started.is_some_and(|started| started / ticks + 1 >= now.tv_sec as u64)
+}
+
 /// Whether a process has ended and waits to be reaped, or is gone.
 pub(crate) fn is_dead(pid: i32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
