@@ -1,7 +1,7 @@
 //! Workers that do not get ready.
 
 use crate::{pool_of, setup, start_of};
-use stoker_testkit::{App, Ask, Setup, matches, until};
+use stoker_testkit::{App, Ask, Setup, until};
 use stoker_wire::Status;
 
 fn launch(script: &str, rest: &str) -> App {
@@ -181,5 +181,5 @@ fn workers_get_their_environment_directory_and_names() {
         Some("/dev/null"),
         "a worker has no terminal"
     );
-    assert!(matches(&app.log(), "p-1 is ready (pid*)"));
+    app.wait_for_log("p-1 is ready (pid*)");
 }

@@ -181,6 +181,7 @@ fn begun_at_once(app: &App, key: &str) -> usize {
     until("no more begin", || {
         (client.queue("mails")["ready"] == 7).then_some(())
     });
+    until("one has begun", || app.dir.notes().first().cloned());
     // Other queues have what this one may not have: when theirs is done, nothing is on its way.
     let other = client.push(&Ask::push("other", "ok"));
     client.job_in(&other, "done");
