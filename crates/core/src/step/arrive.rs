@@ -139,7 +139,12 @@ impl Core {
             let other = &self.workers[*worker];
             let stays = matches!(other.life, Life::Starting { .. } | Life::Live { .. });
             let blocked = other.calls_home + u32::from(*worker == parent);
-            stays && blocked < u32::from(other.slots)
+            // Nothing else runs beside a suspect.
+            let slots = match other.tasks.front() {
+                Some(task) if self.pools[pool.index()].suspect == Some(*task) => 1,
+                _ => u32::from(other.slots),
+            };
+            stays && blocked < slots
         };
         !self.may_grow(pool) && !self.pools[pool.index()].workers.iter().any(helps)
     }

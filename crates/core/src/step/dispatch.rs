@@ -38,9 +38,10 @@ impl Core {
         if pool.suspect.is_some() || !pool.active.iter().any(waits) {
             return None;
         }
-        let live = pool.workers.iter().copied();
-        let live = live.filter(|id| self.workers[*id].is_live());
-        live.min_by_key(|id| (self.workers[*id].tasks.len(), *id))
+        // One whose tasks wait for calls that only its pool serves may be the one to serve them.
+        let fits = |id: &WorkerId| self.workers[*id].is_live() && self.workers[*id].calls_home == 0;
+        let fit = pool.workers.iter().copied().filter(fits);
+        fit.min_by_key(|id| (self.workers[*id].tasks.len(), *id))
     }
 
     /// Marks a queue as having something waiting, level with those that were not away.
@@ -150,6 +151,7 @@ impl Core {
         if suspect || !self.workers[worker].has_free_slot() {
             self.pool_of(worker).not_idle(worker);
         }
+        self.touch_sharers(queue_id);
         self.deliver(worker, task);
     }
 
@@ -170,16 +172,32 @@ impl Core {
     pub(crate) fn begin(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].started = Some(self.now);
         self.tasks[task].reached = self.workers[worker].slots == 1;
-        self.queue_of(task).running += 1;
+        let queue_id = self.tasks[task].queue;
+        let queue = &mut self.queues[queue_id.index()];
+        queue.running += 1;
+        self.touch_sharers(queue_id);
         self.set_worker_timer(worker);
         if self.tasks[task].cancelled {
             self.stop_running(worker, task);
         }
     }
 
+    /// A queue that several pools serve got something from one of them. What the others keep for it, or
+    /// have cleared for its suspects, may be of use again.
+    fn touch_sharers(&mut self, id: QueueId) {
+        let queue = &self.queues[id.index()];
+        if queue.pools.len() > 1 && (queue.config.keep > 0 || !queue.suspects.is_empty()) {
+            self.touch_pools_of(id);
+        }
+    }
+
     /// Takes a waiting task out of its queue and asks the store for more where little is left.
     pub(crate) fn withdraw(&mut self, task: TaskId) {
         let queue_id = self.tasks[task].queue;
+        if self.tasks[task].place == Place::Suspects && !self.drained {
+            // Each of its pools may have cleared a worker for it.
+            self.touch_pools_of(queue_id);
+        }
         self.queues[queue_id.index()].withdraw(&mut self.tasks, task);
         self.settle_queue(queue_id);
         self.want_more(task);

@@ -19,10 +19,6 @@ impl Core {
 
     /// Ends a task that waits.
     pub(crate) fn finish_waiting(&mut self, id: TaskId, outcome: Outcome) {
-        if self.tasks[id].place == Place::Suspects {
-            // A worker may have been cleared for it.
-            self.touch_pools_of(self.tasks[id].queue);
-        }
         self.withdraw(id);
         self.finish(id, outcome);
     }

@@ -68,6 +68,35 @@ fn what_is_kept_is_never_lent() {
     assert_eq!(w.lent(&tasks).len(), 2, "and kept again");
 }
 
+/// A queue that two pools serve has its slot where it found one; the other pool keeps none for it then.
+#[test]
+fn what_is_kept_in_two_pools_is_had_once() {
+    let (mut w, first) = World::ready(workers(1));
+    let second = w.core.add_pool("second", workers(1));
+    w.boot();
+    let vip = w.jobs(
+        first,
+        "vip",
+        QueueConfig {
+            reserve: 1,
+            keep: 1,
+            ..QueueConfig::default()
+        },
+    );
+    w.core.add_queue(
+        Kind::Jobs,
+        "vip",
+        w.core.queue(QueueId(0)).config.clone(),
+        &[(second, 1)],
+    );
+    let mail = w.jobs(first, "mail", QueueConfig::default());
+    let task = w.bring(job(mail));
+    assert!(w.waits(task));
+    let own = w.bring(job(vip));
+    let at = w.view(w.on(own).expect("either pool serves it")).pool;
+    assert_eq!(w.on(task).is_some(), at == second);
+}
+
 #[test]
 fn a_limit_is_never_exceeded() {
     let (mut w, pool) = World::ready(workers(4));

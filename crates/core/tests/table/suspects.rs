@@ -124,6 +124,57 @@ fn a_worker_with_a_window_is_cleared_for_a_suspect() {
     panic!("the suspect still waits");
 }
 
+/// A task that waits for a call which only this worker could serve is not left waiting for that.
+#[test]
+fn no_worker_is_cleared_whose_tasks_wait_for_it() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let outer = w.bring(call(users));
+    let suspect = w.bring(call(users).idempotent().crashes(1));
+    let inner = w.bring(call(users).inside(w.live()[0]));
+    assert!(w.on(inner).is_some() && w.waits(suspect));
+    w.done(inner);
+    let other = w.bring(call(users));
+    assert!(w.waits(other), "now it is cleared");
+    w.done(outer);
+    assert!(w.on(suspect).is_some());
+}
+
+/// A suspect has the worker for itself, so what it calls there would never run.
+#[test]
+fn a_suspect_that_calls_its_own_pool_is_refused() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let suspect = w.bring(call(users).idempotent().crashes(1));
+    let worker = w.on(suspect).expect("it runs alone");
+    let inner = w.bring(call(users).inside(worker));
+    assert_eq!(w.outcome(inner), Some(Outcome::WouldDeadlock));
+}
+
+/// What one pool takes may free a worker that another has cleared.
+#[test]
+fn pools_that_share_a_queue_clear_no_worker_in_vain() {
+    let (mut w, first) = World::ready_as(workers(1), &Hello::slots(2));
+    let second = w.core.add_pool("second", workers(1));
+    w.boot_as(&Hello::slots(2));
+    let [ours, theirs] = [(first, "ours"), (second, "theirs")]
+        .map(|(pool, name)| w.jobs(pool, name, QueueConfig::default()));
+    let shared = w.jobs(first, "shared", QueueConfig::default());
+    w.core
+        .add_queue(Kind::Jobs, "shared", QueueConfig::default(), &[(second, 1)]);
+    let busy = [ours, theirs].map(|name| w.bring(job(name)));
+    let suspect = w.bring(job(shared).crashes(1));
+    let waiting = w.bring_many(3, &job(theirs));
+    assert!(w.waits(suspect) && w.lent(&waiting).is_empty());
+    w.done(busy[0]);
+    assert!(w.on(suspect).is_some());
+    assert_eq!(
+        w.lent(&waiting).len(),
+        1,
+        "the other pool waits for it no more"
+    );
+}
+
 /// And serves others again when the suspect comes no more.
 #[test]
 fn a_worker_that_was_cleared_in_vain_serves_again() {
