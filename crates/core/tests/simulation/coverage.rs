@@ -1,0 +1,151 @@
+//! How often each kind of event met a worker in each state. What was never tried was never tested.
+
+use std::fmt;
+use stoker_core::Event;
+
+pub const STATES: [&str; 7] = [
+    "starting", "idle", "busy", "draining", "stopping", "killed", "gone",
+];
+const EVENTS: [&str; 20] = [
+    "arrived",
+    "backlog",
+    "refilled",
+    "refilled keys",
+    "cancel",
+    "cancel kill",
+    "hello",
+    "joined",
+    "started",
+    "answered",
+    "returned",
+    "left",
+    "misbehaved",
+    "measured",
+    "exited",
+    "paused",
+    "scale",
+    "reload",
+    "drain",
+    "tick",
+];
+/// Hits below which a pair counts as untried.
+const ENOUGH: u64 = 100;
+
+/// Pairs that can't be met, and why.
+const UNREACHABLE: [(&str, &[&str], &str); 8] = [
+    ("arrived", &["gone"], "not about one worker"),
+    ("backlog", &["gone"], "not about one worker"),
+    ("refilled", &["gone"], "not about one worker"),
+    (
+        "refilled keys",
+        &STATES,
+        "needs more than 4095 tenants: see flood.rs",
+    ),
+    (
+        "cancel",
+        &["starting", "idle", "stopping", "gone"],
+        "a worker in that state has no task",
+    ),
+    (
+        "cancel kill",
+        &["starting", "idle", "stopping", "gone"],
+        "a worker in that state has no task",
+    ),
+    ("joined", &["gone"], "not about one worker"),
+    (
+        "measured",
+        &["starting"],
+        "nobody measures a worker that is not ready",
+    ),
+];
+/// Events about a pool, a queue or everything meet every worker there is, and none that is gone.
+const GENERAL: [&str; 5] = ["paused", "scale", "reload", "drain", "tick"];
+
+#[derive(Default)]
+pub struct Coverage([[u64; STATES.len()]; EVENTS.len()]);
+
+impl Coverage {
+    pub fn hit(&mut self, event: &Event<'_>, state: &str) {
+        let event = EVENTS.iter().position(|name| *name == name_of(event));
+        let state = STATES.iter().position(|name| *name == state);
+        let (event, state) = (event.expect("a known event"), state.expect("a known state"));
+        self.0[event][state] += 1;
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (event, row) in other.0.iter().enumerate() {
+            for (state, hits) in row.iter().enumerate() {
+                self.0[event][state] += hits;
+            }
+        }
+    }
+
+    /// Panics if a pair that can be met was met too rarely, or one that can't was met.
+    pub fn check(&self) {
+        for (row, event) in self.0.iter().zip(EVENTS) {
+            for (hits, state) in row.iter().zip(STATES) {
+                match unreachable(event, state) {
+                    Some(why) => assert_eq!(*hits, 0, "{event} × {state} is met, though {why}"),
+                    None => assert!(*hits >= ENOUGH, "{event} × {state}: only {hits} hits"),
+                }
+            }
+        }
+    }
+}
+
+fn unreachable(event: &str, state: &str) -> Option<&'static str> {
+    if GENERAL.contains(&event) && state == "gone" {
+        return Some("not about one worker");
+    }
+    let row = UNREACHABLE
+        .iter()
+        .find(|(of, states, _)| *of == event && states.contains(&state));
+    row.map(|(_, _, why)| *why)
+}
+
+fn name_of(event: &Event<'_>) -> &'static str {
+    match event {
+        Event::Arrived(_) => "arrived",
+        Event::Backlog { .. } => "backlog",
+        Event::Refilled { .. } => "refilled",
+        Event::RefilledKeys { .. } => "refilled keys",
+        Event::Cancel { kill: false, .. } => "cancel",
+        Event::Cancel { kill: true, .. } => "cancel kill",
+        Event::Hello { .. } => "hello",
+        Event::Joined { .. } => "joined",
+        Event::Started { .. } => "started",
+        Event::Answered {
+            answer: stoker_core::Answer::Returned,
+            ..
+        } => "returned",
+        Event::Answered { .. } => "answered",
+        Event::Left { .. } => "left",
+        Event::Misbehaved { .. } => "misbehaved",
+        Event::Measured { .. } => "measured",
+        Event::Exited { .. } => "exited",
+        Event::Paused { .. } => "paused",
+        Event::Scale { .. } => "scale",
+        Event::Reload { .. } => "reload",
+        Event::Drain => "drain",
+        Event::Tick => "tick",
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<14}", "")?;
+        STATES
+            .iter()
+            .try_for_each(|state| write!(f, "{state:>10}"))?;
+        for (row, event) in self.0.iter().zip(EVENTS) {
+            write!(f, "\n{event:<14}")?;
+            for (hits, state) in row.iter().zip(STATES) {
+                match unreachable(event, state) {
+                    Some(_) => write!(f, "{:>10}", "-")?,
+                    None => write!(f, "{hits:>10}")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,608 @@
+//! The workers: processes that boot, run what they are given, answer, and do everything wrong that a
+//! process can do.
+
+use crate::sim::{Due, Sim};
+use crate::support::*;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use stoker_core::*;
+
+/// What a process says or does at some moment.
+#[derive(Clone, Copy, Debug)]
+pub enum Word {
+    Hello,
+    Started(TaskId),
+    /// The run with this number ends.
+    RunEnds(u64),
+    /// A task that had not begun is dropped, because it was cancelled, or given back.
+    Dropped(TaskId, Answer),
+    Answer(TaskId, Answer),
+    Left,
+    Garbage,
+    Measured(u64),
+    Exits(Exit),
+    /// After its end has been told already.
+    Haunts(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Answers(Answer),
+    /// Answers, and says that it goes.
+    AnswersAndLeaves,
+    AnswersTwice,
+    AnswersAnother,
+    AnswersOutOfOrder,
+    SaysHello,
+    SaysGarbage,
+    Dies,
+    Hangs,
+    Grows,
+}
+
+#[derive(Debug)]
+struct Run {
+    number: u64,
+    task: TaskId,
+    fate: Fate,
+    /// A call that it makes and waits for.
+    inner: bool,
+    over: bool,
+}
+
+#[derive(Debug)]
+pub struct Proc {
+    pool: usize,
+    slots: usize,
+    soft: bool,
+    ready: bool,
+    goaway: bool,
+    left: bool,
+    /// Its end is certain, though not yet told.
+    dying: bool,
+    deaf: bool,
+    rss: u64,
+    inbox: VecDeque<TaskId>,
+    runs: Vec<Run>,
+    dropped: BTreeSet<TaskId>,
+}
+
+#[derive(Default)]
+pub struct Edge {
+    pub procs: BTreeMap<WorkerId, Proc>,
+    pub killed: BTreeSet<WorkerId>,
+    pub gone: Vec<WorkerId>,
+    runs: u64,
+}
+
+impl Sim {
+    pub fn carry_out(&mut self, action: &Action) {
+        match *action {
+            Action::Spawn { worker, pool, .. } => self.spawn(worker, pool),
+            Action::Admit { worker, ticket, .. } => self.admit(worker, ticket as usize),
+            Action::Deliver { worker, task, .. } => self.deliver(worker, task),
+            Action::CancelOn { worker, task } => self.told_to_cancel(worker, task),
+            Action::Nudge { worker } => self.nudged(worker),
+            Action::Goaway { worker, .. } => self.told_to_go(worker),
+            Action::Terminate { worker } => self.terminated(worker),
+            Action::Kill { worker, .. } => {
+                self.edge.killed.insert(worker);
+                self.dies(worker, Exit::Signal(9), Span(40_000));
+                // People press more keys just then.
+                if self.trouble && self.chance.percent(40) {
+                    self.after(Span(500), Due::Operator(Some(worker)));
+                }
+            }
+            Action::Release { worker } => self.released(worker),
+            Action::Measure { worker } => self.measured(worker),
+            _ => unreachable!("{action:?} is not for workers"),
+        }
+    }
+
+    fn new_proc(&mut self, pool: usize) -> Proc {
+        let plan = &self.setup.pools[pool].hello;
+        Proc {
+            pool,
+            slots: usize::from(plan.slots),
+            soft: plan.soft_cancel,
+            ready: false,
+            goaway: false,
+            left: false,
+            dying: false,
+            deaf: self.trouble && self.chance.percent(15),
+            rss: 50,
+            inbox: VecDeque::new(),
+            runs: Vec::new(),
+            dropped: BTreeSet::new(),
+        }
+    }
+
+    fn spawn(&mut self, worker: WorkerId, pool: PoolId) {
+        let proc = self.new_proc(pool.index());
+        self.edge.procs.insert(worker, proc);
+        let boot = self.chance.ms(5, 250);
+        let word = match self.trouble {
+            true => self.chance.weighted(&[
+                (80, Some(Word::Hello)),
+                (8, Some(Word::Exits(Exit::Code(255)))),
+                (3, Some(Word::Exits(Exit::NotStarted))),
+                (3, Some(Word::Garbage)),
+                (1, Some(Word::Left)),
+                (2, Some(Word::Answer(TaskId(0), Answer::Done))),
+                (1, Some(Word::Answer(TaskId(0), Answer::Returned))),
+                (2, Some(Word::Started(TaskId(0)))),
+                (3, None),
+            ]),
+            false => Some(Word::Hello),
+        };
+        match word {
+            Some(Word::Exits(exit)) => self.dies(worker, exit, boot),
+            Some(word) => self.say(worker, boot, word),
+            None => {}
+        }
+    }
+
+    /// A guest dials in, unless the server goes.
+    pub fn guest(&mut self, pool: usize) {
+        if self.core.is_draining() && !self.chance.percent(20) {
+            return;
+        }
+        let hello = self.setup.pools[pool].hello.clone();
+        let (pool, ticket) = (PoolId(pool as u32), pool as u32);
+        self.step(Event::Joined {
+            pool,
+            ticket,
+            offer: hello.offer(),
+        });
+    }
+
+    fn admit(&mut self, worker: WorkerId, pool: usize) {
+        let proc = Proc {
+            ready: true,
+            ..self.new_proc(pool)
+        };
+        self.edge.procs.insert(worker, proc);
+    }
+
+    pub fn say(&mut self, worker: WorkerId, wait: Span, word: Word) {
+        self.after(wait, Due::Says(worker, word));
+    }
+
+    pub fn says(&mut self, worker: WorkerId, word: Word) {
+        if let Word::Haunts(how) = word {
+            return self.haunt(worker, how);
+        }
+        let Some(proc) = self.edge.procs.get_mut(&worker) else {
+            return;
+        };
+        match word {
+            Word::Hello => {
+                proc.ready = true;
+                let hello = self.setup.pools[proc.pool].hello.clone();
+                self.step(Event::Hello {
+                    worker,
+                    offer: hello.offer(),
+                });
+            }
+            Word::Started(task) => self.step(Event::Started { worker, task }),
+            Word::RunEnds(number) => self.run_ends(worker, number),
+            Word::Dropped(task, answer) => {
+                let held = proc.dropped.remove(&task);
+                if held && self.has(worker, task) {
+                    self.answer(worker, task, answer);
+                }
+            }
+            Word::Answer(task, answer) => self.answer(worker, task, answer),
+            Word::Left => self.leave(worker),
+            Word::Garbage => self.step(Event::Misbehaved { worker }),
+            Word::Measured(rss) if proc.ready => self.step(Event::Measured { worker, rss }),
+            Word::Measured(_) => {}
+            Word::Exits(exit) => self.exits(worker, exit),
+            Word::Haunts(_) => unreachable!("handled above"),
+        }
+        self.pump(worker);
+    }
+
+    /// What a worker that is gone had said is heard too late.
+    fn haunt(&mut self, worker: WorkerId, how: u8) {
+        let task = self.tasks.keys().next().copied().unwrap_or(TaskId(0));
+        match how {
+            0 => self.answer(worker, task, Answer::Done),
+            1 => self.answer(worker, task, Answer::Returned),
+            2 => self.step(Event::Started { worker, task }),
+            3 => self.step(Event::Left { worker }),
+            4 => self.step(Event::Misbehaved { worker }),
+            5 => self.step(Event::Measured { worker, rss: 1_000 }),
+            6 => self.step(Event::Hello {
+                worker,
+                offer: Hello::default().offer(),
+            }),
+            _ => self.step(Event::Exited {
+                worker,
+                exit: Exit::Gone,
+            }),
+        }
+    }
+
+    fn answer(&mut self, worker: WorkerId, task: TaskId, answer: Answer) {
+        let short = self.tasks.get(&task).map(|known| known.script.cost);
+        let worked = short
+            .filter(|_| self.chance.percent(50))
+            .unwrap_or(Span::ZERO);
+        self.step(Event::Answered {
+            worker,
+            task,
+            answer,
+            worked,
+        });
+    }
+
+    pub fn has(&self, worker: WorkerId, task: TaskId) -> bool {
+        let mut lent = self.core.lent_to(worker);
+        lent.any(|other| other == task)
+    }
+
+    fn deliver(&mut self, worker: WorkerId, task: TaskId) {
+        let proc = self.edge.procs.get_mut(&worker).expect("it is there");
+        assert!(
+            proc.ready && !proc.goaway && !proc.left,
+            "{worker:?} takes nothing"
+        );
+        proc.inbox.push_back(task);
+        self.pump(worker);
+    }
+
+    /// Begins what there is a slot for, and goes when there is nothing left to do.
+    fn pump(&mut self, worker: WorkerId) {
+        loop {
+            let Some(proc) = self.edge.procs.get_mut(&worker) else {
+                return;
+            };
+            if proc.runs.len() >= proc.slots || proc.left {
+                break;
+            }
+            let Some(task) = proc.inbox.pop_front() else {
+                break;
+            };
+            if !self.has(worker, task) {
+                // It was answered by mistake, out of its turn.
+                continue;
+            }
+            let proc = &self.edge.procs[&worker];
+            if proc.dropped.contains(&task) {
+                self.say(worker, Span(10), Word::Dropped(task, Answer::Cancelled));
+                if proc_is_ordered(&self.edge.procs[&worker]) {
+                    break;
+                }
+                continue;
+            }
+            let gives_back = proc.goaway && self.chance.percent(30);
+            if gives_back {
+                let proc = self.edge.procs.get_mut(&worker).expect("it is there");
+                proc.dropped.insert(task);
+                self.say(worker, Span(10), Word::Dropped(task, Answer::Returned));
+                break;
+            }
+            self.begin_run(worker, task);
+        }
+        self.go_if_done(worker);
+    }
+
+    fn begin_run(&mut self, worker: WorkerId, task: TaskId) {
+        let script = self.tasks[&task].script;
+        let fate = self.fate(worker, script.poison);
+        self.edge.runs += 1;
+        let number = self.edge.runs;
+        let proc = self.edge.procs.get_mut(&worker).expect("it is there");
+        let inner = false;
+        proc.runs.push(Run {
+            number,
+            task,
+            fate,
+            inner,
+            over: false,
+        });
+        if proc.slots > 1 {
+            self.say(worker, Span(20), Word::Started(task));
+        }
+        if fate != Fate::Hangs {
+            self.say(worker, script.cost.max(Span(30)), Word::RunEnds(number));
+        }
+        let queue = self.tasks[&task].queue;
+        if self.chance.percent(self.setup.queues[queue].nested)
+            && self.tasks[&task].inside.is_none()
+        {
+            self.make_inner(worker, task, number);
+        }
+    }
+
+    /// The run makes a call and waits for its answer.
+    fn make_inner(&mut self, worker: WorkerId, task: TaskId, number: u64) {
+        let calls =
+            (0..self.setup.queues.len()).filter(|at| self.setup.queues[*at].kind == Kind::Calls);
+        let calls: Vec<usize> = calls.collect();
+        if calls.is_empty() {
+            return;
+        }
+        let queue = self.chance.of(&calls);
+        self.set_inner(worker, number, true);
+        self.new_call(queue, Some((worker, task)));
+    }
+
+    fn set_inner(&mut self, worker: WorkerId, number: u64, inner: bool) {
+        let proc = self.edge.procs.get_mut(&worker);
+        let mut runs = proc.into_iter().flat_map(|proc| &mut proc.runs);
+        if let Some(run) = runs.find(|run| run.number == number) {
+            run.inner = inner;
+        }
+    }
+
+    pub fn inner_ended(&mut self, worker: WorkerId, task: TaskId) {
+        let proc = self.edge.procs.get_mut(&worker);
+        let mut runs = proc.into_iter().flat_map(|proc| &mut proc.runs);
+        let Some(run) = runs.find(|run| run.task == task && run.inner) else {
+            return;
+        };
+        run.inner = false;
+        let (number, over) = (run.number, run.over);
+        if over {
+            self.say(worker, Span(10), Word::RunEnds(number));
+        }
+    }
+
+    fn fate(&mut self, worker: WorkerId, poison: bool) -> Fate {
+        let many = self.edge.procs[&worker].inbox.len() > 1;
+        if !self.trouble {
+            return Fate::Answers(Answer::Done);
+        }
+        if poison {
+            return Fate::Dies;
+        }
+        self.chance.weighted(&[
+            (150, Fate::Answers(Answer::Done)),
+            (10, Fate::Answers(Answer::Error)),
+            (5, Fate::Answers(Answer::Retry(None))),
+            (3, Fate::Answers(Answer::Retry(Some(Span(30_000))))),
+            (3, Fate::Answers(Answer::Failed)),
+            (2, Fate::Answers(Answer::Cancelled)),
+            (1, Fate::Answers(Answer::Returned)),
+            (3, Fate::AnswersAndLeaves),
+            (2, Fate::AnswersTwice),
+            (1, Fate::AnswersAnother),
+            (if many { 2 } else { 0 }, Fate::AnswersOutOfOrder),
+            (1, Fate::SaysHello),
+            (1, Fate::SaysGarbage),
+            (3, Fate::Dies),
+            (3, Fate::Hangs),
+            (4, Fate::Grows),
+        ])
+    }
+
+    fn run_ends(&mut self, worker: WorkerId, number: u64) {
+        let proc = self.edge.procs.get_mut(&worker).expect("it is there");
+        if proc.dying && self.chance.percent(50) {
+            return;
+        }
+        let Some(at) = proc.runs.iter().position(|run| run.number == number) else {
+            return;
+        };
+        if proc.runs[at].inner {
+            proc.runs[at].over = true;
+            return;
+        }
+        let run = proc.runs.remove(at);
+        let task = run.task;
+        match run.fate {
+            Fate::Answers(answer) => self.answer(worker, task, answer),
+            Fate::AnswersAndLeaves => {
+                self.answer(worker, task, Answer::Done);
+                self.leave(worker);
+            }
+            Fate::AnswersTwice => {
+                self.answer(worker, task, Answer::Done);
+                self.answer(worker, task, Answer::Done);
+            }
+            Fate::AnswersAnother => {
+                let other = self.tasks.keys().copied().find(|other| *other != task);
+                self.answer(worker, other.unwrap_or(TaskId(9_999)), Answer::Done);
+            }
+            Fate::AnswersOutOfOrder => {
+                let last = self.edge.procs[&worker].inbox.back().copied();
+                self.answer(worker, last.unwrap_or(task), Answer::Done);
+            }
+            Fate::SaysHello => {
+                let hello = Hello::default();
+                self.step(Event::Hello {
+                    worker,
+                    offer: hello.offer(),
+                });
+            }
+            Fate::SaysGarbage => self.step(Event::Misbehaved { worker }),
+            Fate::Dies => self.dies(worker, Exit::Signal(11), Span(2_000)),
+            Fate::Grows => {
+                let proc = self.edge.procs.get_mut(&worker).expect("it is there");
+                proc.rss += 40;
+                self.answer(worker, task, Answer::Done);
+            }
+            Fate::Hangs => {}
+        }
+    }
+
+    /// It says that it goes: what it has begun, with several slots, it finishes.
+    fn leave(&mut self, worker: WorkerId) {
+        self.step(Event::Left { worker });
+        let kept: BTreeSet<TaskId> = self.core.lent_to(worker).collect();
+        let Some(proc) = self.edge.procs.get_mut(&worker) else {
+            return;
+        };
+        if !self.edge.killed.contains(&worker) {
+            proc.left = true;
+            proc.inbox.clear();
+            proc.runs.retain(|run| kept.contains(&run.task));
+        }
+    }
+
+    fn told_to_cancel(&mut self, worker: WorkerId, task: TaskId) {
+        if !self.chance.percent(70) {
+            return;
+        }
+        let proc = self.edge.procs.get_mut(&worker).expect("it is there");
+        assert!(proc.soft, "{worker:?} does not understand that");
+        if proc.inbox.contains(&task) {
+            proc.dropped.insert(task);
+        }
+        self.end_early(worker, |run| run.task == task);
+    }
+
+    fn nudged(&mut self, worker: WorkerId) {
+        if self.chance.percent(60) {
+            self.end_early(worker, |_| true);
+        }
+    }
+
+    fn end_early(&mut self, worker: WorkerId, which: impl Fn(&Run) -> bool) {
+        let proc = self.edge.procs.get_mut(&worker).expect("it is there");
+        let Some(run) = proc.runs.iter_mut().find(|run| which(run)) else {
+            return;
+        };
+        (run.fate, run.inner) = (Fate::Answers(Answer::Cancelled), false);
+        let number = run.number;
+        self.say(worker, Span(500), Word::RunEnds(number));
+    }
+
+    fn told_to_go(&mut self, worker: WorkerId) {
+        let proc = self.edge.procs.get_mut(&worker).expect("it is there");
+        proc.goaway = true;
+        if self.trouble && !proc.runs.is_empty() && self.chance.percent(50) {
+            let (word, wait) = (
+                self.chance.weighted(&last_words()),
+                Span(self.chance.below(900)),
+            );
+            self.say(worker, wait, word);
+            self.after(wait, Due::Operator(Some(worker)));
+        } else if self.trouble && self.chance.percent(10) {
+            self.dies(worker, Exit::Signal(11), Span(900));
+        } else if self.setup.drain_at.is_some() && self.chance.percent(10) {
+            self.after(Span(50), Due::Drain(15));
+        }
+        self.go_if_done(worker);
+    }
+
+    fn go_if_done(&mut self, worker: WorkerId) {
+        let Some(proc) = self.edge.procs.get(&worker) else {
+            return;
+        };
+        let done = proc.runs.is_empty() && proc.inbox.is_empty() && proc.dropped.is_empty();
+        let goes = proc.left || proc.goaway && done && !proc.deaf;
+        let finishes = proc.left && !proc.runs.is_empty();
+        if goes && !finishes && !proc.deaf && !proc.dying {
+            if self.trouble && self.chance.percent(10) {
+                let (word, wait) = (self.chance.weighted(&last_words()), Span(300));
+                self.say(worker, wait, word);
+            }
+            self.dies(worker, Exit::Code(0), Span(30_000));
+        }
+    }
+
+    fn terminated(&mut self, worker: WorkerId) {
+        if !self.edge.procs[&worker].deaf {
+            self.dies(worker, Exit::Signal(15), Span(5_000));
+        }
+    }
+
+    fn dies(&mut self, worker: WorkerId, exit: Exit, within: Span) {
+        let wait = Span(self.chance.within(1, within.0));
+        let Some(proc) = self.edge.procs.get_mut(&worker) else {
+            return;
+        };
+        // A kill overtakes every other way to end.
+        if !proc.dying || exit == Exit::Signal(9) {
+            proc.dying = true;
+            self.say(worker, wait, Word::Exits(exit));
+            if self.trouble && self.chance.percent(8) {
+                let word = self.chance.weighted(&last_words());
+                self.say(worker, Span(wait.0 / 2), word);
+            }
+        }
+    }
+
+    fn exits(&mut self, worker: WorkerId, exit: Exit) {
+        let forced = self.edge.killed.contains(&worker);
+        let first = self.edge.procs[&worker].runs.first().map(|run| run.task);
+        if let Some(known) = first
+            .filter(|_| !forced)
+            .and_then(|task| self.tasks.get_mut(&task))
+        {
+            known.deaths += 1;
+        }
+        self.step(Event::Exited { worker, exit });
+    }
+
+    fn released(&mut self, worker: WorkerId) {
+        let proc = self.edge.procs.remove(&worker).expect("it was there");
+        self.edge.killed.remove(&worker);
+        self.edge.gone.push(worker);
+        if self.trouble && self.chance.percent(20) {
+            let how = self.chance.below(8) as u8;
+            self.say(worker, Span(700), Word::Haunts(how));
+        }
+        let plan = &self.setup.pools[proc.pool];
+        let here = self
+            .edge
+            .procs
+            .values()
+            .filter(|other| other.pool == proc.pool)
+            .count();
+        if plan.guests > 0 && here < plan.guests as usize {
+            let wait = self.chance.ms(50, 400);
+            self.after(wait, Due::Guest(proc.pool));
+        }
+    }
+
+    /// Somebody does or says something at a moment at which nobody expects it.
+    pub fn mischief(&mut self) {
+        // Each state has its turn, however few are in it.
+        let mut by_state: BTreeMap<&str, Vec<WorkerId>> = BTreeMap::new();
+        for worker in self.edge.procs.keys() {
+            by_state
+                .entry(self.state(*worker))
+                .or_default()
+                .push(*worker);
+        }
+        let states: Vec<&Vec<WorkerId>> = by_state.values().collect();
+        if states.is_empty() {
+            return;
+        }
+        let state = self.chance.of(&states);
+        let worker = self.chance.of(state);
+        match self.chance.below(3) {
+            0 => self.dies(worker, Exit::Signal(11), Span(500)),
+            _ => {
+                let word = self.chance.weighted(&last_words());
+                self.say(worker, Span(10), word);
+            }
+        }
+    }
+
+    fn measured(&mut self, worker: WorkerId) {
+        let wait = Span(self.chance.within(10, 3_000));
+        let rss = self.edge.procs[&worker].rss;
+        self.say(worker, wait, Word::Measured(rss));
+    }
+}
+
+fn proc_is_ordered(proc: &Proc) -> bool {
+    proc.slots == 1
+}
+
+/// What a worker may still say while it goes.
+fn last_words() -> [(u64, Word); 7] {
+    [
+        (2, Word::Measured(60)),
+        (2, Word::Hello),
+        (2, Word::Left),
+        (2, Word::Started(TaskId(0))),
+        (2, Word::Answer(TaskId(0), Answer::Done)),
+        (2, Word::Answer(TaskId(0), Answer::Returned)),
+        (2, Word::Garbage),
+    ]
+}

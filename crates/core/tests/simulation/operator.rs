@@ -1,0 +1,102 @@
+//! People who do as they please: pause, scale, reload, cancel; and the end of all trouble.
+
+use crate::sim::{Due, Sim};
+use stoker_core::*;
+
+impl Sim {
+    pub fn operate(&mut self, about: Option<WorkerId>) {
+        if !self.trouble {
+            return;
+        }
+        let queue = QueueId(self.chance.below(self.core.queues().count() as u64) as u32);
+        let pool = PoolId(self.chance.below(self.setup.pools.len() as u64) as u32);
+        match self.chance.below(15) {
+            0 | 1 => {
+                let paused = !self.core.queue(queue).paused;
+                self.step(Event::Paused { queue, paused });
+            }
+            2 => {
+                let min = self.chance.below(4) as u32;
+                let max = min + self.chance.below(3) as u32;
+                self.step(Event::Scale { pool, min, max });
+            }
+            3 | 4 => self.step(Event::Reload { pool }),
+            5..=8 => self.mischief(),
+            9..=11 if self.core.is_draining() => self.step(Event::Drain),
+            _ => self.cancel_one(about),
+        }
+        if about.is_none() {
+            let wait = self.chance.ms(10, 150);
+            self.after(wait, Due::Operator(None));
+        }
+    }
+
+    /// Cancels a task, one that runs if there is one.
+    fn cancel_one(&mut self, about: Option<WorkerId>) {
+        let theirs = about
+            .into_iter()
+            .flat_map(|worker| self.core.lent_to(worker));
+        let theirs: Vec<TaskId> = theirs.collect();
+        let running: Vec<TaskId> = self.books.holder.keys().copied().collect();
+        let all: Vec<TaskId> = self.books.held.iter().copied().collect();
+        let tasks = if !theirs.is_empty() {
+            theirs
+        } else if self.chance.percent(80) && !running.is_empty() {
+            running
+        } else {
+            all
+        };
+        if !tasks.is_empty() {
+            let (task, kill) = (self.chance.of(&tasks), self.chance.percent(50));
+            self.step(Event::Cancel { task, kill });
+        }
+    }
+
+    /// In the midst of everything, and then again and again.
+    pub fn drain(&mut self, more: u32) {
+        if !self.trouble && !self.core.is_draining() {
+            return;
+        }
+        if !self.core.is_draining() {
+            for pool in (0..self.setup.pools.len() as u32).map(PoolId) {
+                match self.chance.below(3) {
+                    0 => self.step(Event::Scale {
+                        pool,
+                        min: 6,
+                        max: 6,
+                    }),
+                    1 => self.step(Event::Scale {
+                        pool,
+                        min: 0,
+                        max: 1,
+                    }),
+                    _ => self.step(Event::Reload { pool }),
+                }
+            }
+        }
+        self.step(Event::Drain);
+        if more > 0 && !self.books.drained {
+            let wait = self.chance.ms(1, 80);
+            self.after(wait, Due::Drain(more - 1));
+        }
+    }
+
+    /// From now on nothing goes wrong, nothing new comes, and everything is as it was configured.
+    pub fn calm(&mut self) {
+        self.trouble = false;
+        for queue in (0..self.core.queues().count() as u32).map(QueueId) {
+            self.step(Event::Paused {
+                queue,
+                paused: false,
+            });
+        }
+        for at in 0..self.setup.pools.len() {
+            let PoolConfig { min, max, .. } = self.setup.pools[at].config;
+            self.step(Event::Scale {
+                pool: PoolId(at as u32),
+                min,
+                max,
+            });
+        }
+    }
+}

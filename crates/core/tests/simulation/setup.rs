@@ -1,0 +1,173 @@
+//! What a seed is made of: pools, queues, and how long the trouble lasts.
+
+use crate::chance::Chance;
+use crate::support::*;
+use stoker_core::*;
+
+pub struct PoolPlan {
+    pub config: PoolConfig,
+    pub hello: Hello,
+    /// Workers that somebody else starts and that dial in, again and again.
+    pub guests: u32,
+}
+
+pub struct QueuePlan {
+    pub kind: Kind,
+    pub name: String,
+    pub config: QueueConfig,
+    /// Pools that serve it by configuration; none: whoever announces it.
+    pub pools: Vec<usize>,
+    /// What a run usually takes.
+    pub cost: Span,
+    pub tenants: u64,
+    /// Time from one burst to the next, and tasks in a burst at the most.
+    pub gap: Span,
+    pub burst: u64,
+    pub idempotent: bool,
+    /// Of 100 calls, those that make another call inside.
+    pub nested: u64,
+}
+
+pub struct Setup {
+    pub limits: Limits,
+    pub pools: Vec<PoolPlan>,
+    pub queues: Vec<QueuePlan>,
+    /// The trouble, and what brings tasks, lasts until then.
+    pub calm_at: Time,
+    /// In the middle of the trouble the server is told to go.
+    pub drain_at: Option<Time>,
+}
+
+pub fn setup(chance: &mut Chance) -> Setup {
+    let limits = Limits {
+        boots_at_once: chance.within(1, 3) as u32,
+        window: chance.of(&[1, 4, 16]),
+        lane: chance.of(&[2, 6, 16]),
+        seed: chance.below(u64::MAX),
+        ..Limits::default()
+    };
+    let pools: Vec<PoolPlan> = (0..chance.within(1, 3)).map(|_| pool(chance)).collect();
+    let count = chance.within(2, 5);
+    let mut setup = Setup {
+        limits,
+        pools,
+        queues: Vec::new(),
+        calm_at: Time(0) + chance.ms(25_000, 140_000),
+        drain_at: None,
+    };
+    for at in 0..count {
+        let queue = queue(chance, at, &setup.pools);
+        if queue.pools.is_empty() {
+            announce(&mut setup.pools, &queue, chance);
+        }
+        setup.queues.push(queue);
+    }
+    keep_within_minimum(&mut setup);
+    setup.drain_at = chance
+        .percent(70)
+        .then(|| Time(0) + chance.ms(4_000, 60_000));
+    setup
+}
+
+fn pool(chance: &mut Chance) -> PoolPlan {
+    let spawned = chance.percent(85);
+    let min = chance.of(&[0, 1, 1, 2, 3, 4]);
+    let config = PoolConfig {
+        min,
+        max: (min + chance.below(4) as u32).max(1),
+        boot_timeout: chance.ms(300, 2_000),
+        stop_grace: chance.ms(0, 3_000),
+        task_timeout: chance.ms(300, 3_000),
+        kill_grace: chance.ms(50, 500),
+        memory_limit: chance.of(&[0, 100]),
+        max_tasks: chance.of(&[0, 5, 40]),
+        max_age: chance.of(&[Span::FOREVER, secs(4)]),
+        idle_timeout: chance.ms(100, 3_000),
+        crash_budget: chance.within(1, 3) as u8,
+        spawned,
+    };
+    let hello = Hello {
+        slots: chance.of(&[1, 1, 1, 2, 5]),
+        soft_cancel: chance.percent(50),
+        ..Hello::default()
+    };
+    let guests = match spawned {
+        true => chance.of(&[0, 0, 2]),
+        false => chance.within(1, 4) as u32,
+    };
+    PoolPlan {
+        config,
+        hello,
+        guests,
+    }
+}
+
+fn queue(chance: &mut Chance, at: u64, pools: &[PoolPlan]) -> QueuePlan {
+    let kind = chance.of(&[Kind::Jobs, Kind::Jobs, Kind::Calls]);
+    let reserve = chance.of(&[0, 0, 1, 2]);
+    let config = QueueConfig {
+        weight: chance.of(&[1, 2, 6]),
+        reserve,
+        keep: if chance.percent(30) { reserve } else { 0 },
+        limit: chance.of(&[u32::MAX, u32::MAX, 3]).max(reserve),
+        per_key: chance.of(&[u32::MAX, u32::MAX, 1, 2]),
+        max_waiting: chance.of(&[1_000, 20]),
+        max_wait: chance.of(&[Span::FOREVER, secs(1)]),
+        age_step: chance.of(&[ms(200), secs(5), Span::FOREVER]),
+        timeout: chance.ms(200, 4_000),
+    };
+    let any = chance.below(pools.len() as u64) as usize;
+    // A pool that starts nobody by itself announces nothing either.
+    let announces = pools[any].config.min > 0 && pools[any].config.spawned;
+    let pools = match chance.percent(75) || !announces {
+        true if chance.percent(20) => (0..pools.len()).collect(),
+        true => vec![any],
+        false => vec![],
+    };
+    QueuePlan {
+        kind,
+        name: format!("queue{at}"),
+        config,
+        pools,
+        cost: chance.of(&[Span(60), ms(2), ms(20), ms(150)]),
+        tenants: chance.of(&[0, 3, 12]),
+        gap: chance.ms(50, 900),
+        burst: chance.of(&[1, 4, 25]),
+        idempotent: chance.percent(50),
+        nested: chance.of(&[0, 15]),
+    }
+}
+
+/// A queue that is not configured is announced by the workers of one pool.
+fn announce(pools: &mut [PoolPlan], queue: &QueuePlan, chance: &mut Chance) {
+    let able = |pool: &&mut PoolPlan| pool.config.min > 0 && pool.config.spawned;
+    let hello = &mut pools.iter_mut().find(able).expect("one was drawn").hello;
+    match queue.kind {
+        Kind::Calls => hello.calls.push(format!("{}.get", queue.name)),
+        Kind::Jobs if chance.percent(30) => hello.jobs.push("*".into()),
+        Kind::Jobs => hello.jobs.push(queue.name.clone()),
+    }
+}
+
+/// Slots that are never lent leave at least one for the others, or those would wait for ever.
+fn keep_within_minimum(setup: &mut Setup) {
+    for at in 0..setup.pools.len() {
+        let mut kept = 0;
+        for queue in setup
+            .queues
+            .iter_mut()
+            .filter(|queue| queue.pools.contains(&at))
+        {
+            kept += queue.config.keep;
+            let pool = &setup.pools[at];
+            let surely = if pool.config.spawned {
+                u32::MAX
+            } else {
+                pool.guests
+            };
+            if kept >= surely.min(pool.config.min) {
+                queue.config.keep = 0;
+            }
+        }
+    }
+}

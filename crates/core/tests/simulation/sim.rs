@@ -1,0 +1,239 @@
+//! The loop: whatever comes first happens, the core hears of it, its actions are carried out.
+
+use crate::chance::Chance;
+use crate::checks::Checks;
+use crate::coverage::Coverage;
+use crate::edge::{Edge, Word};
+use crate::setup::{Setup, setup};
+use crate::source::Known;
+use crate::store::{JobId, Store};
+use crate::support::*;
+use crate::trace::{self, Trace};
+use std::collections::BTreeMap;
+use stoker_core::*;
+
+/// Something that will happen by itself.
+#[derive(Clone, Debug)]
+pub enum Due {
+    /// Another burst of a queue's tasks.
+    Burst(usize),
+    /// A job's delay is over.
+    Job(JobId),
+    Refill(QueueId, u8, KeyId),
+    RefillKeys(QueueId),
+    /// A worker says something, or its process does.
+    Says(WorkerId, Word),
+    Guest(usize),
+    /// Somebody does something, perhaps about this worker.
+    Operator(Option<WorkerId>),
+    /// The server is told to go, and so many times more.
+    Drain(u32),
+    Calm,
+}
+
+pub struct Sim {
+    pub chance: Chance,
+    pub core: Core,
+    pub now: Time,
+    pub setup: Setup,
+    pub names: Vec<NameId>,
+    /// Tasks that each queue has brought.
+    pub brought: Vec<u64>,
+    pub edge: Edge,
+    pub store: Store,
+    pub books: Books,
+    pub tasks: BTreeMap<TaskId, Known>,
+    pub free: Vec<TaskId>,
+    pub checks: Checks,
+    pub coverage: Coverage,
+    pub trace: Trace,
+    /// Faults still happen, and tasks still come.
+    pub trouble: bool,
+    agenda: BTreeMap<(Time, u64), Due>,
+    count: u64,
+}
+
+/// Trouble that is over is forgotten after this long at the most: a backoff, and what had piled up.
+const AFTERMATH: Span = Span::from_secs(600);
+
+impl Sim {
+    pub fn new(seed: u64, print: bool) -> Self {
+        let mut chance = Chance::new(seed);
+        let setup = setup(&mut chance);
+        let mut core = Core::new(setup.limits.clone());
+        let pools: Vec<PoolId> = (setup.pools.iter().enumerate())
+            .map(|(at, pool)| core.add_pool(&format!("pool{at}"), pool.config.clone()))
+            .collect();
+        let mut names = Vec::new();
+        for queue in &setup.queues {
+            let bound: Vec<(PoolId, u32)> = queue.pools.iter().map(|at| (pools[*at], 1)).collect();
+            if !bound.is_empty() {
+                core.add_queue(queue.kind, &queue.name, queue.config.clone(), &bound);
+            }
+            let name = match queue.kind {
+                Kind::Jobs => core.resolve_job(&queue.name),
+                Kind::Calls => core.resolve_call(&format!("{}.get", queue.name)),
+            };
+            names.push(name.expect("a pool may still serve it"));
+        }
+        Self {
+            chance,
+            core,
+            now: Time(0),
+            brought: vec![0; setup.queues.len()],
+            setup,
+            names,
+            edge: Edge::default(),
+            store: Store::default(),
+            books: Books::default(),
+            tasks: BTreeMap::new(),
+            free: Vec::new(),
+            checks: Checks::default(),
+            coverage: Coverage::default(),
+            trace: Trace::new(print),
+            trouble: true,
+            agenda: BTreeMap::new(),
+            count: 0,
+        }
+    }
+
+    pub fn run(&mut self) {
+        self.begin();
+        self.pass_until(|sim| !sim.trouble || sim.books.drained);
+        let until = self.now + AFTERMATH;
+        if !self.core.is_draining() {
+            self.pass_until(|sim| sim.is_quiet() || sim.now > until);
+            self.check_recovery();
+            self.step(Event::Drain);
+        }
+        self.pass_until(|sim| sim.books.drained);
+        assert!(self.edge.procs.is_empty(), "somebody is still there");
+        self.check_store();
+    }
+
+    fn begin(&mut self) {
+        self.after(self.setup.calm_at.since(self.now), Due::Calm);
+        if let Some(at) = self.setup.drain_at {
+            self.after(at.since(self.now), Due::Drain(15));
+        }
+        for at in 0..self.setup.queues.len() {
+            self.after(Span::ZERO, Due::Burst(at));
+        }
+        for at in 0..self.setup.pools.len() {
+            for _ in 0..self.setup.pools[at].guests {
+                let wait = self.chance.ms(0, 500);
+                self.after(wait, Due::Guest(at));
+            }
+        }
+        self.after(ms(500), Due::Operator(None));
+        self.step(Event::Tick);
+    }
+
+    /// Lets happen whatever comes first, until it is enough.
+    fn pass_until(&mut self, enough: impl Fn(&Self) -> bool) {
+        while !enough(self) {
+            let due = self.core.next_deadline().unwrap_or(Time::NEVER);
+            let next = self
+                .agenda
+                .first_key_value()
+                .map_or(Time::NEVER, |((at, _), _)| *at);
+            assert!(
+                due.min(next) < Time::NEVER,
+                "nothing will ever happen again"
+            );
+            // The edge's clock is not exact: a tick may come a little late.
+            let late = if self.trouble && self.chance.percent(10) {
+                ms(3)
+            } else {
+                Span::ZERO
+            };
+            if due + late <= next {
+                self.now = self.now.max(due + late);
+                self.step(Event::Tick);
+            } else {
+                self.now = self.now.max(next);
+                let (_, due) = self.agenda.pop_first().expect("there is one");
+                self.happen(due);
+            }
+        }
+    }
+
+    pub fn after(&mut self, wait: Span, due: Due) {
+        self.count += 1;
+        self.agenda.insert((self.now + wait, self.count), due);
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Burst(queue) => self.burst(queue),
+            Due::Job(job) => self.push(job),
+            Due::Refill(queue, class, key) => self.refill(queue, class, key),
+            Due::RefillKeys(queue) => self.refill_keys(queue),
+            Due::Says(worker, word) => self.says(worker, word),
+            Due::Guest(pool) => self.guest(pool),
+            Due::Operator(about) => self.operate(about),
+            Due::Drain(more) => self.drain(more),
+            Due::Calm => self.calm(),
+        }
+    }
+
+    /// One event: counted, applied, checked, its actions carried out.
+    pub fn step(&mut self, event: Event<'_>) {
+        self.cover(&event);
+        let before = self.checks.before(&self.core);
+        let (told, state) = match self.trace.is_on() {
+            true => (trace::event(&event), self.state_at(&event)),
+            false => (String::new(), ""),
+        };
+        let is_tick = matches!(event, Event::Tick);
+        let mut actions = Vec::new();
+        self.core.step(self.now, event, &mut actions);
+        if self.trace.is_on() {
+            self.trace.line(self.now, &told, state, &actions);
+        }
+        for action in &actions {
+            self.books.record(action);
+        }
+        self.core.check_invariants();
+        self.check_step(&before, &actions, is_tick);
+        for action in actions {
+            self.act(&action);
+        }
+    }
+
+    fn act(&mut self, action: &Action) {
+        match *action {
+            Action::Finish { task, outcome, .. } => self.ended(task, Some(outcome)),
+            Action::Drop { task } => self.ended(task, None),
+            Action::Answer { task, outcome, .. } => self.heard(task, outcome),
+            Action::Retry {
+                task, after, facts, ..
+            } => self.retried(task, after, facts),
+            Action::Return { task } => self.returned(task),
+            Action::Refill { queue, class, key } => {
+                let wait = self.chance.ms(0, 5);
+                self.after(wait, Due::Refill(queue, class, key));
+            }
+            Action::RefillKeys { queue } => self.after(ms(1), Due::RefillKeys(queue)),
+            Action::Notice(_) | Action::Reloaded { .. } | Action::Drained => {}
+            _ => self.carry_out(action),
+        }
+    }
+
+    /// Nothing is left to do, and everybody who should be there is.
+    fn is_quiet(&self) -> bool {
+        self.core.tasks() == 0
+            && self.store.is_empty()
+            && self.core.pools().all(|pool| {
+                let (_, config, _, _) = self.core.pool(pool);
+                !config.spawned || self.live(pool) >= config.min
+            })
+    }
+
+    pub fn live(&self, pool: PoolId) -> u32 {
+        let workers = self.core.workers().filter(|worker| worker.pool == pool);
+        workers
+            .filter(|worker| matches!(worker.state, "ready" | "busy"))
+            .count() as u32
+    }
+}

@@ -1,0 +1,199 @@
+//! What brings tasks: bursts of calls and jobs, of many tenants, some of them poison; and what hears how
+//! they ended.
+
+use crate::sim::{Due, Sim};
+use crate::store::{Job, JobId, Place};
+use stoker_core::*;
+
+/// What running a task does.
+#[derive(Clone, Copy, Debug)]
+pub struct Script {
+    pub cost: Span,
+    /// Whoever runs it dies.
+    pub poison: bool,
+}
+
+/// What the edge knows of a task that the core has.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub queue: usize,
+    pub job: Option<JobId>,
+    pub key: String,
+    pub script: Script,
+    /// The run inside which this call is made and which waits for it.
+    pub inside: Option<(WorkerId, TaskId)>,
+    /// Workers seen to die while they ran it.
+    pub deaths: u32,
+}
+
+impl Known {
+    pub fn new(queue: usize, script: Script, key: &str) -> Self {
+        Self {
+            queue,
+            job: None,
+            key: key.into(),
+            script,
+            inside: None,
+            deaths: 0,
+        }
+    }
+}
+
+/// Work of one queue, all runs together, beyond which it brings no more.
+const ENOUGH: Span = Span::from_secs(30);
+
+impl Sim {
+    pub fn burst(&mut self, queue: usize) {
+        let enough = Span(self.brought[queue] * self.setup.queues[queue].cost.0) > ENOUGH;
+        if !self.trouble || enough {
+            return;
+        }
+        let plan = &self.setup.queues[queue];
+        let (gap, kind, most) = (plan.gap, plan.kind, plan.burst);
+        for _ in 0..self.chance.within(1, most) {
+            match kind {
+                Kind::Jobs => self.new_job(queue),
+                Kind::Calls => self.new_call(queue, None),
+            }
+        }
+        let wait = Span(self.chance.below(2 * gap.0));
+        self.after(wait, Due::Burst(queue));
+    }
+
+    fn script(&mut self, queue: usize) -> Script {
+        self.brought[queue] += 1;
+        let usual = self.setup.queues[queue].cost.0;
+        let cost = Span(self.chance.within(usual / 2, usual * 3 / 2));
+        let short = usual < 100;
+        Script {
+            cost: if short { Span(usual) } else { cost },
+            poison: self.chance.percent(2),
+        }
+    }
+
+    fn key(&mut self, queue: usize) -> String {
+        match self.setup.queues[queue].tenants {
+            0 => String::new(),
+            tenants => format!("tenant{}", self.chance.below(tenants)),
+        }
+    }
+
+    fn new_job(&mut self, queue: usize) {
+        let job = Job {
+            queue,
+            class: self.chance.of(&[0, 3, 3, 7]),
+            key: self.key(queue),
+            tries: self.chance.within(1, 4) as u16,
+            ttl: self.chance.percent(5).then(|| self.chance.ms(50, 3_000)),
+            attempt: 0,
+            crashes: 0,
+            script: self.script(queue),
+            place: Place::Delayed,
+        };
+        let id = JobId(self.store.jobs.len() as u32);
+        self.store.jobs.push(job);
+        if self.core.is_draining() {
+            self.store.jobs[id.0 as usize].place = Place::Here;
+        } else {
+            self.push(id);
+        }
+    }
+
+    pub fn new_call(&mut self, queue: usize, inside: Option<(WorkerId, TaskId)>) {
+        let (script, key) = (self.script(queue), self.key(queue));
+        let ttl = self.chance.percent(70).then(|| self.chance.ms(1, 3_000));
+        let task = NewTask {
+            id: TaskId(0),
+            name: self.names[queue],
+            key: key.as_bytes(),
+            class: self.chance.of(&[0, 3, 3, 7]),
+            origin: Origin::Call {
+                idempotent: self.setup.queues[queue].idempotent,
+            },
+            ttl,
+            limit: self.chance.percent(10).then(|| self.chance.ms(50, 500)),
+            attempt: 0,
+            crashes: 0,
+            parent: inside.map(|(worker, _)| worker),
+        };
+        self.bring(
+            task,
+            Known {
+                inside,
+                ..Known::new(queue, script, &key)
+            },
+        );
+    }
+
+    /// Brings a task under a number that is free, the one freed last first.
+    pub fn bring(&mut self, task: NewTask<'_>, known: Known) {
+        let id = self.free.pop().unwrap_or(TaskId(self.tasks.len() as u32));
+        self.books.bring(id);
+        assert!(self.tasks.insert(id, known).is_none(), "{id:?} is in use");
+        self.step(Event::Arrived(NewTask { id, ..task }));
+    }
+
+    pub fn forget(&mut self, task: TaskId) -> Known {
+        self.free.push(task);
+        self.books.ends.remove(&task);
+        self.tasks.remove(&task).expect("the edge knows every task")
+    }
+
+    /// The source hears while a worker still has the task.
+    pub fn heard(&mut self, task: TaskId, outcome: Outcome) {
+        let known = self
+            .tasks
+            .get_mut(&task)
+            .expect("the edge knows every task");
+        let (job, inside) = (known.job, known.inside.take());
+        self.heard_of(job, inside, outcome);
+    }
+
+    /// The task is over. `None`: its source heard before.
+    pub fn ended(&mut self, task: TaskId, outcome: Option<Outcome>) {
+        let known = self.forget(task);
+        if let Some(outcome) = outcome {
+            self.check_outcome(&known, outcome);
+            self.heard_of(known.job, known.inside, outcome);
+        }
+    }
+
+    fn heard_of(
+        &mut self,
+        job: Option<JobId>,
+        inside: Option<(WorkerId, TaskId)>,
+        outcome: Outcome,
+    ) {
+        if let Some(job) = job {
+            let job = &mut self.store.jobs[job.0 as usize];
+            assert_eq!(job.place, Place::InCore, "a job ends once");
+            assert!(!is_refusal(outcome), "a job was accepted: {outcome:?}");
+            job.place = Place::Ended;
+        }
+        if let Some((worker, task)) = inside {
+            self.inner_ended(worker, task);
+        }
+    }
+
+    fn check_outcome(&self, known: &Known, outcome: Outcome) {
+        if let Outcome::Quarantined { crashes, .. } = outcome {
+            let pools = self
+                .core
+                .queue(self.core.queue_of_name(self.names[known.queue]))
+                .pools;
+            let budgets = pools
+                .iter()
+                .map(|(pool, _)| self.core.pool(*pool).1.crash_budget);
+            let budget = budgets.min().expect("somebody served it");
+            assert!(crashes >= budget, "{known:?} had not used up its budget");
+        }
+    }
+}
+
+fn is_refusal(outcome: Outcome) -> bool {
+    use Outcome::*;
+    matches!(
+        outcome,
+        NoWorker | Exhausted { .. } | Shed { .. } | Unavailable { .. } | WouldDeadlock
+    )
+}

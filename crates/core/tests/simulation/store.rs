@@ -1,0 +1,183 @@
+//! A store of jobs: some stand in the core, the rest waits here, and what is to run again comes back.
+
+use crate::sim::{Due, Sim};
+use crate::source::{Known, Script};
+use std::collections::{BTreeMap, VecDeque};
+use stoker_core::*;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JobId(pub u32);
+
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its place in the setup.
+    pub queue: usize,
+    pub class: u8,
+    pub key: String,
+    pub tries: u16,
+    pub ttl: Option<Span>,
+    pub attempt: u16,
+    pub crashes: u8,
+    pub script: Script,
+    pub place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Here,
+    Delayed,
+    InCore,
+    Ended,
+}
+
+type Lane = (QueueId, u8, String);
+
+#[derive(Default)]
+pub struct Store {
+    pub jobs: Vec<Job>,
+    lanes: BTreeMap<Lane, VecDeque<JobId>>,
+}
+
+impl Store {
+    pub fn is_empty(&self) -> bool {
+        self.jobs.iter().all(|job| job.place == Place::Ended)
+    }
+
+    fn next(&mut self, lane: &Lane) -> Option<JobId> {
+        self.lanes.get_mut(lane)?.pop_front()
+    }
+
+    fn has_more(&self, lane: &Lane) -> bool {
+        self.lanes.get(lane).is_some_and(|jobs| !jobs.is_empty())
+    }
+}
+
+impl Sim {
+    fn lane_of(&self, job: JobId) -> Lane {
+        let job = &self.store.jobs[job.0 as usize];
+        (
+            self.core.queue_of_name(self.names[job.queue]),
+            job.class,
+            job.key.clone(),
+        )
+    }
+
+    /// A job is due: into the core if there is room, else it waits here.
+    pub fn push(&mut self, id: JobId) {
+        let lane = self.lane_of(id);
+        if !self.store.has_more(&lane) && self.core.has_room(lane.0, lane.1, lane.2.as_bytes()) {
+            return self.offer(id);
+        }
+        self.store.jobs[id.0 as usize].place = Place::Here;
+        let (queue, class, key) = lane.clone();
+        self.store.lanes.entry(lane).or_default().push_back(id);
+        self.step(Event::Backlog {
+            queue,
+            class,
+            key: key.as_bytes(),
+        });
+    }
+
+    fn offer(&mut self, id: JobId) {
+        let job = &mut self.store.jobs[id.0 as usize];
+        job.place = Place::InCore;
+        let (job, name) = (job.clone(), self.names[job.queue]);
+        let known = Known {
+            job: Some(id),
+            ..Known::new(job.queue, job.script, &job.key)
+        };
+        let task = NewTask {
+            id: TaskId(0),
+            name,
+            key: job.key.as_bytes(),
+            class: job.class,
+            origin: Origin::Job { tries: job.tries },
+            ttl: job.ttl,
+            limit: None,
+            attempt: job.attempt,
+            crashes: job.crashes,
+            parent: None,
+        };
+        self.bring(task, known);
+    }
+
+    pub fn refill(&mut self, queue: QueueId, class: u8, key: KeyId) {
+        let name = String::from_utf8_lossy(self.core.key_name(queue, key)).into_owned();
+        let lane = (queue, class, name);
+        for _ in 0..self.core.refill_size() {
+            let Some(job) = self.store.next(&lane) else {
+                break;
+            };
+            self.offer(job);
+        }
+        let more = self.store.has_more(&lane);
+        self.step(Event::Refilled {
+            queue,
+            class,
+            key,
+            more,
+        });
+    }
+
+    pub fn refill_keys(&mut self, queue: QueueId) {
+        let mut offered = 0;
+        while let Some(lane) = self.unknown_lane(queue) {
+            if offered == self.core.refill_size()
+                || !self.core.has_room(queue, lane.1, lane.2.as_bytes())
+            {
+                break;
+            }
+            let job = self.store.next(&lane).expect("the lane has jobs");
+            self.offer(job);
+            offered += 1;
+            if self.store.has_more(&lane) {
+                self.step(Event::Backlog {
+                    queue,
+                    class: lane.1,
+                    key: lane.2.as_bytes(),
+                });
+            }
+        }
+        let more = self.unknown_lane(queue).is_some();
+        self.step(Event::RefilledKeys { queue, more });
+    }
+
+    fn unknown_lane(&self, queue: QueueId) -> Option<Lane> {
+        let waiting = self.store.lanes.iter().filter(|(_, jobs)| !jobs.is_empty());
+        let mut lanes = waiting.map(|(lane, _)| lane);
+        lanes
+            .find(|lane| lane.0 == queue && !self.core.knows_key(queue, lane.2.as_bytes()))
+            .cloned()
+    }
+
+    /// A job is to run again some time.
+    pub fn retried(&mut self, task: TaskId, after: Option<Span>, facts: Facts) {
+        let id = self.forget(task).job.expect("only jobs run again");
+        let job = &mut self.store.jobs[id.0 as usize];
+        (job.attempt, job.crashes, job.place) = (facts.attempt, facts.crashes, Place::Delayed);
+        assert!(
+            job.tries == 0 || job.attempt < job.tries,
+            "{id:?} has no tries left"
+        );
+        let backoff = Backoff::Exponential {
+            base: Span(10_000),
+            cap: Span(800_000),
+        };
+        let wait =
+            after.unwrap_or_else(|| backoff.delay(u32::from(facts.attempt), &mut self.chance.0));
+        self.after(wait, Due::Job(id));
+    }
+
+    /// The server goes; the job stays here.
+    pub fn returned(&mut self, task: TaskId) {
+        let id = self.forget(task).job.expect("only jobs go back");
+        self.store.jobs[id.0 as usize].place = Place::Here;
+    }
+
+    /// Once the server is gone, every job has ended or is here.
+    pub fn check_store(&self) {
+        for (at, job) in self.store.jobs.iter().enumerate() {
+            assert_ne!(job.place, Place::InCore, "job {at} is lost");
+        }
+    }
+}
