@@ -23,6 +23,8 @@ pub struct Options {
 
 /// Waits before a server that died is started again; the last one repeats.
 const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
+/// Deaths after which a server that never got as far as asking for a worker is given up.
+const HOPELESS: usize = 2;
 /// A server that lived this long starts the row of waits anew.
 const SETTLED: Duration = Duration::from_secs(60);
 /// When to look again at what tells nothing of itself.
@@ -84,6 +86,11 @@ struct Angel {
     restarts: u32,
     quick_deaths: usize,
     cookies: u64,
+    /// Children from before this program was what it is, as a shell leaves them that ends in `exec stoker`.
+    /// They are not the angel's to end.
+    strangers: Vec<i32>,
+    /// A server has got as far as asking for something.
+    ever_served: bool,
     /// The server said that it is done.
     done: bool,
     drain_asked: bool,
@@ -107,6 +114,8 @@ impl Angel {
             restarts: 0,
             quick_deaths: 0,
             cookies: 0,
+            strangers: procfs::children(getpid().as_raw_nonzero().get()),
+            ever_served: false,
             done: false,
             drain_asked: false,
             look_again: false,
@@ -196,6 +205,7 @@ impl Angel {
     }
 
     fn obey(&mut self, message: ToAngel) {
+        self.ever_served = true;
         match message {
             ToAngel::Spawn { worker, spec } => self.spawn(worker, &spec),
             ToAngel::Signal { worker, signal } => self.signal(worker, signal),
@@ -244,6 +254,7 @@ impl Angel {
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_nonzero().get();
+            self.strangers.retain(|stranger| *stranger != pid);
             let end = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => End::Code(code),
                 (None, signal) => End::Signal(signal.unwrap_or(0)),
@@ -271,6 +282,10 @@ impl Angel {
         if lived > SETTLED {
             self.quick_deaths = 0;
         }
+        if !self.ever_served && self.quick_deaths >= HOPELESS {
+            // It never got anywhere, and has said why: another try will say the same.
+            return self.end(1);
+        }
         self.restarts += 1;
         self.phase = Phase::Clearing {
             since: Instant::now(),
@@ -283,7 +298,7 @@ impl Angel {
         let server = self.server.map(|(pid, _)| pid);
         self.look_again = false;
         for pid in procfs::children(getpid().as_raw_nonzero().get()) {
-            if Some(pid) == server || procfs::is_dead(pid) {
+            if Some(pid) == server || self.strangers.contains(&pid) || procfs::is_dead(pid) {
                 continue;
             }
             let known = self.by_pid.contains_key(&pid);
@@ -351,7 +366,8 @@ impl Angel {
 
     fn is_alone(&self) -> bool {
         let children = procfs::children(getpid().as_raw_nonzero().get());
-        children.iter().all(|pid| procfs::is_dead(*pid))
+        let mut ours = children.iter().filter(|pid| !self.strangers.contains(pid));
+        ours.all(|pid| procfs::is_dead(*pid))
     }
 
     fn forget_workers(&mut self) {

@@ -6,6 +6,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
 use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -21,6 +22,12 @@ pub(crate) fn named(option: Option<PathBuf>) -> Option<PathBuf> {
 /// The socket of a server that was told none: its configuration's, or the default.
 pub(crate) fn configured(configured: Option<PathBuf>) -> PathBuf {
     configured.unwrap_or_else(|| DEFAULT.into())
+}
+
+/// Which file a path names now: another one may take its place.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 /// Binds the socket. One that a dead server left behind is replaced; one that is served is not touched.

@@ -7,6 +7,9 @@ use std::collections::HashMap;
 
 /// Methods of one service that are told apart; callers may invent names, so there is an end to it.
 const METHODS: u32 = 1_000;
+/// Queues that only producers have named, because some pool serves any. Those that are configured or
+/// announced always find room.
+const MADE_UP: usize = 1_000;
 /// Queues that nobody serves yet and that callers have named while workers boot.
 const ORPHANS: usize = 256;
 
@@ -31,6 +34,7 @@ pub(crate) struct Names {
     services: HashMap<Box<str>, QueueId>,
     /// Method names known per service, by queue.
     methods: HashMap<QueueId, u32>,
+    made_up: usize,
     /// Pools that serve every job queue.
     pub(crate) any_jobs: Vec<PoolId>,
 }
@@ -165,7 +169,8 @@ impl Core {
         }
         let id = if self.names.any_jobs.is_empty() {
             self.new_orphan(Kind::Jobs, queue)?
-        } else if self.queues.len() < self.limits.queues {
+        } else if self.names.made_up < MADE_UP && self.queues.len() < self.limits.queues {
+            self.names.made_up += 1;
             self.new_queue(Kind::Jobs, queue)
         } else {
             return Err(Unknown);

@@ -16,6 +16,7 @@ mod turn;
 mod watch;
 mod workers;
 
+pub use observe::open as open_log;
 pub use turn::run;
 
 /// The largest frame accepted from a peer. Below the wire's own limit by what the broker may have to add

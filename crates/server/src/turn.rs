@@ -17,9 +17,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stoker_angel::{Channel, ToAngel, ToServer};
-use stoker_core::{Core, Event, Kind, Limits, Time};
+use stoker_core::{Core, Event, Kind, Limits, Span, Time};
 use stoker_wire::MetaBuf;
 
+/// How long clients may take to fetch their last answers.
+const LAST_ANSWERS: Span = Span::from_secs(5);
 /// What one read takes at the most.
 const READ: usize = 64 << 10;
 
@@ -45,6 +47,7 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
         plane.log.finish();
         return Err(io::Error::other("the angel is gone"));
     }
+    plane.hand_out_answers(&mut ready, &mut buffer)?;
     plane.leave();
     Ok(())
 }
@@ -110,7 +113,7 @@ impl Plane {
             links: Vec::new(),
             resting: Vec::new(),
             loads: Loads::default(),
-            store: MemoryStore::default(),
+            store: MemoryStore::new(config.max_memory / 2),
             figures: Vec::new(),
             log,
             quarantine: Quarantine::default(),
@@ -307,6 +310,21 @@ impl Plane {
         let due = self.store.next_due().filter(|_| !self.core.is_draining());
         let due = due.map(|due| Duration::from_millis(due.saturating_sub(wall_ms())));
         [next, due].into_iter().flatten().min()
+    }
+
+    /// Goes on turning until every client has taken its answers, or takes none for a while.
+    fn hand_out_answers(
+        &mut self,
+        ready: &mut Vec<(Source, bool, bool)>,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        let until = self.now + LAST_ANSWERS;
+        self.alarms.push((until, Alarm::Accept));
+        self.flush();
+        while self.unsent_bytes > 0 && self.now < until && !self.lost_angel {
+            self.turn(ready, buffer)?;
+        }
+        Ok(())
     }
 
     /// The drain is over: says what could not be finished, writes what waits, and tells the angel.

@@ -14,16 +14,22 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     // names to where the file is.
     let named = socket::named(option).map(std::path::absolute).transpose()?;
     enter_directory_of(serve)?;
+    if let Some(file) = &config.log.file {
+        stoker_server::open_log(file).map_err(|error| Failure::Config(error.to_string()))?;
+    }
     let path = std::path::absolute(named.unwrap_or_else(|| socket::configured(config.socket)))?;
     let listener = socket::listen_at(&path, config.socket_mode)?;
     let socket_path = path.to_string_lossy().into_owned();
+    let ours = socket::identity(&path);
     let result = stoker_angel::run(Options {
         listener,
         socket_path,
         config: text,
     });
     // It may be gone already, or be a later server's; then there is nothing to do.
-    fs::remove_file(&path).ok();
+    if ours.is_some() && ours == socket::identity(&path) {
+        fs::remove_file(&path).ok();
+    }
     match result? {
         0 => Ok(()),
         code => Err(Failure::Code(code)),

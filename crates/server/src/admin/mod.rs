@@ -12,7 +12,7 @@ pub(crate) use quarantine::Quarantine;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use serde_json::Value;
-use stoker_wire::{Frame, Status};
+use stoker_wire::{Flags, Frame, Status};
 
 /// Why an own method did not do what it was asked.
 pub(crate) struct Refused(pub(crate) Status, pub(crate) String);
@@ -44,7 +44,9 @@ impl Plane {
         if frame.name == "stoker.push" {
             return self.push(conn, frame);
         }
+        let silent = frame.flags.has(Flags::ONEWAY);
         match self.answer_own(conn, frame) {
+            Ok(Some(_)) if silent => {}
             Ok(Some(value)) => self.answer_json(conn, frame.id, &value),
             // Answered later.
             Ok(None) => {}
@@ -75,7 +77,7 @@ impl Plane {
             ("stoker.queue", "set") => self.set_queue(&ask),
             ("stoker.worker", "list") => Ok(Some(self.list_workers())),
             ("stoker.pool", "scale") => self.scale_pool(&ask),
-            ("stoker.pool", "reload") => self.reload_pools(conn, frame.id, &ask),
+            ("stoker.pool", "reload") => self.reload_pools(conn, frame, &ask),
             ("stoker.quarantine", "list") => Ok(Some(self.quarantine.list())),
             ("stoker.quarantine", "show") => self.show_quarantined(&ask),
             (name, op) if METHODS.contains(&name) => {

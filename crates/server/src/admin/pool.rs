@@ -3,6 +3,7 @@ use crate::net::ConnId;
 use crate::plane::Plane;
 use serde_json::{Value, json};
 use stoker_core::{Event, PoolId};
+use stoker_wire::{Flags, Frame};
 
 /// Who waits for which pools to have been reloaded.
 #[derive(Default)]
@@ -47,17 +48,19 @@ impl Plane {
     }
 
     /// Replaces the workers of one pool, or of all. Answered when that is done.
-    pub(crate) fn reload_pools(&mut self, conn: ConnId, id: u32, ask: &Value) -> Answer {
+    pub(crate) fn reload_pools(&mut self, conn: ConnId, frame: &Frame<'_>, ask: &Value) -> Answer {
         let pools = match ask["pool"].is_null() {
             true => self.core.pools().collect(),
             false => vec![self.pool_of(ask)?],
         };
-        self.reloads.waiting.push(Reload {
-            conn,
-            id,
-            pending: pools.clone(),
-            results: Vec::new(),
-        });
+        if !frame.flags.has(Flags::ONEWAY) {
+            self.reloads.waiting.push(Reload {
+                conn,
+                id: frame.id,
+                pending: pools.clone(),
+                results: Vec::new(),
+            });
+        }
         for pool in pools {
             self.reload(pool);
         }

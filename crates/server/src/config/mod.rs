@@ -8,6 +8,7 @@ mod units;
 
 pub use error::{ConfigError, Mistake};
 pub use reader::nearest;
+pub(crate) use reader::suggest;
 pub use resolve::resolve;
 pub use units::{parse_size, parse_time};
 

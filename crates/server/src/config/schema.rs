@@ -70,7 +70,7 @@ pub const STOKER: SectionDoc = SectionDoc {
             "max_memory",
             "size",
             "\"512MB\"",
-            "Bodies of calls and of jobs held in memory; beyond, new ones are refused with a retry hint.",
+            "Bodies of calls and of jobs that are to run; beyond, new ones are refused with a retry hint. Failed and cancelled jobs may hold half as much besides; the oldest failed ones make room.",
         ),
     ],
 };

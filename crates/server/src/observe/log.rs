@@ -10,8 +10,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -120,7 +121,7 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn start(config: &LogConfig) -> io::Result<Self> {
         let sink: Box<dyn Write + Send> = match &config.file {
-            Some(path) => Box::new(OpenOptions::new().create(true).append(true).open(path)?),
+            Some(path) => Box::new(open(path)?),
             None => Box::new(io::stderr()),
         };
         let (sender, receiver) = sync_channel(CHANNEL);
@@ -222,6 +223,15 @@ impl Log {
         // An error either way: the thread is done, or it will not be.
         self.written.recv_timeout(LAST_WAIT).ok();
     }
+}
+
+/// Opens a log file to append to. The error names it.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.map_err(|error| {
+        let text = format!("cannot write the log {}: {error}", path.display());
+        io::Error::new(error.kind(), text)
+    })
 }
 
 struct Writer {

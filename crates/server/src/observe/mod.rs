@@ -5,4 +5,5 @@ mod lines;
 mod log;
 
 pub(crate) use histogram::Recent;
+pub use log::open;
 pub(crate) use log::{Log, Stream, WorkerLog};

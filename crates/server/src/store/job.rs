@@ -65,6 +65,8 @@ pub(crate) struct Job {
     /// Its number in the core, while it is loaded there.
     pub(crate) task: Option<TaskId>,
     pub(crate) ended_ms: u64,
+    /// Its place among all jobs that have ended.
+    pub(crate) ended_no: u64,
     pub(crate) spec: NewJob,
 }
 

@@ -30,9 +30,9 @@ struct QueueOf {
     counts: Counts,
     /// Ready jobs that the core has no room for, in their order, by class and key.
     backlog: BTreeMap<(u8, Box<[u8]>), VecDeque<JobNo>>,
-    /// Finished jobs, oldest first, of which only so many are remembered.
-    done: VecDeque<JobNo>,
-    failed: VecDeque<JobNo>,
+    /// Finished jobs by the order in which they ended, of which only so many are remembered.
+    done: BTreeMap<u64, JobNo>,
+    failed: BTreeMap<u64, JobNo>,
     unique: HashMap<Box<[u8]>, JobNo>,
     idempotency: HashMap<Box<[u8]>, JobNo>,
 }
@@ -44,11 +44,25 @@ pub(crate) struct MemoryStore {
     by_id: HashMap<Uuid, JobNo>,
     queues: Vec<QueueOf>,
     due: BTreeSet<(u64, JobNo)>,
-    /// Bytes of bodies held.
+    /// Bytes of bodies of jobs that are to run, and of jobs that have ended.
     bytes: usize,
+    ended_bytes: usize,
+    /// Ended jobs that still have their bodies, by the order in which they ended.
+    bodies: BTreeMap<u64, JobNo>,
+    /// Jobs that have ended so far: the next one's place in the order.
+    ended: u64,
+    /// Bytes that bodies of ended jobs may take; the oldest make room.
+    max_ended_bytes: usize,
 }
 
 impl MemoryStore {
+    pub(crate) fn new(max_ended_bytes: usize) -> Self {
+        Self {
+            max_ended_bytes,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn configure(&mut self, queue: QueueId, config: JobsConfig) {
         self.queue(queue).config = config;
     }
@@ -71,6 +85,7 @@ impl MemoryStore {
             .unwrap_or_default()
     }
 
+    /// Bytes of bodies of jobs that are to run.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -117,6 +132,7 @@ impl MemoryStore {
             error: None,
             task: None,
             ended_ms: 0,
+            ended_no: 0,
             spec: new,
         };
         let number = self.free.pop().unwrap_or_else(|| {
@@ -231,36 +247,59 @@ impl MemoryStore {
     pub(crate) fn end(&mut self, job: JobNo, state: State, error: Option<JobError>, now_ms: u64) {
         debug_assert!(state.is_final());
         self.leave_waiting(job);
+        self.ended += 1;
+        let ended_no = self.ended;
         let entry = &mut self[job];
         entry.task = None;
         entry.state = state;
         entry.ended_ms = now_ms;
+        entry.ended_no = ended_no;
         entry.error = error.map(Box::new).or(entry.error.take());
-        if state == State::Done {
-            self.drop_body(job);
+        let (number, bytes) = (entry.spec.queue, entry.spec.bytes.len());
+        self.bytes -= bytes;
+        self.ended_bytes += bytes;
+        match state {
+            State::Done => self.drop_body(job),
+            _ => drop(self.bodies.insert(ended_no, job)),
         }
-        let number = self[job].spec.queue;
-        if let Some(key) = self[job].spec.unique.take() {
-            self.queue(number).unique.remove(&key);
+        if let Some(key) = self[job].spec.unique.clone() {
+            let unique = &mut self.queue(number).unique;
+            if unique.get(&key) == Some(&job) {
+                unique.remove(&key);
+            }
         }
         let queue = self.queue(number);
-        let kept = match state {
+        match state {
             State::Failed => {
                 queue.counts.failed += 1;
-                queue.failed.push_back(job);
-                (queue.failed.len() > queue.config.keep_failed).then(|| queue.failed.pop_front())
+                queue.failed.insert(ended_no, job);
             }
             state => {
                 match state {
                     State::Cancelled => queue.counts.cancelled += 1,
                     _ => queue.counts.done += 1,
                 }
-                queue.done.push_back(job);
-                (queue.done.len() > queue.config.keep_done).then(|| queue.done.pop_front())
+                queue.done.insert(ended_no, job);
             }
-        };
-        if let Some(Some(old)) = kept {
+        }
+        self.forget_old(number);
+    }
+
+    /// Forgets ended jobs of a queue beyond what is to be kept: by number, and by the bytes of all.
+    fn forget_old(&mut self, number: QueueId) {
+        let queue = self.queue(number);
+        let done = (queue.done.len() > queue.config.keep_done).then(|| queue.done.pop_first());
+        let failed =
+            (queue.failed.len() > queue.config.keep_failed).then(|| queue.failed.pop_first());
+        for (_, old) in [done, failed].into_iter().flatten().flatten() {
             self.forget(old);
+        }
+        while self.ended_bytes > self.max_ended_bytes {
+            // Of all queues, because it is the oldest of all that is missed least.
+            let Some((_, old)) = self.bodies.first_key_value() else {
+                return;
+            };
+            self.forget(*old);
         }
     }
 
@@ -294,34 +333,49 @@ impl MemoryStore {
         }
     }
 
+    /// Drops the body of a job that has ended.
     fn drop_body(&mut self, job: JobNo) {
         let bytes = std::mem::take(&mut self[job].spec.bytes);
         self[job].spec.meta_len = 0;
-        self.bytes -= bytes.len();
+        self.ended_bytes -= bytes.len();
     }
 
     /// Makes a failed or cancelled job ready once more, with fresh budgets.
     pub(crate) fn revive(&mut self, job: JobNo) {
-        let queue = self[job].spec.queue;
-        let state = self[job].state;
+        let (state, ended_no) = (self[job].state, self[job].ended_no);
         let entry = &mut self[job];
         entry.state = State::Ready;
         entry.attempt = 0;
         entry.crashes = 0;
-        let queue = self.queue(queue);
+        entry.ended_ms = 0;
+        entry.error = None;
+        let (number, bytes) = (entry.spec.queue, entry.spec.bytes.len());
+        let unique = entry.spec.unique.clone();
+        self.ended_bytes -= bytes;
+        self.bytes += bytes;
+        self.bodies.remove(&ended_no);
+        let queue = self.queue(number);
         queue.counts.ready += 1;
+        if let Some(key) = unique {
+            // Another job may have taken the key meanwhile; then it is that one's.
+            queue.unique.entry(key).or_insert(job);
+        }
         if state == State::Failed {
             queue.counts.failed -= 1;
-            queue.failed.retain(|failed| *failed != job);
+            queue.failed.remove(&ended_no);
         } else {
             queue.counts.cancelled -= 1;
-            queue.done.retain(|done| *done != job);
+            queue.done.remove(&ended_no);
         }
     }
 
     fn forget(&mut self, job: JobNo) {
         self.drop_body(job);
         if let Some(old) = self.jobs[job.0 as usize].take() {
+            self.bodies.remove(&old.ended_no);
+            let queue = self.queue(old.spec.queue);
+            queue.done.remove(&old.ended_no);
+            queue.failed.remove(&old.ended_no);
             self.by_id.remove(&old.id);
             if let Some(key) = &old.spec.idempotency {
                 self.queue(old.spec.queue).idempotency.remove(key);

@@ -151,14 +151,8 @@ impl Plane {
         } else {
             "service"
         };
-        match crate::config::nearest(name, names.iter().copied()) {
-            Some(near) => format!("there is no {what} '{name}'; did you mean '{near}'?"),
-            None if names.is_empty() => format!("there is no {what} '{name}', nor any other"),
-            None => format!(
-                "there is no {what} '{name}'; there is: {}",
-                names.join(", ")
-            ),
-        }
+        let hint = crate::config::suggest(name, names.iter().copied());
+        format!("there is no {what} '{name}'; {hint}")
     }
 
     /// Lets every job whose time has come become ready.

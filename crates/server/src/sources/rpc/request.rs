@@ -97,12 +97,8 @@ impl Plane {
             .queues()
             .filter(|queue| queue.kind == stoker_core::Kind::Calls);
         let names: Vec<&str> = services.map(|queue| queue.name).collect();
-        let hint = match crate::config::nearest(service, names.iter().copied()) {
-            Some(near) => format!("; did you mean '{near}'?"),
-            None if names.is_empty() => String::new(),
-            None => format!("; there is: {}", names.join(", ")),
-        };
-        let text = format!("no worker serves '{service}'{hint}");
+        let hint = crate::config::suggest(service, names.iter().copied());
+        let text = format!("no worker serves '{service}'; {hint}");
         self.refuse(id, frame, Status::NO_WORKER, &text, None);
     }
 
