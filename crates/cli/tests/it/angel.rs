@@ -1,6 +1,7 @@
 //! Who outlives whom: a killed server, a killed angel, and what workers leave behind.
 
 use crate::{pool_of, setup, start, start_of};
+use rustix::process::Signal;
 use serde_json::json;
 use std::time::Instant;
 use stoker_testkit::{Ask, limit, procs, until};
@@ -54,10 +55,11 @@ fn a_server_that_is_killed_again_and_again_comes_back_each_time() {
 #[test]
 fn a_killed_server_leaves_no_grandchild_either() {
     let app = start("workers = 1");
-    let script = "child silence;child setsid,silence;child setsid,child silence,exit 0;ok";
+    let script = "child silence;child setsid,silence;child setsid,child silence,exit 0;\
+                  child-without-env setsid,child-without-env silence,exit 0;ok";
     assert_eq!(app.call("t.run", script).status(), Status::OK);
     until("they all run", || {
-        (app.processes().len() == 6).then_some(())
+        (app.processes().len() == 7).then_some(())
     });
     let below = app.processes();
     let server = app.server();
@@ -69,6 +71,8 @@ fn a_killed_server_leaves_no_grandchild_either() {
     app.ready();
 }
 
+/// Of what a killed angel leaves, all is found but what has neither the variables nor the parent by which
+/// it could be known: a daemon that was started with an empty environment.
 #[test]
 fn a_killed_angel_takes_all_along_within_a_second() {
     let app = start_of("ignore-term;stubborn;serve", "workers = 2");
@@ -92,6 +96,19 @@ fn a_killed_angel_takes_all_along_within_a_second() {
             .log
             .contains("the angel is gone; workers are ended, and so is this")
     );
+}
+
+#[test]
+fn workers_go_with_the_angel_also_when_the_server_can_not_help() {
+    let app = start_of("ignore-term;stubborn;serve", "workers = 2");
+    let (server, workers) = (app.server(), app.pids());
+    procs::signal(app.angel(), Signal::STOP);
+    procs::kill(server);
+    procs::kill(app.angel());
+    for pid in workers {
+        assert!(procs::ends_within(pid, 1.0), "{}", procs::command(pid));
+    }
+    assert_eq!(app.ended().code, 137);
 }
 
 #[test]
@@ -173,12 +190,12 @@ fn a_worker_that_dies_with_its_socket_in_a_childs_hands_is_dead_at_once() {
 #[test]
 fn an_end_takes_along_what_workers_had_started() {
     let app = start("workers = 1");
-    app.call(
-        "t.run",
-        "child silence;child setsid,silence;child setsid,child silence,exit 0;ok",
-    );
+    // The last one has no variable left by which it could be known.
+    let script = "child silence;child setsid,silence;child setsid,child silence,exit 0;\
+                  child-without-env setsid,child-without-env silence,exit 0;ok";
+    app.call("t.run", script);
     until("they all run", || {
-        (app.processes().len() == 6).then_some(())
+        (app.processes().len() == 7).then_some(())
     });
     let ended = app.stop();
     assert_eq!(ended.code, 0, "{}", ended.log);
@@ -251,7 +268,15 @@ fn workers_may_run_as_another_user() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let app = start("workers = 1\nuser = \"nobody\"");
+    let setup = setup();
+    // The build may stand below a directory that others can't enter.
+    let program = setup.dir().file("bad-worker");
+    std::fs::copy(stoker_testkit::bad_worker(), &program)
+        .expect("the test's directory takes a copy");
+    let config = pool_of("serve", "workers = 1\nuser = \"nobody\"");
+    let theirs = stoker_testkit::bad_worker().display().to_string();
+    let config = config.replace(&theirs, &program.display().to_string());
+    let app = setup.config(&config).start();
     let status = std::fs::read_to_string(format!("/proc/{}/status", app.pids()[0]));
     let status = status.expect("it lives");
     let uid = status

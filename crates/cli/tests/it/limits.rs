@@ -175,3 +175,33 @@ fn a_burst_that_is_gone_in_a_moment_starts_no_process() {
     }
     assert_eq!(app.state()["workers"].as_array().map(Vec::len), Some(1));
 }
+
+#[test]
+#[ignore = "the core watches a worker's memory no more once it drains"]
+fn a_worker_that_is_to_be_replaced_is_watched_until_it_goes() {
+    let app = start("workers = 1\nmemory_limit = \"64MB\"");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let ask = Ask::call("t.run", "eat-memory 70;gate gate;eat-memory 60;silence").ttl(5_000);
+    let call = client.send(&ask);
+    let held = gate.meet();
+    app.wait_for_log("p-2 is ready");
+    drop(held);
+    assert_eq!(client.answer(call).status(), Status::WORKER_DIED);
+    app.wait_for_log("p-1 is killed at t.run#1: it used more memory than memory_limit");
+}
+
+#[test]
+fn a_worker_that_reads_nothing_is_ended_by_its_tasks_time() {
+    let app = start_of(
+        "hello;silence",
+        "workers = 1\ntask_timeout = \"300ms\"\n[service.t]",
+    );
+    let mut client = app.client();
+    let large = client.send(&Ask::call("t.run", vec![b' '; 8 << 20]));
+    let queued = client.send(&Ask::call("t.run", "").ttl(100));
+    assert_eq!(client.answer(queued).status(), Status::DEADLINE_EXCEEDED);
+    assert_eq!(client.answer(large).status(), Status::DEADLINE_EXCEEDED);
+    app.wait_for_log("p-1 is killed at t.run#1: its task ran longer than task_timeout");
+    app.wait_for_log("p-2 is ready");
+}

@@ -13,6 +13,7 @@ mod jobs;
 mod limits;
 mod logs;
 mod php;
+mod places;
 mod poison;
 mod reload;
 mod retries;

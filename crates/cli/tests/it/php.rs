@@ -448,3 +448,49 @@ fn a_php_worker_may_dial_in() {
     );
     assert_eq!(worker.wait().ok().and_then(|status| status.code()), Some(0));
 }
+
+#[test]
+fn the_hello_example_does_what_its_first_lines_say() {
+    if !is_here() {
+        return;
+    }
+    let worker = repository().join("examples/hello/worker.php");
+    let app = setup()
+        .serve(&[worker.to_str().expect("a plain path")])
+        .start();
+    let stoker = |args: &[&str]| {
+        let output = app.cli(args);
+        assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{args:?}");
+        output.stdout
+    };
+    let reply = stoker(&["call", "hello.greet", r#"{"name":"Ada"}"#]);
+    assert_eq!(reply, "{\n  \"greeting\": \"Hello, Ada!\"\n}\n");
+    let ids = stoker(&["push", "mails", r#"{"to":"x"}"#, "--count", "1000"]);
+    assert_eq!(ids.lines().count(), 1_000);
+    let mut client = app.client();
+    until("all are sent", || {
+        (client.queue("mails")["done"] == 1_000).then_some(())
+    });
+    app.wait_for_log("stdout *: mail to x sent");
+    let poison = stoker(&["push", "poison"]);
+    client.job_in(poison.trim(), "failed");
+    let failed: Value =
+        serde_json::from_str(&stoker(&["jobs", "list", "--state", "failed", "--json"]))
+            .expect("JSON");
+    assert_eq!(failed["jobs"][0]["error"]["class"], "Quarantined");
+    assert!(stoker(&["quarantine", "list"]).contains("poison"));
+    let flaky = stoker(&["push", "flaky", "--tries", "3"]);
+    assert_eq!(client.job(flaky.trim())["queue"], "flaky");
+    let queues: Value = serde_json::from_str(&stoker(&["queues", "--json"])).expect("JSON");
+    let named = |name: &str| {
+        queues["queues"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(|it| it["name"] == name))
+    };
+    assert!(named("mails") && named("hello"));
+    assert_eq!(stoker(&["pause", "mails"]), "mails is paused\n");
+    app.ready();
+    assert_eq!(stoker(&["reload"]), "default runs version 2\n");
+    let workers: Value = serde_json::from_str(&stoker(&["workers", "--json"])).expect("JSON");
+    assert_eq!(workers["workers"][0]["version"], 2);
+}

@@ -129,6 +129,17 @@ fn an_answer_written_before_death_counts() {
 }
 
 #[test]
+fn a_large_answer_written_before_death_counts_whole() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    // Death is told on another way than the answer: often enough it would overtake it.
+    for _ in 0..25 {
+        let answer = client.call("t.run", "big 190000;kill");
+        assert_eq!((answer.status(), answer.body.len()), (Status::OK, 190_000));
+    }
+}
+
+#[test]
 fn a_worker_that_closed_its_socket_and_lives_on_is_ended() {
     let app = start("workers = 1");
     let answer = app.call("t.run", "close-fd;silence");
