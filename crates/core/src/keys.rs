@@ -159,16 +159,17 @@ impl Keys {
         id
     }
 
-    /// Lets go of a key that has nothing left, unless it owes. Returns whether one was let go.
+    /// Lets go of a key that has nothing left, unless it owes; then it makes room only for a new one.
+    /// Returns whether room arose.
     pub(crate) fn retire(&mut self, id: KeyId, served: u64) -> bool {
         if id == Self::NONE || !self[id].is_idle() {
             return false;
         }
         if self[id].had > served {
             self.debtors.set(id.0, self[id].had);
-            return false;
+        } else {
+            self.forget(id);
         }
-        self.forget(id);
         true
     }
 
@@ -180,10 +181,8 @@ impl Keys {
                 break;
             }
             self.debtors.remove(id);
-            if self[KeyId(id)].is_idle() {
-                self.forget(KeyId(id));
-                any = true;
-            }
+            self.forget(KeyId(id));
+            any = true;
         }
         any
     }
@@ -197,9 +196,7 @@ impl Keys {
     fn forget_one_debtor(&mut self) -> Option<()> {
         let (_, id) = self.debtors.first()?;
         self.debtors.remove(id);
-        if self[KeyId(id)].is_idle() {
-            self.forget(KeyId(id));
-        }
+        self.forget(KeyId(id));
         Some(())
     }
 

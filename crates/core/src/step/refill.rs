@@ -40,6 +40,7 @@ impl Core {
             return;
         };
         queue.keys[key].lanes[class].more = true;
+        queue.keys.revive(key);
         self.ask(queue_id, key, class);
     }
 

@@ -265,6 +265,22 @@ fn debtors_make_room() {
     s.w.core.check_invariants();
 }
 
+/// A tenant that owes and of which the store has more is not let go.
+#[test]
+fn a_debtor_with_a_backlog_stays() {
+    let (mut s, running) = store();
+    s.w.done(running);
+    let rich = s.w.bring(job(s.mail).key("rich"));
+    s.w.run(rich, secs(9));
+    s.w.look();
+    s.backlog("rich");
+    let (_, key) = refills(&s.w)[0];
+    crowd(&mut s);
+    assert!(s.w.core.knows_key(s.queue, b"rich"));
+    s.refilled(key, false);
+    s.w.core.check_invariants();
+}
+
 /// While the server drains nothing is asked for: it would only be handed to and fro.
 #[test]
 fn a_drain_asks_for_nothing() {
