@@ -130,6 +130,8 @@ fn a_slow_sink_stops_only_the_worker_that_writes() {
     for n in 0..50 {
         assert_eq!(app.call("t.run", &format!("ok {n}")).text(), n.to_string());
     }
+    // Time enough for all of it, if it were not held up.
+    stoker_testkit::pause(std::time::Duration::from_millis(300));
     assert!(!client.has_answer(flood), "its writer stands");
     assert!(app.dir.notes().is_empty());
     let reader = std::thread::spawn(move || {
