@@ -1,71 +1,197 @@
-//! What a step of the core costs in a warm, steady state: nanoseconds and heap allocations. Prints a JSON
-//! object a line. Run with `cargo run --release -p stoker-core --example core-bench`.
+//! What a step costs: nanoseconds and heap allocations, warm, without any edge. One JSON line a case.
+//!
+//! `cargo run --release -p stoker-core --example core-bench`
+#![allow(
+    unsafe_code,
+    reason = "an allocator that counts is unsafe by its trait"
+)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use stoker_core::{
-    Action, Answer, Core, Event, Kind, Limits, NameId, NewTask, Offer, Origin, PoolConfig,
-    QueueConfig, Span, TaskId, Time, WorkerId,
-};
+use stoker_core::*;
 
-const WORKERS: u32 = 8;
-const WARM_UP: usize = 20_000;
-const ROUNDS: usize = 400_000;
+struct Counting;
 
-/// A pool of busy workers with tasks that wait, kept full: each round answers one task and brings another.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as this function's own.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as this function's own.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as this function's own.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Case {
+    name: &'static str,
+    queues: usize,
+    workers: u32,
+    tenants: usize,
+    /// Tasks that wait all the time; 0: each runs at once.
+    waiting: usize,
+    run: Span,
+    calls: bool,
+}
+
+const CASES: [Case; 9] = [
+    Case {
+        name: "one call at a time",
+        queues: 1,
+        workers: 4,
+        tenants: 1,
+        waiting: 0,
+        run: Span(5_000),
+        calls: true,
+    },
+    Case {
+        name: "one job at a time",
+        queues: 1,
+        workers: 4,
+        tenants: 1,
+        waiting: 0,
+        run: Span(5_000),
+        calls: false,
+    },
+    Case {
+        name: "saturated",
+        queues: 1,
+        workers: 4,
+        tenants: 1,
+        waiting: 1_000,
+        run: Span(5_000),
+        calls: false,
+    },
+    Case {
+        name: "saturated, short",
+        queues: 1,
+        workers: 4,
+        tenants: 1,
+        waiting: 1_000,
+        run: Span(20),
+        calls: false,
+    },
+    Case {
+        name: "saturated, 100 workers",
+        queues: 1,
+        workers: 100,
+        tenants: 1,
+        waiting: 1_000,
+        run: Span(5_000),
+        calls: false,
+    },
+    Case {
+        name: "120 queues, one at a time",
+        queues: 120,
+        workers: 4,
+        tenants: 1,
+        waiting: 0,
+        run: Span(5_000),
+        calls: true,
+    },
+    Case {
+        name: "120 queues, saturated",
+        queues: 120,
+        workers: 8,
+        tenants: 1,
+        waiting: 2_400,
+        run: Span(5_000),
+        calls: false,
+    },
+    Case {
+        name: "1000 tenants, one at a time",
+        queues: 1,
+        workers: 4,
+        tenants: 1_000,
+        waiting: 0,
+        run: Span(5_000),
+        calls: true,
+    },
+    Case {
+        name: "1000 tenants, saturated",
+        queues: 1,
+        workers: 4,
+        tenants: 1_000,
+        waiting: 4_000,
+        run: Span(5_000),
+        calls: false,
+    },
+];
+
 struct Bench {
     core: Core,
     now: Time,
-    actions: Vec<Action>,
+    out: Vec<Action>,
     names: Vec<NameId>,
-    keys: Vec<Vec<u8>>,
-    running: Vec<(WorkerId, TaskId)>,
+    keys: Vec<String>,
+    calls: bool,
     free: Vec<TaskId>,
+    /// What was lent and not answered yet, first come first served.
+    lent: std::collections::VecDeque<(WorkerId, TaskId)>,
     brought: usize,
+    steps: u64,
 }
 
 impl Bench {
-    fn new(queues: usize, keys: usize, waiting: u32) -> Self {
-        let limits = Limits {
-            boots_at_once: WORKERS,
+    fn new(case: &Case) -> Self {
+        let mut core = Core::new(Limits {
+            boots_at_once: case.workers,
             ..Limits::default()
-        };
-        let mut core = Core::new(limits);
+        });
         let config = PoolConfig {
-            min: WORKERS,
-            max: WORKERS,
+            min: case.workers,
+            max: case.workers,
             ..PoolConfig::default()
         };
-        let pool = core.add_pool("bench", config);
-        let names = (0..queues).map(|at| {
-            let name = format!("queue-{at}");
-            core.add_queue(Kind::Calls, &name, QueueConfig::default(), &[(pool, 1)]);
-            core.resolve_call(&format!("{name}.call"))
-                .expect("a call of a known service")
+        let pool = core.add_pool("app", config);
+        let names = (0..case.queues).map(|at| {
+            let (queue, config) = (format!("queue{at}"), QueueConfig::default());
+            let kind = if case.calls { Kind::Calls } else { Kind::Jobs };
+            core.add_queue(kind, &queue, config, &[(pool, 1)]);
+            let name = match kind {
+                Kind::Calls => core.resolve_call(&format!("{queue}.get")),
+                Kind::Jobs => core.resolve_job(&queue),
+            };
+            name.expect("the queue was just added")
         });
         let names = names.collect();
-        let keys = (0..keys)
-            .map(|at| format!("tenant-{at}").into_bytes())
-            .collect();
-        let free = (0..waiting + WORKERS).rev().map(TaskId).collect();
         let mut bench = Self {
             core,
-            now: Time::ZERO,
-            actions: Vec::new(),
+            now: Time(0),
+            out: Vec::new(),
             names,
-            keys,
-            running: Vec::new(),
-            free,
+            keys: (0..case.tenants).map(|at| format!("tenant{at}")).collect(),
+            calls: case.calls,
+            free: (0..case.waiting as u32 + 20_000)
+                .rev()
+                .map(TaskId)
+                .collect(),
+            lent: std::collections::VecDeque::with_capacity(20_000),
             brought: 0,
+            steps: 0,
         };
+        bench.step(Event::Tick);
         bench.boot();
-        while !bench.free.is_empty() {
-            bench.bring();
-        }
+        (0..case.waiting).for_each(|_| bench.bring());
         bench
     }
 
     fn boot(&mut self) {
-        self.step(Event::Tick);
         let offer = Offer {
             slots: 1,
             soft_cancel: false,
@@ -73,92 +199,99 @@ impl Bench {
             idempotent: &[],
             jobs: &[],
         };
-        let spawned: Vec<WorkerId> = self.core.workers().map(|worker| worker.id).collect();
-        for worker in spawned {
+        let starting = self
+            .core
+            .workers()
+            .filter(|worker| worker.state == "starting");
+        let starting: Vec<WorkerId> = starting.map(|worker| worker.id).collect();
+        for worker in starting {
             self.step(Event::Hello { worker, offer });
         }
     }
 
     fn step(&mut self, event: Event<'_>) {
-        self.now = self.now + Span(10);
-        self.core.step(self.now, event, &mut self.actions);
-        for action in self.actions.drain(..) {
+        self.steps += 1;
+        let mut out = std::mem::take(&mut self.out);
+        self.core.step(self.now, event, &mut out);
+        for action in out.drain(..) {
             match action {
-                Action::Deliver { worker, task, .. } => self.running.push((worker, task)),
+                Action::Deliver { worker, task, .. } => self.lent.push_back((worker, task)),
                 Action::Finish { task, .. } => self.free.push(task),
                 _ => {}
             }
         }
+        self.out = out;
     }
 
     fn bring(&mut self) {
-        let Some(id) = self.free.pop() else { return };
+        let at = self.brought;
         self.brought += 1;
-        let key = match self.keys.is_empty() {
-            true => Vec::new(),
-            false => {
-                let at = self.brought % self.keys.len();
-                std::mem::take(&mut self.keys[at])
-            }
+        let name = self.names[at % self.names.len()];
+        let place = at % self.keys.len();
+        let key = std::mem::take(&mut self.keys[place]);
+        let origin = match self.calls {
+            true => Origin::Call { idempotent: false },
+            false => Origin::Job { tries: 3 },
         };
+        let id = self.free.pop().expect("there are enough numbers");
+        let bytes = if self.keys.len() == 1 {
+            b""
+        } else {
+            key.as_bytes()
+        };
+        let (ttl, limit, attempt, crashes, parent) = (None, None, 0, 0, None);
         let task = NewTask {
             id,
-            name: self.names[self.brought % self.names.len()],
-            key: &key,
+            name,
+            key: bytes,
             class: 3,
-            origin: Origin::Call { idempotent: false },
-            ttl: None,
-            limit: None,
-            attempt: 0,
-            crashes: 0,
-            parent: None,
+            origin,
+            ttl,
+            limit,
+            attempt,
+            crashes,
+            parent,
         };
         self.step(Event::Arrived(task));
-        if !self.keys.is_empty() {
-            let at = self.brought % self.keys.len();
-            self.keys[at] = key;
-        }
+        self.keys[place] = key;
     }
 
-    /// Two steps: an answer, and the arrival of the next task.
-    fn round(&mut self) {
-        if let Some((worker, task)) = self.running.pop() {
-            let worked = Span(500);
-            self.step(Event::Answered {
-                worker,
-                task,
-                answer: Answer::Done,
-                worked,
-            });
-        }
+    /// One task comes, one is answered: two steps, and what ticks are due.
+    fn cycle(&mut self, run: Span) {
         self.bring();
-    }
-
-    fn rounds(&mut self, count: usize) {
-        (0..count).for_each(|_| self.round());
+        self.now = self.now + run;
+        if self.core.next_deadline().is_some_and(|due| due <= self.now) {
+            self.step(Event::Tick);
+        }
+        let (worker, task) = self.lent.pop_front().expect("something runs");
+        self.step(Event::Answered {
+            worker,
+            task,
+            answer: Answer::Done,
+            worked: run,
+        });
     }
 }
 
 fn main() {
-    let shapes = [
-        ("1 queue", 1, 0, 64),
-        ("120 queues", 120, 0, 480),
-        ("1 queue, 200 tenants", 1, 200, 400),
-    ];
-    for (name, queues, keys, waiting) in shapes {
-        let mut bench = Bench::new(queues, keys, waiting);
-        bench.rounds(WARM_UP);
-        let counted = allocation_counter::measure(|| bench.rounds(WARM_UP));
-        let began = Instant::now();
-        bench.rounds(ROUNDS);
-        let ns = began.elapsed().as_nanos() as f64 / (2 * ROUNDS) as f64;
-        let allocations = counted.count_total as f64 / (2 * WARM_UP) as f64;
-        say(name, ns, "ns/step");
-        say(name, allocations, "allocations/step");
+    for case in CASES {
+        let mut bench = Bench::new(&case);
+        (0..20_000).for_each(|_| bench.cycle(case.run));
+        let (before, steps, begun) = (
+            ALLOCATIONS.load(Ordering::Relaxed),
+            bench.steps,
+            Instant::now(),
+        );
+        while begun.elapsed().as_millis() < 400 {
+            (0..1_000).for_each(|_| bench.cycle(case.run));
+        }
+        let (took, steps) = (begun.elapsed(), bench.steps - steps);
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        println!(
+            "{{\"case\":\"{}\",\"steps\":{steps},\"ns_per_step\":{:.1},\"allocations_per_step\":{:.5}}}",
+            case.name,
+            took.as_nanos() as f64 / steps as f64,
+            allocations as f64 / steps as f64,
+        );
     }
-}
-
-#[expect(clippy::print_stdout, reason = "its output is the figures")]
-fn say(name: &str, value: f64, unit: &str) {
-    println!("{{\"name\":\"{name}\",\"value\":{value:.3},\"unit\":\"{unit}\"}}");
 }

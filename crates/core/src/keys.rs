@@ -1,9 +1,9 @@
 //! Tenants within a queue: who they are, how much they had, and what of theirs waits.
 
 use crate::heap::Heap;
+use crate::index::Index;
 use crate::task::{CLASSES, Tasks};
 use crate::{KeyId, TaskId};
-use std::collections::HashMap;
 
 /// Tenants of one queue told apart at a time. Beyond, they share buckets (shuffle sharding's poor
 /// cousin): bounded memory, and a flood of names can only crowd its own bucket.
@@ -61,7 +61,7 @@ impl Lane {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    pub(crate) name: Box<[u8]>,
+    pub(crate) name: Vec<u8>,
     /// Busy time had, as a virtual time (see [`crate::queue::Queue`]).
     pub(crate) had: u64,
     /// Tasks lent to workers.
@@ -80,8 +80,9 @@ impl Key {
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     slots: Vec<Option<Key>>,
-    free: Vec<KeyId>,
-    by_name: HashMap<Box<[u8]>, KeyId>,
+    /// Places without a key, each with the memory of an earlier name to write the next one to.
+    free: Vec<(KeyId, Vec<u8>)>,
+    by_name: Index,
     /// Idle keys that had more than their share: remembered until the others caught up, or a tenant
     /// could wash off its debt by pausing for a moment.
     pub(crate) debtors: Heap<u64>,
@@ -95,7 +96,7 @@ impl Keys {
         let mut keys = Self {
             slots: Vec::new(),
             free: Vec::new(),
-            by_name: HashMap::new(),
+            by_name: Index::default(),
             debtors: Heap::default(),
         };
         keys.insert(b"", 0);
@@ -106,7 +107,7 @@ impl Keys {
         if name.is_empty() {
             Some(Self::NONE)
         } else {
-            self.by_name.get(name).copied()
+            self.by_name.find(name, |id| self.name_of(id)).map(KeyId)
         }
     }
 
@@ -138,25 +139,26 @@ impl Keys {
     }
 
     fn insert(&mut self, name: &[u8], served: u64) -> KeyId {
-        let key = Key {
-            name: name.into(),
+        let next = KeyId(self.slots.len() as u32);
+        let (id, mut memory) = self.free.pop().unwrap_or((next, Vec::new()));
+        if id == next {
+            self.slots.push(None);
+        }
+        memory.extend_from_slice(name);
+        self.slots[id.index()] = Some(Key {
+            name: memory,
             had: served,
             out: 0,
             waiting: 0,
             lanes: Default::default(),
-        };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.slots[id.index()] = Some(key);
-                id
-            }
-            None => {
-                self.slots.push(Some(key));
-                KeyId(self.slots.len() as u32 - 1)
-            }
-        };
-        self.by_name.insert(name.into(), id);
+        });
+        let slots = &self.slots;
+        self.by_name.insert(id.0, |id| name_in(slots, id));
         id
+    }
+
+    fn name_of(&self, id: u32) -> &[u8] {
+        name_in(&self.slots, id)
     }
 
     /// Lets go of a key that has nothing left, unless it owes; then it makes room only for a new one.
@@ -201,9 +203,12 @@ impl Keys {
     }
 
     fn forget(&mut self, id: KeyId) {
-        if let Some(key) = self.slots[id.index()].take() {
-            self.by_name.remove(&key.name);
-            self.free.push(id);
+        let slots = &self.slots;
+        let name = name_in(slots, id.0);
+        self.by_name.remove(name, |id| name_in(slots, id));
+        if let Some(mut key) = self.slots[id.index()].take() {
+            key.name.clear();
+            self.free.push((id, key.name));
         }
     }
 
@@ -219,6 +224,10 @@ impl Keys {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(at, key)| Some((KeyId(at as u32), key.as_ref()?)))
     }
+}
+
+fn name_in(slots: &[Option<Key>], id: u32) -> &[u8] {
+    slots[id as usize].as_ref().map_or(b"", |key| &key.name)
 }
 
 impl std::ops::Index<KeyId> for Keys {

@@ -11,6 +11,7 @@ mod estimate;
 mod event;
 mod heap;
 mod id;
+mod index;
 mod invariants;
 mod keys;
 mod names;

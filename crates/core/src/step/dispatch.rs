@@ -1,3 +1,4 @@
+use crate::queue::Queue;
 use crate::task::Place;
 use crate::{Action, Core, Kind, Outcome, PoolId, QueueId, Span, TaskId, Time, WorkerId};
 
@@ -72,20 +73,31 @@ impl Core {
     /// The task that a slot of this pool should run next. First queues below their reserve, then all
     /// that may borrow; in both, whoever had least for its weight.
     pub(crate) fn choose(&self, pool: PoolId, alone: bool) -> Option<TaskId> {
-        let by_least_had = |reserved: bool| {
-            let ready = self.pools[pool.index()].active.iter().filter_map(|id| {
-                let queue = &self.queues[id.index()];
-                if reserved && queue.running >= queue.config.reserve {
-                    return None;
-                }
-                let next = self.next_of(*id, pool, alone)?;
-                Some((queue.had, *id, next))
-            });
-            ready
-                .min_by_key(|(had, id, _)| (*had, *id))
-                .map(|(_, _, next)| next)
-        };
-        by_least_had(true).or_else(|| by_least_had(false).filter(|_| self.may_borrow(pool)))
+        let below_reserve = |queue: &Queue| queue.running < queue.config.reserve;
+        self.least_had(pool, alone, below_reserve).or_else(|| {
+            let any = self.least_had(pool, alone, |_| true)?;
+            Some(any).filter(|_| self.may_borrow(pool))
+        })
+    }
+
+    /// Of the queues that `which` admits and that have something to run, the next task of the one that had
+    /// least. Looking for that task costs more than comparing, so it is looked for last.
+    fn least_had(
+        &self,
+        pool: PoolId,
+        alone: bool,
+        which: impl Fn(&Queue) -> bool,
+    ) -> Option<TaskId> {
+        let mut best: Option<((u64, QueueId), TaskId)> = None;
+        for id in &self.pools[pool.index()].active {
+            let queue = &self.queues[id.index()];
+            let rank = (queue.had, *id);
+            if which(queue) && best.is_none_or(|(least, _)| rank < least) {
+                let next = self.next_of(*id, pool, alone);
+                best = next.map(|next| (rank, next)).or(best);
+            }
+        }
+        best.map(|(_, next)| next)
     }
 
     /// The next task of a queue that may run now. A suspect goes first, but alone, and one at a time.
