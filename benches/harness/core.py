@@ -1,4 +1,4 @@
-"""The Rust core's own micro benches: a program that prints one JSON object a line, {"name", "value", "unit"}."""
+"""The Rust core's own micro benches: a program that prints one JSON object a line, {"case", "ns_per_step", "allocations_per_step"}."""
 
 import json
 import subprocess
@@ -29,4 +29,5 @@ def run(options, folder):
 
 
 def to_result(line):
-    return Result(f"core: {line.get('name', '?')}", line.get("unit", ""), stoker=[line.get("value")], details=line)
+    name = f"core: {line['case']}, {line['allocations_per_step']:.3f} allocations"
+    return Result(name, "ns/step", stoker=[line["ns_per_step"]], details=line)
