@@ -1,0 +1,295 @@
+//! What a store can be asked, and what it tells. Every engine speaks this and nothing else.
+
+use crate::{Bytes, Ending, Job, JobError, JobId, NewJob, QueueNo, Run, State, View, What};
+
+/// Whom an answer is for; the store hands it back as it came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u64, pub u32);
+
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// Accept a job. `room` tells whether the scheduler could take it at once. Told: `Pushed`.
+    Push {
+        ticket: Ticket,
+        room: bool,
+        job: Box<NewJob>,
+    },
+    /// Hand over up to `limit` more jobs of a lane, in their order. Told: `Refilled`.
+    Refill {
+        queue: QueueNo,
+        class: u8,
+        key: Box<[u8]>,
+        limit: usize,
+    },
+    /// Hand over jobs of up to `lanes` lanes of which none is held, `limit` of each. Told: `RefilledLanes`.
+    RefillLanes {
+        queue: QueueNo,
+        lanes: usize,
+        limit: usize,
+    },
+    /// A held job has ended. With a ticket it is told (`Ended`) once that is safe.
+    End {
+        job: JobId,
+        run: Run,
+        ending: Ending,
+        told: Option<Ticket>,
+        /// The end of what the run wrote.
+        output: Option<Vec<u8>>,
+    },
+    /// A held job failed a run and is to run again.
+    Retry {
+        job: JobId,
+        run: Run,
+        due_ms: u64,
+        error: JobError,
+        output: Option<Vec<u8>>,
+        /// The scheduler keeps holding it, because nothing of its key may overtake it.
+        hold: bool,
+    },
+    /// A held job's first run starts: a key that is unique until then is free.
+    Started { job: JobId },
+    /// All jobs that run now. After a crash of the server they count as crashed.
+    Running { jobs: Vec<JobId> },
+    /// What a held job's run saved for the next one.
+    Checkpoint { job: JobId, bytes: Vec<u8> },
+    /// How far a held job says it is.
+    Progress { job: JobId, percent: u8, text: String },
+    /// Something worth telling happened to a job.
+    Note { job: JobId, what: What, text: String },
+    /// An operator changes jobs. Told: `Changed`.
+    Change {
+        ticket: Ticket,
+        which: Which,
+        change: Change,
+    },
+    /// An operator or a producer looks. Told: `Found`.
+    Look { ticket: Ticket, look: Look },
+    /// Take jobs from an export. Told: `Changed`.
+    Import { ticket: Ticket, jobs: Vec<Import> },
+    /// A queue is paused or goes on.
+    Pause { queue: QueueNo, paused: bool },
+    /// What an operator set of a queue while running, kept over restarts; JSON.
+    Settings { queue: QueueNo, settings: String },
+}
+
+/// Which jobs an operator means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    One(JobId),
+    Many(Filter),
+}
+
+/// All conditions that are there must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub queue: Option<QueueNo>,
+    pub state: Option<State>,
+    /// The job's type (see [`crate::Options::kind`]).
+    pub kind: Option<String>,
+    /// The error's class.
+    pub error: Option<String>,
+    pub fingerprint: Option<u64>,
+    /// Ended (or, if it has not, was made) before this Unix millisecond.
+    pub before_ms: Option<u64>,
+    pub key: Option<Box<[u8]>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Failed or cancelled jobs run again with fresh budgets; with a rate, so many a second.
+    Retry { per_second: Option<u32> },
+    /// Jobs that wait end as cancelled. Held ones are told back, for the scheduler to end.
+    Cancel,
+    /// Ended jobs are forgotten.
+    Discard,
+    /// Failed, cancelled or waiting jobs go to another queue.
+    Move { to: QueueNo },
+    /// A failed, cancelled or suspended job gets another body; the former one is kept in its history.
+    Edit { body: Bytes },
+    /// Delayed, retrying and suspended jobs become ready.
+    Release,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    One(JobId),
+    /// Jobs in order of their ids, from the one after `after` on.
+    List {
+        filter: Filter,
+        after: Option<JobId>,
+        limit: usize,
+        /// With bodies, as an export needs.
+        whole: bool,
+    },
+    Count(Filter),
+    /// Failed jobs by what they failed of, most frequent first.
+    Groups { filter: Filter, limit: usize },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    One(Option<Box<View>>),
+    List {
+        jobs: Vec<View>,
+        /// There are more after the last one.
+        more: bool,
+    },
+    Count(u64),
+    Groups(Vec<Group>),
+}
+
+/// Failed jobs that failed of the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub fingerprint: u64,
+    pub count: u64,
+    pub first_ms: u64,
+    pub last_ms: u64,
+    /// The last one, as an example.
+    pub job: JobId,
+    pub queue: QueueNo,
+    pub error: JobError,
+}
+
+/// A job from an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    pub job: NewJob,
+    pub run: Run,
+    /// The id that it had.
+    pub was: String,
+    /// Set for a failed job; others become ready or delayed.
+    pub error: Option<JobError>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    Pushed {
+        ticket: Ticket,
+        pushed: Pushed,
+    },
+    Refilled {
+        queue: QueueNo,
+        class: u8,
+        key: Box<[u8]>,
+        jobs: Vec<Job>,
+        more: bool,
+    },
+    RefilledLanes {
+        queue: QueueNo,
+        lanes: Vec<Lane>,
+        /// There are other lanes of which none is held.
+        more: bool,
+    },
+    /// A lane has jobs that are not held.
+    Backlog {
+        queue: QueueNo,
+        class: u8,
+        key: Box<[u8]>,
+    },
+    /// Jobs that the scheduler goes on holding after a restart although they are not due: nothing of their
+    /// keys may overtake them.
+    Resting {
+        job: Box<Job>,
+    },
+    /// A job's end is as safe as the store can make it.
+    Ended {
+        ticket: Ticket,
+    },
+    Changed {
+        ticket: Ticket,
+        result: Result<Changed, Trouble>,
+    },
+    Found {
+        ticket: Ticket,
+        found: Result<Found, Trouble>,
+    },
+    Counts {
+        queue: QueueNo,
+        counts: Counts,
+    },
+    /// The store can't write (until `None`): new jobs are refused, what is there is kept.
+    Failing(Option<Trouble>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pushed {
+    /// It is as safe as the store can make it. The job itself comes along if it is handed to the scheduler.
+    Accepted {
+        id: JobId,
+        job: Option<Box<Job>>,
+    },
+    /// The same push was accepted before, as this job.
+    Repeated(JobId),
+    /// Its unique key is held by this job.
+    Taken(JobId),
+    Refused(Trouble),
+}
+
+/// Jobs of a lane of which none was held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    pub class: u8,
+    pub key: Box<[u8]>,
+    pub jobs: Vec<Job>,
+    pub more: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    pub count: u64,
+    /// Jobs that were meant and are held by the scheduler.
+    pub held: Vec<JobId>,
+}
+
+/// How many jobs of a queue are where. `ready` includes those that run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub ready: u64,
+    /// Delayed and retrying.
+    pub delayed: u64,
+    pub suspended: u64,
+    /// Ended so far, whether or not they are still kept.
+    pub done: u64,
+    pub cancelled: u64,
+    /// Failed and still kept.
+    pub failed: u64,
+    /// Runs that led to another one.
+    pub retried: u64,
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The disk is full.
+    Full(String),
+    /// The disk or the file is broken.
+    Io(String),
+    /// Too much is under way. Come back later.
+    Busy(String),
+    /// The job is not in a state in which that can be done.
+    State(State),
+    NotFound,
+}
+
+impl Trouble {
+    /// Whether the same may succeed later without anybody's doing.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::Io(_) | Self::Busy(_))
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full(text) => write!(f, "the job store's disk is full: {text}"),
+            Self::Io(text) => write!(f, "the job store can't write: {text}"),
+            Self::Busy(text) => write!(f, "the job store is busy: {text}"),
+            Self::State(state) => write!(f, "the job is {}", state.name()),
+            Self::NotFound => f.write_str("there is no such job (any more)"),
+        }
+    }
+}
+
+impl std::error::Error for Trouble {}

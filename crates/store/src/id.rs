@@ -1,0 +1,99 @@
+use std::fmt;
+use uuid::Uuid;
+
+/// A job's number in its store: the millisecond in which it was made and a count within it, so numbers
+/// sort by age and new rows are appended. People see it as a UUIDv7 (see [`Ids::uuid`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// Bits of a job's number that count within a millisecond.
+const COUNT: u32 = 15;
+
+impl JobId {
+    /// When it was made, Unix milliseconds.
+    #[must_use]
+    pub fn made_ms(self) -> u64 {
+        self.0 >> COUNT
+    }
+}
+
+/// Makes numbers, and turns them into UUIDs (version 7, RFC 9562) and back.
+///
+/// Of a UUID's bits 63 are the number; the other 59 are a keyed hash of it. So an id needs no index of its
+/// own, and one of another store is recognised as foreign instead of naming some other job.
+#[derive(Clone, Debug)]
+pub struct Ids {
+    secret: u64,
+    last: u64,
+}
+
+impl Ids {
+    /// `last` is the highest number given so far.
+    #[must_use]
+    pub fn new(secret: u64, last: u64) -> Self {
+        Self { secret, last }
+    }
+
+    /// A number above all that were given before, whatever the clock does.
+    pub fn make(&mut self, now_ms: u64) -> JobId {
+        self.last = (now_ms << COUNT).max(self.last + 1);
+        JobId(self.last)
+    }
+
+    #[must_use]
+    pub fn uuid(&self, id: JobId) -> Uuid {
+        let count = id.0 & ((1 << COUNT) - 1);
+        let high = id.made_ms() << 16 | 0x7000 | count >> 3;
+        let low = 0b10 << 62 | (count & 0b111) << 59 | mix(id.0 ^ self.secret) >> 5;
+        Uuid::from_u64_pair(high, low)
+    }
+
+    /// The number behind a UUID, if this store made it.
+    #[must_use]
+    pub fn number(&self, uuid: Uuid) -> Option<JobId> {
+        let (high, low) = uuid.as_u64_pair();
+        let count = (high & 0xfff) << 3 | low >> 59 & 0b111;
+        let id = JobId((high >> 16) << COUNT | count);
+        (self.uuid(id) == uuid).then_some(id)
+    }
+}
+
+/// The finalizer of splitmix64 (Steele, Lea and Flood, 2014): every bit in changes half of the bits out.
+fn mix(value: u64) -> u64 {
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_goes_into_a_version_7_uuid_and_comes_back() {
+        let mut ids = Ids::new(42, 0);
+        for now in [1, 1_700_000_000_000, 1_700_000_000_000, 3, (1 << 48) - 1] {
+            let id = ids.make(now);
+            let uuid = ids.uuid(id);
+            assert_eq!(uuid.get_version_num(), 7);
+            assert_eq!(uuid.get_variant(), uuid::Variant::RFC4122);
+            assert_eq!(ids.number(uuid), Some(id));
+            assert_eq!(Ids::new(43, 0).number(uuid), None, "another store's id");
+        }
+    }
+
+    #[test]
+    fn numbers_and_their_uuids_sort_by_age() {
+        let mut ids = Ids::new(7, 0);
+        let made: Vec<JobId> = (0..100_000).map(|n| ids.make(1_000 + n / 50_000)).collect();
+        assert!(made.is_sorted_by(|one, other| one < other));
+        let uuids: Vec<Uuid> = made.iter().map(|id| ids.uuid(*id)).collect();
+        assert!(uuids.is_sorted_by(|one, other| one < other));
+    }
+}

@@ -1,0 +1,310 @@
+use crate::JobId;
+use serde::{Deserialize, Serialize};
+
+/// A queue's number in its store. It stays the same for the life of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueNo(pub u32);
+
+/// What a job is doing, as its store knows it. Whether a ready job runs, only the scheduler knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum State {
+    /// Waits for a worker, or runs.
+    Ready = 0,
+    /// Waits for its time.
+    Delayed = 1,
+    /// Failed a run, and waits for its next one.
+    Retrying = 2,
+    /// Waits until somebody releases it.
+    Suspended = 3,
+    Done = 4,
+    Failed = 5,
+    Cancelled = 6,
+}
+
+impl State {
+    pub const ALL: [Self; 7] = [
+        Self::Ready,
+        Self::Delayed,
+        Self::Retrying,
+        Self::Suspended,
+        Self::Done,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Done | Self::Failed | Self::Cancelled)
+    }
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Delayed => "delayed",
+            Self::Retrying => "retrying",
+            Self::Suspended => "suspended",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+}
+
+/// What a push says of its job beyond the usual. Most jobs say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// Runs that its code may end; 0 for no bound, `None` for the queue's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tries: Option<u16>,
+    /// Milliseconds before the second run, the third, …; the last repeats. Empty for the queue's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub backoff_ms: Vec<u32>,
+    /// The longest one run may take; `None` for the pool's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u32>,
+    /// A run that overran its time is the last.
+    #[serde(skip_serializing_if = "is_false")]
+    pub fail_on_timeout: bool,
+    /// Unix milliseconds after which a failed run is the last. Goes before `tries`, as in Laravel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_until_ms: Option<u64>,
+    /// Runs that may end in an exception; releases do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_exceptions: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    /// What it is, for people and filters: a class or a name.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// How long its result is kept after it ended, milliseconds; `None` for the queue's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_result_ms: Option<u64>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// At most one unfinished job of a queue holds a unique key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unique {
+    /// Lossless for UTF-8; other bytes are hexadecimal behind `0x`.
+    pub key: String,
+    /// Held until the first run starts, not until the job has ended.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub until_start: bool,
+    /// Held for so long at the most, milliseconds from the push.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+}
+
+/// A job as it is pushed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewJob {
+    pub queue: QueueNo,
+    /// Priority, 0 to 7.
+    pub class: u8,
+    /// The tenant; empty for none.
+    pub key: Box<[u8]>,
+    pub codec: u8,
+    /// Metadata that passes through to the worker, then the body.
+    pub bytes: Vec<u8>,
+    pub meta_len: usize,
+    pub options: Option<Box<Options>>,
+    /// A push with the same key answers with the same job.
+    pub idempotency: Option<Box<[u8]>>,
+    /// When it is to run, Unix milliseconds; in the past or 0 for now.
+    pub due_ms: u64,
+    /// It waits until it is released.
+    pub suspended: bool,
+}
+
+impl Default for QueueNo {
+    fn default() -> Self {
+        Self(0)
+    }
+}
+
+/// A job as the scheduler holds it. The store counts it as held until it is told how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub id: JobId,
+    pub queue: QueueNo,
+    pub class: u8,
+    pub key: Box<[u8]>,
+    pub codec: u8,
+    pub bytes: Vec<u8>,
+    pub meta_len: usize,
+    pub options: Option<Box<Options>>,
+    pub run: Run,
+    pub due_ms: u64,
+    /// What an earlier run saved for the next one.
+    pub checkpoint: Option<Box<[u8]>>,
+}
+
+impl Job {
+    #[must_use]
+    pub fn meta(&self) -> &[u8] {
+        &self.bytes[..self.meta_len]
+    }
+
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.meta_len..]
+    }
+}
+
+/// What a job has been through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    /// Runs that its own code ended.
+    pub attempt: u16,
+    /// Those of them that ended in an exception.
+    pub exceptions: u16,
+    /// Workers that died on it.
+    pub crashes: u8,
+    /// How long the last run took, microseconds.
+    pub ran_us: u64,
+}
+
+/// Why a run or a job failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobError {
+    pub class: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    pub at_ms: u64,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Done { result: Option<Bytes> },
+    Failed(JobError),
+    Cancelled,
+}
+
+impl Ending {
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self {
+            Self::Done { .. } => State::Done,
+            Self::Failed(_) => State::Failed,
+            Self::Cancelled => State::Cancelled,
+        }
+    }
+}
+
+/// Bytes and how to read them (the wire's codec number).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    pub codec: u8,
+    pub bytes: Vec<u8>,
+}
+
+/// Everything that is known of a job, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    pub id: JobId,
+    pub queue: QueueNo,
+    pub state: State,
+    pub class: u8,
+    pub key: Box<[u8]>,
+    pub run: Run,
+    pub created_ms: u64,
+    pub due_ms: u64,
+    pub ended_ms: Option<u64>,
+    pub options: Option<Box<Options>>,
+    pub error: Option<JobError>,
+    /// Percent and a line, as its code last told.
+    pub progress: Option<(u8, String)>,
+    /// Only where one job was asked for.
+    pub whole: Option<Box<Whole>>,
+}
+
+/// What is told only of one job at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whole {
+    pub meta: Vec<u8>,
+    /// `None` once it is no longer kept.
+    pub body: Option<Bytes>,
+    pub result: Option<Bytes>,
+    /// The end of what its last run wrote.
+    pub output: Option<Vec<u8>>,
+    pub checkpoint: Option<Vec<u8>>,
+    pub history: Vec<Note>,
+}
+
+/// Something worth telling that happened to a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    pub at_ms: u64,
+    pub what: What,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum What {
+    /// A run failed and another is due.
+    Retried = 1,
+    /// Its worker died, or the server did while it ran.
+    Crashed = 2,
+    Failed = 3,
+    Cancelled = 4,
+    /// An operator had it run again.
+    Revived = 5,
+    Moved = 6,
+    /// The text is the payload that it had before.
+    Edited = 7,
+    /// Its code said that it is done and went on.
+    Acknowledged = 8,
+    /// What its code did after it had acknowledged.
+    AfterAck = 9,
+    Imported = 10,
+}
+
+impl What {
+    pub const ALL: [Self; 10] = [
+        Self::Retried,
+        Self::Crashed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Revived,
+        Self::Moved,
+        Self::Edited,
+        Self::Acknowledged,
+        Self::AfterAck,
+        Self::Imported,
+    ];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Retried => "retried",
+            Self::Crashed => "crashed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Revived => "revived",
+            Self::Moved => "moved",
+            Self::Edited => "edited",
+            Self::Acknowledged => "acknowledged",
+            Self::AfterAck => "after_ack",
+            Self::Imported => "imported",
+        }
+    }
+
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    }
+}

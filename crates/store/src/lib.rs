@@ -1,0 +1,35 @@
+//! Where jobs live.
+//!
+//! One trait ([`Driver`]) for every engine: it is asked ([`Ask`]) and tells ([`Told`]), and never makes anyone
+//! wait. [`MemoryStore`] keeps jobs for the life of the process, [`SqliteStore`] on disk.
+
+mod ask;
+mod driver;
+mod fingerprint;
+mod id;
+mod job;
+mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+pub use ask::{
+    Ask, Change, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed, Ticket, Told,
+    Trouble, Which,
+};
+pub use driver::{Abilities, Driver, Keep, Opened};
+pub use fingerprint::fingerprint;
+pub use id::{Ids, JobId};
+pub use job::{
+    Bytes, Ending, Job, JobError, NewJob, Note, Options, QueueNo, Run, State, Unique, View, What,
+    Whole,
+};
+pub use memory::MemoryStore;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteStore, StoreError};
+
+/// The longest progress line, result, output and checkpoint that are kept of a job, bytes. Longer ones are
+/// cut (output: at its beginning) or, where a cut would falsify them, refused by whoever takes them in.
+pub const MAX_LINE: usize = 200;
+pub const MAX_RESULT: usize = 64 << 10;
+pub const MAX_OUTPUT: usize = 64 << 10;
+pub const MAX_CHECKPOINT: usize = 32 << 10;
