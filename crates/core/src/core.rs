@@ -111,6 +111,12 @@ impl Core {
             } => {
                 self.answered(worker, task, answer, worked);
             }
+            Event::Acknowledged { worker, task } => self.acknowledged(worker, task),
+            Event::Blocked {
+                queue,
+                key,
+                blocked,
+            } => self.block(queue, key, blocked),
             Event::Left { worker } => self.left(worker),
             Event::Misbehaved { worker } => self.misbehaved(worker),
             Event::Measured { worker, rss } => self.measured(worker, rss),

@@ -53,6 +53,19 @@ pub enum Event<'a> {
         answer: Answer,
         worked: Span,
     },
+    /// A job's code says that its work is done and goes on. Its source hears at once, and it never runs
+    /// again, whatever becomes of this run.
+    Acknowledged {
+        worker: WorkerId,
+        task: TaskId,
+    },
+    /// A job of an ordered queue waits in the store for its next run, and nothing of its key may overtake
+    /// it; or (not `blocked`) it will not come back after all.
+    Blocked {
+        queue: QueueId,
+        key: &'a [u8],
+        blocked: bool,
+    },
     /// A worker takes nothing new: what it has not answered goes back.
     Left {
         worker: WorkerId,

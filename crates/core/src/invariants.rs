@@ -52,6 +52,11 @@ impl Core {
             let suspects = queue.suspects.iter().map(|task| &self.tasks[*task]);
             let apart = suspects.filter(of_key).count() as u32;
             assert_eq!(key.waiting, in_lanes + apart, "{id:?} {key_id:?}: waiting");
+            assert_eq!(key.suspects, apart, "{id:?} {key_id:?}: suspects");
+            assert!(
+                !queue.config.ordered || out <= 1,
+                "{id:?} {key_id:?}: two at once in an ordered queue"
+            );
             waiting += in_lanes;
             check_debt(queue, key_id);
         }
@@ -98,7 +103,7 @@ impl Core {
             (prev, len),
             "{id:?} {key_id:?} {class}: lane"
         );
-        let ready = lane.head.filter(|_| key.out < queue.config.per_key);
+        let ready = lane.head.filter(|_| queue.is_open(key_id));
         let lanes = &queue.classes[class];
         let share = ready.map(|_| key.had);
         let age = ready.map(|head| self.tasks[head].arrived);

@@ -68,12 +68,19 @@ pub(crate) struct Key {
     pub(crate) out: u32,
     /// Tasks in lanes and among the suspects.
     pub(crate) waiting: u32,
+    /// Those of them that are among the suspects.
+    pub(crate) suspects: u32,
+    /// Tasks of an ordered queue that wait in the store to run again before all others of this key.
+    pub(crate) blocked: u32,
     pub(crate) lanes: [Lane; CLASSES],
 }
 
 impl Key {
     pub(crate) fn is_idle(&self) -> bool {
-        self.out == 0 && self.waiting == 0 && !self.lanes.iter().any(|lane| lane.more || lane.asked)
+        self.out == 0
+            && self.waiting == 0
+            && self.blocked == 0
+            && !self.lanes.iter().any(|lane| lane.more || lane.asked)
     }
 }
 
@@ -150,6 +157,8 @@ impl Keys {
             had: served,
             out: 0,
             waiting: 0,
+            suspects: 0,
+            blocked: 0,
             lanes: Default::default(),
         });
         let slots = &self.slots;

@@ -30,6 +30,8 @@ pub struct QueueConfig {
     pub limit: u32,
     /// Tasks of one key that may be out at once.
     pub per_key: u32,
+    /// Tasks of one key run one after another in their order, which retries and crashes do not change.
+    pub ordered: bool,
     /// Tasks that may wait; beyond, new ones are refused.
     pub max_waiting: u32,
     /// The wait beyond which a new call is refused; [`Span::FOREVER`] for none.
@@ -49,6 +51,7 @@ impl Default for QueueConfig {
             keep: 0,
             limit: u32::MAX,
             per_key: u32::MAX,
+            ordered: false,
             max_waiting: 1_000_000,
             max_wait: Span::FOREVER,
             age_step: Span::from_secs(5),
@@ -124,6 +127,33 @@ impl Queue {
         !self.paused && self.out < self.config.limit
     }
 
+    /// Tasks of one key that may be out at once.
+    pub(crate) fn per_key(&self) -> u32 {
+        if self.config.ordered {
+            1
+        } else {
+            self.config.per_key
+        }
+    }
+
+    /// Whether another task of this key's lanes may be lent.
+    pub(crate) fn is_open(&self, key: KeyId) -> bool {
+        let key = &self.keys[key];
+        let in_order = key.blocked == 0 && key.suspects == 0;
+        key.out < self.per_key() && (in_order || !self.config.ordered)
+    }
+
+    /// Holds a key back while one of its tasks is to run again before all others of it, or lets it go on.
+    pub(crate) fn block(&mut self, tasks: &Tasks, key: KeyId, blocked: bool) {
+        let count = &mut self.keys[key].blocked;
+        *count = if blocked {
+            *count + 1
+        } else {
+            count.saturating_sub(1)
+        };
+        self.list_all(tasks, key);
+    }
+
     /// The key of a new task: its own, or where there is no room a shared bucket.
     pub(crate) fn key_for(&mut self, name: &[u8]) -> KeyId {
         let served = self.served;
@@ -137,7 +167,7 @@ impl Queue {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
         match tasks[id].place {
-            Place::Suspects => self.suspects.push_back(id),
+            Place::Suspects => self.push_suspect(tasks, id, false),
             _ => self.keys[key].lanes[class].push_back(tasks, id),
         }
         self.list(tasks, key, class);
@@ -148,10 +178,22 @@ impl Queue {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
         match tasks[id].place {
-            Place::Suspects => self.suspects.push_front(id),
+            Place::Suspects => self.push_suspect(tasks, id, true),
             _ => self.keys[key].lanes[class].push_front(tasks, id),
         }
         self.list(tasks, key, class);
+    }
+
+    fn push_suspect(&mut self, tasks: &Tasks, id: TaskId, front: bool) {
+        match front {
+            true => self.suspects.push_front(id),
+            false => self.suspects.push_back(id),
+        }
+        let key = tasks[id].key;
+        self.keys[key].suspects += 1;
+        if self.config.ordered {
+            self.list_all(tasks, key);
+        }
     }
 
     fn enter(&mut self, tasks: &mut Tasks, id: TaskId) {
@@ -180,7 +222,13 @@ impl Queue {
                 self.keys[key].lanes[class].remove(tasks, id);
                 self.list(tasks, key, class);
             }
-            Place::Suspects => self.suspects.retain(|suspect| *suspect != id),
+            Place::Suspects => {
+                self.suspects.retain(|suspect| *suspect != id);
+                self.keys[key].suspects -= 1;
+                if self.config.ordered {
+                    self.list_all(tasks, key);
+                }
+            }
             Place::Out(_) => unreachable!("{id:?} is lent, not waiting"),
         }
         self.waiting -= 1;
@@ -211,7 +259,7 @@ impl Queue {
     /// The suspect that goes next: the first whose key may have another task out.
     pub(crate) fn peek_suspect(&self, tasks: &Tasks) -> Option<TaskId> {
         let mut suspects = self.suspects.iter().copied();
-        suspects.find(|id| self.keys[tasks[*id].key].out < self.config.per_key)
+        suspects.find(|id| self.keys[tasks[*id].key].out < self.per_key())
     }
 
     /// When the longest-waiting task arrived.
@@ -234,7 +282,7 @@ impl Queue {
         self.served = self.served.max(self.keys[key].had);
         tasks[id].charged = 0;
         self.charge(tasks, id, self.cost);
-        if self.keys[key].out == self.config.per_key {
+        if self.keys[key].out == self.per_key() {
             self.list_all(tasks, key);
         }
     }
@@ -257,7 +305,7 @@ impl Queue {
         let key = tasks[id].key;
         self.out -= 1;
         self.keys[key].out -= 1;
-        if self.keys[key].out + 1 == self.config.per_key {
+        if self.keys[key].out + 1 == self.per_key() {
             self.list_all(tasks, key);
         }
     }
@@ -276,12 +324,10 @@ impl Queue {
 
     /// Lists a lane as ready exactly while it has a task and its key may have another one out.
     fn list(&mut self, tasks: &Tasks, id: KeyId, class: usize) {
+        let is_open = self.is_open(id);
         let key = &self.keys[id];
         let lanes = &mut self.classes[class];
-        match key.lanes[class]
-            .head
-            .filter(|_| key.out < self.config.per_key)
-        {
+        match key.lanes[class].head.filter(|_| is_open) {
             Some(head) => {
                 lanes.by_share.set(id.0, key.had);
                 lanes.by_age.set(id.0, tasks[head].arrived);

@@ -1,6 +1,8 @@
 use crate::{Ask, Ids, QueueNo, Told};
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An engine that keeps jobs.
 ///
@@ -28,6 +30,9 @@ pub trait Driver: Send {
     /// When it wants to be looked after (`hear`) at the latest, Unix milliseconds.
     fn next_due(&self) -> Option<u64>;
 
+    /// Bytes of payloads of unfinished jobs that are in memory.
+    fn bytes(&self) -> usize;
+
     fn ids(&self) -> &Ids;
 
     fn abilities(&self) -> Abilities;
@@ -35,6 +40,18 @@ pub trait Driver: Send {
     /// Does all that was asked, tells it, and lets go of the store. Held jobs stay as they were before they
     /// were handed over.
     fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()>;
+}
+
+/// Tells the time, Unix milliseconds. Tests turn it by hand.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// The machine's own clock.
+#[must_use]
+pub fn wall_clock() -> Clock {
+    Arc::new(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| since.as_millis() as u64)
+    })
 }
 
 /// What an engine can do by itself; the rest is done around it.

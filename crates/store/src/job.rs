@@ -1,8 +1,9 @@
 use crate::JobId;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// A queue's number in its store. It stays the same for the life of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueNo(pub u32);
 
 /// What a job is doing, as its store knows it. Whether a ready job runs, only the scheduler knows.
@@ -115,8 +116,9 @@ pub struct NewJob {
     /// The tenant; empty for none.
     pub key: Box<[u8]>,
     pub codec: u8,
-    /// Metadata that passes through to the worker, then the body.
-    pub bytes: Vec<u8>,
+    /// Metadata that passes through to the worker, then the body. Shared, so that an engine in memory keeps
+    /// what it hands over without a copy.
+    pub bytes: Arc<[u8]>,
     pub meta_len: usize,
     pub options: Option<Box<Options>>,
     /// A push with the same key answers with the same job.
@@ -127,12 +129,6 @@ pub struct NewJob {
     pub suspended: bool,
 }
 
-impl Default for QueueNo {
-    fn default() -> Self {
-        Self(0)
-    }
-}
-
 /// A job as the scheduler holds it. The store counts it as held until it is told how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -141,7 +137,7 @@ pub struct Job {
     pub class: u8,
     pub key: Box<[u8]>,
     pub codec: u8,
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<[u8]>,
     pub meta_len: usize,
     pub options: Option<Box<Options>>,
     pub run: Run,

@@ -16,7 +16,7 @@ pub use ask::{
     Ask, Change, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed, Ticket, Told,
     Trouble, Which,
 };
-pub use driver::{Abilities, Driver, Keep, Opened};
+pub use driver::{Abilities, Clock, Driver, Keep, Opened, wall_clock};
 pub use fingerprint::fingerprint;
 pub use id::{Ids, JobId};
 pub use job::{

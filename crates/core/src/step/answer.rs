@@ -24,6 +24,18 @@ impl Core {
         self.after_task(id);
     }
 
+    /// A job's work is done, says its code, and goes on.
+    pub(crate) fn acknowledged(&mut self, id: WorkerId, task: TaskId) {
+        let runs = self.workers.get(id).is_some_and(|worker| {
+            worker.tasks.contains(&task) && self.tasks[task].started.is_some()
+        });
+        if !runs || !self.tasks[task].is_job() {
+            self.misbehaved(id);
+            return;
+        }
+        self.answer_early(task, Outcome::Answered);
+    }
+
     /// One-slot workers answer in order; only a worker that was told to go may give a task back.
     fn may_answer(&self, id: WorkerId, task: TaskId, answer: Answer) -> bool {
         let Some(worker) = self.workers.get(id) else {

@@ -39,6 +39,7 @@ impl Core {
     /// Gives a job back to its store for another run.
     pub(crate) fn retry(&mut self, id: TaskId, after: Option<Span>, cause: Cause) {
         let facts = self.facts(id);
+        self.block_behind(id);
         self.forget(id);
         self.out.push(Action::Retry {
             task: id,

@@ -8,6 +8,7 @@ mod death;
 mod dispatch;
 mod finish;
 mod life;
+mod order;
 mod refill;
 mod size;
 mod tick;

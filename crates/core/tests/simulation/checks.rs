@@ -189,6 +189,7 @@ fn worker_of(event: &Event<'_>) -> Option<WorkerId> {
         Event::Hello { worker, .. }
         | Event::Started { worker, .. }
         | Event::Answered { worker, .. }
+        | Event::Acknowledged { worker, .. }
         | Event::Left { worker }
         | Event::Misbehaved { worker }
         | Event::Measured { worker, .. }

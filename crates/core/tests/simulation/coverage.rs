@@ -119,6 +119,8 @@ fn name_of(event: &Event<'_>) -> &'static str {
             ..
         } => "returned",
         Event::Answered { .. } => "answered",
+        Event::Acknowledged { .. } => "acknowledged",
+        Event::Blocked { .. } => "blocked",
         Event::Left { .. } => "left",
         Event::Misbehaved { .. } => "misbehaved",
         Event::Measured { .. } => "measured",

@@ -136,6 +136,8 @@ pub fn event(event: &Event<'_>) -> String {
         } => {
             format!("answered  {worker:?} t{} {answer:?}", task.0)
         }
+        Event::Acknowledged { worker, task } => format!("acknowl.  {worker:?} t{}", task.0),
+        Event::Blocked { queue, blocked, .. } => format!("blocked   q{} {blocked}", queue.0),
         Event::Left { worker } => format!("left      {worker:?}"),
         Event::Misbehaved { worker } => format!("misbehave {worker:?}"),
         Event::Measured { worker, rss } => format!("measured  {worker:?} {rss}"),

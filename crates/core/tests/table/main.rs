@@ -16,6 +16,7 @@ mod drain;
 mod fairness;
 mod keys;
 mod names;
+mod order;
 mod protocol;
 mod recycle;
 mod refill;

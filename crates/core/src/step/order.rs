@@ -1,0 +1,40 @@
+//! Ordered queues: the tasks of a key run one after another, and one that has to run again keeps its place.
+
+use crate::{Core, QueueId, TaskId};
+
+impl Core {
+    /// Before a job goes back to its store for another run: nothing of its key may overtake it there.
+    pub(crate) fn block_behind(&mut self, id: TaskId) {
+        let (queue, key) = (self.tasks[id].queue, self.tasks[id].key);
+        let queue = &mut self.queues[queue.index()];
+        if queue.config.ordered {
+            queue.block(&self.tasks, key, true);
+        }
+    }
+
+    /// The store tells of a job that its key has to wait for, or that it will not come back.
+    pub(crate) fn block(&mut self, queue_id: QueueId, key: &[u8], blocked: bool) {
+        let queue = &mut self.queues[queue_id.index()];
+        if !queue.config.ordered {
+            return;
+        }
+        let key = queue.key_for(key);
+        queue.block(&self.tasks, key, blocked);
+        if !blocked && queue.retire(key) {
+            self.want_keys(queue_id);
+        }
+        self.touch_pools_of(queue_id);
+    }
+
+    /// Lets a task into its lane: at the end, or at the front if its key has waited for it.
+    pub(crate) fn enter(&mut self, id: TaskId, queue: QueueId) {
+        let queue = &mut self.queues[queue.index()];
+        let (key, has_run) = (self.tasks[id].key, self.tasks[id].attempt > 0);
+        if queue.config.ordered && has_run && queue.keys[key].blocked > 0 {
+            queue.push_front(&mut self.tasks, id);
+            queue.block(&self.tasks, key, false);
+        } else {
+            queue.push_back(&mut self.tasks, id);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Ordered queues: the tasks of a key run one after another, whatever becomes of them. And jobs whose code
+//! says that they are done before it has ended.
+use crate::support::*;
+use stoker_core::*;
+
+fn ordered(count: u32) -> (World, NameId) {
+    let (mut w, pool) = World::ready(workers(count));
+    let config = QueueConfig {
+        ordered: true,
+        ..QueueConfig::default()
+    };
+    let mail = w.jobs(pool, "mail", config);
+    (w, mail)
+}
+
+fn block(w: &mut World, name: NameId, key: &str, blocked: bool) {
+    let queue = w.queue(name);
+    w.step(Event::Blocked {
+        queue,
+        key: key.as_bytes(),
+        blocked,
+    });
+}
+
+#[test]
+fn one_of_a_key_at_a_time_and_keys_side_by_side() {
+    let (mut w, mail) = ordered(4);
+    let a = w.bring_many(3, &job(mail).key("a"));
+    let b = w.bring(job(mail).key("b"));
+    assert!(w.on(a[0]).is_some() && w.on(b).is_some());
+    assert!(w.waits(a[1]), "there are free workers, and it waits");
+    w.done(a[0]);
+    assert!(w.on(a[1]).is_some() && w.waits(a[2]));
+}
+
+#[test]
+fn jobs_without_a_key_are_one_line() {
+    let (mut w, mail) = ordered(2);
+    let jobs = w.bring_many(2, &job(mail));
+    assert!(w.on(jobs[0]).is_some() && w.waits(jobs[1]));
+}
+
+/// The one behind waits until the one before has ended for good.
+#[test]
+fn nothing_overtakes_a_job_that_has_to_run_again() {
+    let (mut w, mail) = ordered(2);
+    let first = w.bring(job(mail).key("a"));
+    let second = w.bring(job(mail).key("a"));
+    w.answer(first, Answer::Error);
+    assert!(w.waits(second), "the first is in the store");
+    w.pass(secs(60));
+    assert!(w.waits(second));
+    let again = w.bring(job(mail).key("a").attempt(1));
+    assert!(w.on(again).is_some(), "before the one that came earlier");
+    w.done(again);
+    assert!(w.on(second).is_some());
+}
+
+#[test]
+fn a_retry_that_does_not_come_back_lets_the_next_one_go() {
+    let (mut w, mail) = ordered(1);
+    let first = w.bring(job(mail).key("a"));
+    let second = w.bring(job(mail).key("a"));
+    w.answer(first, Answer::Error);
+    block(&mut w, mail, "a", false);
+    assert!(w.on(second).is_some());
+}
+
+#[test]
+fn a_key_is_blocked_before_any_of_its_jobs_is_known() {
+    let (mut w, mail) = ordered(1);
+    block(&mut w, mail, "a", true);
+    let second = w.bring(job(mail).key("a"));
+    assert!(w.waits(second));
+    let other = w.bring(job(mail).key("b"));
+    assert!(w.on(other).is_some(), "other keys go on");
+    w.done(other);
+    let first = w.bring(job(mail).key("a").attempt(2));
+    w.done(first);
+    assert!(w.on(second).is_some());
+}
+
+#[test]
+fn nothing_overtakes_a_suspect() {
+    let (mut w, mail) = ordered(2);
+    let first = w.bring(job(mail).key("a"));
+    let second = w.bring(job(mail).key("a"));
+    let worker = w.on(first).expect("it runs");
+    w.die(worker);
+    assert!(w.on(first).is_some(), "it runs again, alone");
+    assert!(w.waits(second));
+    w.done(first);
+    assert!(w.on(second).is_some());
+}
+
+#[test]
+fn other_queues_know_no_order() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let first = w.bring(job(mail).key("a"));
+    let second = w.bring(job(mail).key("a"));
+    block(&mut w, mail, "a", true);
+    w.answer(first, Answer::Error);
+    assert!(w.on(second).is_some());
+}
+
+fn acknowledge(w: &mut World, task: TaskId) {
+    let worker = w.on(task).expect("it runs");
+    w.step(Event::Acknowledged { worker, task });
+}
+
+fn outcome(w: &World, task: TaskId) -> Option<Outcome> {
+    w.seen.iter().find_map(|action| match action {
+        Action::Answer {
+            task: of, outcome, ..
+        } if *of == task => Some(*outcome),
+        _ => None,
+    })
+}
+
+#[test]
+fn an_acknowledged_job_is_done_and_goes_on() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail).tries(3));
+    acknowledge(&mut w, task);
+    assert_eq!(outcome(&w, task), Some(Outcome::Answered));
+    assert!(w.on(task).is_some(), "its worker still has it");
+    w.answer(task, Answer::Error);
+    let retried = |action: &Action| matches!(action, Action::Retry { .. } | Action::Finish { .. });
+    assert!(!w.seen.iter().any(retried), "it is not told twice");
+}
+
+#[test]
+fn a_death_after_the_acknowledgement_runs_nothing_again() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail));
+    acknowledge(&mut w, task);
+    let worker = w.on(task).expect("it runs");
+    w.die(worker);
+    assert_eq!(w.core.tasks(), 0);
+}
+
+#[test]
+fn acknowledging_what_one_has_not_begun_is_a_fault() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let get = w.calls(pool, "users.get", QueueConfig::default());
+    let first = w.bring(call(get));
+    let waiting = w.bring(job(mail));
+    let worker = w.on(first).expect("it runs");
+    w.look();
+    w.step(Event::Acknowledged {
+        worker,
+        task: waiting,
+    });
+    let killed = w
+        .seen
+        .iter()
+        .any(|action| matches!(action, Action::Kill { .. }));
+    assert!(killed, "{:?}", w.seen);
+}

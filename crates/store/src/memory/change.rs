@@ -1,0 +1,173 @@
+use super::look::means;
+use super::{Entry, MemoryStore};
+use crate::{
+    Bytes, Change, Changed, Ending, Filter, Import, JobId, QueueNo, State, Trouble, What, Which,
+};
+
+impl MemoryStore {
+    pub(super) fn change(&mut self, which: &Which, change: &Change) -> Result<Changed, Trouble> {
+        let jobs = match which {
+            Which::One(id) => {
+                let entry = self.jobs.get(id).ok_or(Trouble::NotFound)?;
+                if !applies(change, entry.state) {
+                    return Err(Trouble::State(entry.state));
+                }
+                vec![*id]
+            }
+            Which::Many(filter) => self.meant(filter, change),
+        };
+        let mut changed = Changed::default();
+        for id in jobs {
+            // A held job is the scheduler's: it is told, and ends or gives the job back.
+            if self.jobs[&id].held {
+                changed.held.push(id);
+                continue;
+            }
+            self.change_one(id, change, changed.count);
+            changed.count += 1;
+        }
+        Ok(changed)
+    }
+
+    fn meant(&self, filter: &Filter, change: &Change) -> Vec<JobId> {
+        let fits = |entry: &&Entry| applies(change, entry.state) && means(filter, entry);
+        let mut jobs: Vec<JobId> = self.jobs.values().filter(fits).map(|entry| entry.job.id).collect();
+        jobs.sort_unstable();
+        jobs
+    }
+
+    /// `nth` of those that are changed together.
+    fn change_one(&mut self, id: JobId, change: &Change, nth: u64) {
+        match change {
+            Change::Retry { per_second } => {
+                let wait = per_second.map_or(0, |rate| nth * 1_000 / u64::from(rate.max(1)));
+                self.revive(id, wait);
+            }
+            Change::Cancel => self.finish(id, Ending::Cancelled),
+            Change::Discard => self.forget(id),
+            Change::Move { to } => self.move_to(id, *to),
+            Change::Edit { body } => self.edit(id, body),
+            Change::Release => {
+                let (due, now) = (self.jobs[&id].job.due_ms, self.now());
+                self.due.remove(&(due, id));
+                self.entry(id).job.due_ms = now;
+                self.make_ready(id);
+            }
+        }
+    }
+
+    fn revive(&mut self, id: JobId, wait_ms: u64) {
+        let now = self.now();
+        let entry = &self.jobs[&id];
+        let (queue, len, ended) = (entry.job.queue, entry.job.bytes.len(), entry.ended);
+        self.queues[queue.0 as usize].unend(entry, now);
+        self.ended_bytes -= len;
+        self.bytes += len;
+        self.payloads.remove(&ended);
+        let entry = self.entry(id);
+        entry.revive(now);
+        entry.job.due_ms = now + wait_ms;
+        self.enter(id, now);
+    }
+
+    /// Puts a job that is nowhere where its time has it wait.
+    fn enter(&mut self, id: JobId, now: u64) {
+        let entry = self.entry(id);
+        let (queue, due) = (entry.job.queue, entry.job.due_ms);
+        entry.state = match due > now {
+            true => State::Delayed,
+            false => State::Ready,
+        };
+        let state = entry.state;
+        self.queue(queue).counts_of(state, 1);
+        match state {
+            State::Delayed => drop(self.due.insert((due, id))),
+            _ => self.wait(id),
+        }
+    }
+
+    fn move_to(&mut self, id: JobId, to: QueueNo) {
+        let now = self.now();
+        let entry = &self.jobs[&id];
+        let (from, state, ended) = (entry.job.queue, entry.state, entry.ended);
+        if from == to {
+            return;
+        }
+        self.queues[from.0 as usize].release_unique(entry);
+        let name = self.queues[from.0 as usize].name.clone();
+        if state.is_final() {
+            self.queues[from.0 as usize].forget(entry);
+            self.queue(to).remember_ended(state, ended, id);
+        } else {
+            self.leave_waiting(id);
+        }
+        let entry = self.entry(id);
+        entry.note(now, What::Moved, format!("from {name}"));
+        entry.job.queue = to;
+        if !state.is_final() {
+            let entry = &self.jobs[&id];
+            self.queues[to.0 as usize].keep_keys(entry, now);
+            match state {
+                State::Suspended => self.queue(to).counts_of(state, 1),
+                _ => self.enter(id, now),
+            }
+        }
+    }
+
+    fn edit(&mut self, id: JobId, body: &Bytes) {
+        let now = self.now();
+        let entry = self.entry(id);
+        let before = String::from_utf8_lossy(entry.job.body()).into_owned();
+        entry.note(now, What::Edited, before);
+        let (len, is_final) = (entry.job.bytes.len(), entry.state.is_final());
+        let bytes = [entry.job.meta(), &body.bytes].concat();
+        let now_len = bytes.len();
+        entry.job.bytes = bytes.into();
+        entry.job.codec = body.codec;
+        let held = if is_final { &mut self.ended_bytes } else { &mut self.bytes };
+        *held = *held - len + now_len;
+    }
+
+    pub(super) fn import(&mut self, jobs: Vec<Import>) -> Changed {
+        let mut changed = Changed::default();
+        for import in jobs {
+            let now = self.now();
+            let id = self.ids.make(now);
+            let mut entry = Entry::new(id, import.job, now);
+            entry.job.run = import.run;
+            entry.note(now, What::Imported, format!("was {}", import.was));
+            let state = entry.state;
+            self.bytes += entry.job.bytes.len();
+            let of_queue = &mut self.queues[entry.job.queue.0 as usize];
+            if import.error.is_none() {
+                of_queue.keep_keys(&entry, now);
+            }
+            of_queue.counts_of(state, 1);
+            let due = entry.job.due_ms;
+            self.jobs.insert(id, entry);
+            match (import.error, state) {
+                // It waits nowhere, which ending it does not mind.
+                (Some(error), _) => self.finish(id, Ending::Failed(error)),
+                (None, State::Ready) => self.wait(id),
+                (None, State::Delayed) => drop(self.due.insert((due, id))),
+                (None, _) => {}
+            }
+            changed.count += 1;
+        }
+        changed
+    }
+}
+
+/// Whether a change makes sense for a job in this state.
+fn applies(change: &Change, state: State) -> bool {
+    match change {
+        Change::Retry { .. } => matches!(state, State::Failed | State::Cancelled),
+        Change::Cancel => !state.is_final(),
+        Change::Discard => state.is_final(),
+        Change::Move { .. } => state != State::Done,
+        Change::Edit { .. } => {
+            matches!(state, State::Failed | State::Cancelled | State::Suspended | State::Delayed)
+        }
+        Change::Release => matches!(state, State::Delayed | State::Retrying | State::Suspended),
+    }
+}

@@ -1,0 +1,140 @@
+use crate::{
+    Bytes, Ending, Job, JobError, JobId, Keep, NewJob, Note, Run, State, View, What, Whole,
+};
+
+/// Notes that are kept of one job; the oldest go first.
+const NOTES: usize = 100;
+
+/// A job and all that is known of it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) job: Job,
+    pub(super) state: State,
+    /// The scheduler has it.
+    pub(super) held: bool,
+    /// Its place among those that wait to be handed over; 0 if it does not.
+    pub(super) order: u64,
+    pub(super) idempotency: Option<Box<[u8]>>,
+    pub(super) error: Option<JobError>,
+    pub(super) progress: Option<(u8, String)>,
+    pub(super) result: Option<Bytes>,
+    pub(super) result_until: u64,
+    pub(super) output: Option<Vec<u8>>,
+    pub(super) history: Vec<Note>,
+    pub(super) ended_ms: u64,
+    /// Its place among all jobs that have ended.
+    pub(super) ended: u64,
+}
+
+impl Entry {
+    pub(super) fn new(id: JobId, new: NewJob, now: u64) -> Self {
+        let state = match (new.suspended, new.due_ms > now) {
+            (true, _) => State::Suspended,
+            (_, true) => State::Delayed,
+            _ => State::Ready,
+        };
+        Self {
+            job: Job {
+                id,
+                queue: new.queue,
+                class: new.class,
+                key: new.key,
+                codec: new.codec,
+                bytes: new.bytes,
+                meta_len: new.meta_len,
+                options: new.options,
+                run: Run::default(),
+                due_ms: new.due_ms.max(now),
+                checkpoint: None,
+            },
+            state,
+            held: false,
+            order: 0,
+            idempotency: new.idempotency,
+            error: None,
+            progress: None,
+            result: None,
+            result_until: 0,
+            output: None,
+            history: Vec::new(),
+            ended_ms: 0,
+            ended: 0,
+        }
+    }
+
+    pub(super) fn note(&mut self, at_ms: u64, what: What, text: String) {
+        if self.history.len() >= NOTES {
+            self.history.remove(0);
+        }
+        self.history.push(Note { at_ms, what, text });
+    }
+
+    pub(super) fn end(&mut self, ending: Ending, ended: u64, now: u64, keep: &Keep) {
+        self.state = ending.state();
+        self.ended = ended;
+        self.ended_ms = now;
+        match ending {
+            Ending::Done { result } => {
+                let options = self.job.options.as_deref();
+                let keep_ms = options.and_then(|options| options.keep_result_ms);
+                self.result_until = now.saturating_add(keep_ms.unwrap_or(keep.result_ms));
+                self.result = result;
+                self.error = None;
+            }
+            Ending::Failed(error) => {
+                let text = format!("{}: {}", error.class, first_line(&error.message));
+                self.note(now, What::Failed, text);
+                self.error = Some(error);
+            }
+            Ending::Cancelled => self.note(now, What::Cancelled, String::new()),
+        }
+    }
+
+    /// Fresh budgets for a job that is to run once more.
+    pub(super) fn revive(&mut self, now: u64) {
+        self.note(now, What::Revived, String::new());
+        self.job.run = Run::default();
+        self.error = None;
+        self.progress = None;
+        (self.ended_ms, self.ended) = (0, 0);
+    }
+
+    pub(super) fn kind(&self) -> Option<&str> {
+        self.job.options.as_ref()?.kind.as_deref()
+    }
+
+    pub(super) fn view(&self, now: u64, whole: bool) -> View {
+        let job = &self.job;
+        View {
+            id: job.id,
+            queue: job.queue,
+            state: self.state,
+            class: job.class,
+            key: job.key.clone(),
+            run: job.run,
+            created_ms: job.id.made_ms(),
+            due_ms: job.due_ms,
+            ended_ms: (self.ended_ms > 0).then_some(self.ended_ms),
+            options: job.options.clone(),
+            error: self.error.clone(),
+            progress: self.progress.clone(),
+            whole: whole.then(|| Box::new(self.whole(now))),
+        }
+    }
+
+    fn whole(&self, now: u64) -> Whole {
+        let has_payload = self.state != State::Done || !self.job.bytes.is_empty();
+        Whole {
+            meta: self.job.meta().to_vec(),
+            body: has_payload.then(|| Bytes { codec: self.job.codec, bytes: self.job.body().to_vec() }),
+            result: self.result.clone().filter(|_| now < self.result_until),
+            output: self.output.clone(),
+            checkpoint: self.job.checkpoint.as_deref().map(<[u8]>::to_vec),
+            history: self.history.clone(),
+        }
+    }
+}
+
+pub(super) fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}

@@ -1,0 +1,72 @@
+use super::{Entry, MemoryStore};
+use crate::{Filter, Found, Group, Look, State, fingerprint};
+use std::collections::HashMap;
+
+impl MemoryStore {
+    pub(super) fn look(&self, look: &Look) -> Found {
+        let now = self.now();
+        match look {
+            Look::One(id) => Found::One(self.jobs.get(id).map(|entry| Box::new(entry.view(now, true)))),
+            Look::List { filter, after, limit, whole } => {
+                let is_after = |entry: &&Entry| after.is_none_or(|after| entry.job.id > after);
+                let mut found: Vec<&Entry> = self.found(filter).filter(is_after).collect();
+                found.sort_unstable_by_key(|entry| entry.job.id);
+                let more = found.len() > *limit;
+                let jobs = found.iter().take(*limit).map(|entry| entry.view(now, *whole)).collect();
+                Found::List { jobs, more }
+            }
+            Look::Count(filter) => Found::Count(self.found(filter).count() as u64),
+            Look::Groups { filter, limit } => Found::Groups(self.groups(filter, *limit)),
+        }
+    }
+
+    fn found<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Entry> {
+        self.jobs.values().filter(move |entry| means(filter, entry))
+    }
+
+    fn groups(&self, filter: &Filter, limit: usize) -> Vec<Group> {
+        let mut groups: HashMap<u64, Group> = HashMap::new();
+        for entry in self.found(filter).filter(|entry| entry.state == State::Failed) {
+            let Some(error) = &entry.error else {
+                continue;
+            };
+            let fingerprint = fingerprint(error);
+            let group = groups.entry(fingerprint).or_insert_with(|| Group {
+                fingerprint,
+                count: 0,
+                first_ms: entry.ended_ms,
+                last_ms: entry.ended_ms,
+                job: entry.job.id,
+                queue: entry.job.queue,
+                error: error.clone(),
+            });
+            group.count += 1;
+            group.first_ms = group.first_ms.min(entry.ended_ms);
+            if (entry.ended_ms, entry.job.id) >= (group.last_ms, group.job) {
+                group.last_ms = entry.ended_ms;
+                group.job = entry.job.id;
+                group.queue = entry.job.queue;
+                group.error = error.clone();
+            }
+        }
+        let mut groups: Vec<Group> = groups.into_values().collect();
+        groups.sort_unstable_by_key(|group| (u64::MAX - group.count, group.fingerprint));
+        groups.truncate(limit);
+        groups
+    }
+}
+
+pub(super) fn means(filter: &Filter, entry: &Entry) -> bool {
+    let at_ms = match entry.ended_ms {
+        0 => entry.job.id.made_ms(),
+        ended => ended,
+    };
+    let error = entry.error.as_ref();
+    filter.queue.is_none_or(|queue| queue == entry.job.queue)
+        && filter.state.is_none_or(|state| state == entry.state)
+        && filter.kind.as_deref().is_none_or(|kind| entry.kind() == Some(kind))
+        && filter.error.as_deref().is_none_or(|class| error.is_some_and(|error| error.class == class))
+        && filter.fingerprint.is_none_or(|print| error.is_some_and(|error| fingerprint(error) == print))
+        && filter.before_ms.is_none_or(|before| at_ms < before)
+        && filter.key.as_ref().is_none_or(|key| *key == entry.job.key)
+}

@@ -1,0 +1,424 @@
+//! Jobs in memory: everything a store does, but for surviving the process.
+
+mod change;
+mod entry;
+mod look;
+mod queue;
+
+use crate::{
+    Abilities, Ask, Clock, Driver, Ending, Ids, Job, JobError, JobId, Keep, NewJob, Note, Opened, Pushed,
+    QueueNo, Run, State, Ticket, Told, What,
+};
+use entry::Entry;
+use queue::{Place, QueueOf};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+pub struct MemoryStore {
+    clock: Clock,
+    ids: Ids,
+    /// The last number given to a job that became ready.
+    order: u64,
+    jobs: HashMap<JobId, Entry, BuildHasherDefault<JobHasher>>,
+    queues: Vec<QueueOf>,
+    due: BTreeSet<(u64, JobId)>,
+    told: Vec<Told>,
+    /// Bytes of payloads of jobs that are to run, and of jobs that have ended.
+    bytes: usize,
+    ended_bytes: usize,
+    max_ended_bytes: usize,
+    /// Ended jobs that still have their payloads, by the order in which they ended.
+    payloads: BTreeMap<u64, JobId>,
+    ended: u64,
+    empty: Arc<[u8]>,
+}
+
+/// A job's number is its own hash, but for the bits that a map looks at.
+#[derive(Default)]
+struct JobHasher(u64);
+
+impl Hasher for JobHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl MemoryStore {
+    /// `max_ended_bytes`: what payloads of ended jobs may take; the oldest make room.
+    #[must_use]
+    pub fn new(clock: Clock, max_ended_bytes: usize) -> Self {
+        Self {
+            clock,
+            ids: Ids::new(RandomState::new().hash_one("store"), 0),
+            order: 0,
+            jobs: HashMap::default(),
+            queues: Vec::new(),
+            due: BTreeSet::new(),
+            told: Vec::new(),
+            bytes: 0,
+            ended_bytes: 0,
+            max_ended_bytes,
+            payloads: BTreeMap::new(),
+            ended: 0,
+            empty: Arc::from([]),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        (self.clock)()
+    }
+
+    fn queue(&mut self, queue: QueueNo) -> &mut QueueOf {
+        &mut self.queues[queue.0 as usize]
+    }
+
+    fn push(&mut self, ticket: Ticket, room: bool, new: NewJob) {
+        let now = self.now();
+        let pushed = match self.queue(new.queue).standing_for(&new, now) {
+            Some(pushed) => pushed,
+            None => self.accept(room, new, now),
+        };
+        self.told.push(Told::Pushed { ticket, pushed });
+    }
+
+    fn accept(&mut self, room: bool, new: NewJob, now: u64) -> Pushed {
+        let id = self.ids.make(now);
+        let entry = Entry::new(id, new, now);
+        self.bytes += entry.job.bytes.len();
+        self.queue(entry.job.queue).keep_keys(&entry, now);
+        let (state, due) = (entry.state, entry.job.due_ms);
+        self.queue(entry.job.queue).counts_of(state, 1);
+        self.jobs.insert(id, entry);
+        let mut handed = None;
+        match state {
+            State::Ready if room => handed = self.hand_over_at_once(id),
+            State::Ready => self.wait(id),
+            State::Delayed => drop(self.due.insert((due, id))),
+            _ => {}
+        }
+        Pushed::Accepted { id, job: handed.map(Box::new) }
+    }
+
+    /// Hands a job that has just come to the scheduler, unless others of its lane wait before it.
+    fn hand_over_at_once(&mut self, id: JobId) -> Option<Job> {
+        let job = &self.jobs[&id].job;
+        let (queue, lane) = (job.queue, (job.class, job.key.clone()));
+        if self.queue(queue).lane_has_room(&lane) {
+            self.queue(queue).hold(lane);
+            return Some(self.held(id));
+        }
+        self.wait(id);
+        None
+    }
+
+    fn held(&mut self, id: JobId) -> Job {
+        let entry = self.entry(id);
+        entry.held = true;
+        entry.job.clone()
+    }
+
+    /// Puts a ready job behind those that wait to be handed over.
+    fn wait(&mut self, id: JobId) {
+        self.order += 1;
+        let order = self.order;
+        let entry = self.entry(id);
+        entry.order = order;
+        let (queue, class, key) = (entry.job.queue, entry.job.class, entry.job.key.clone());
+        if self.queue(queue).wait((class, key.clone()), Place { order, job: id }) {
+            self.told.push(Told::Backlog { queue, class, key });
+        }
+    }
+
+    /// Takes up to `limit` jobs of a lane. `true` if more are left.
+    fn take(&mut self, queue: QueueNo, lane: &queue::LaneKey, limit: usize) -> (Vec<Job>, bool) {
+        let mut jobs = Vec::new();
+        while jobs.len() < limit {
+            let Some(place) = self.queue(queue).take(lane) else {
+                break;
+            };
+            jobs.push(self.held(place.job));
+        }
+        (jobs, self.queue(queue).has_backlog(lane))
+    }
+
+    fn refill_lanes(&mut self, queue: QueueNo, count: usize, limit: usize) {
+        let mut lanes = Vec::new();
+        while lanes.len() < count {
+            let Some(lane) = self.queue(queue).next_lane_without_held() else {
+                break;
+            };
+            let (jobs, more) = self.take(queue, &lane, limit);
+            let (class, key) = lane;
+            lanes.push(crate::Lane { class, key, jobs, more });
+        }
+        let more = self.queue(queue).has_lanes_without_held();
+        self.told.push(Told::RefilledLanes { queue, lanes, more });
+    }
+
+    fn end(&mut self, id: JobId, run: Run, ending: Ending, output: Option<Vec<u8>>) {
+        let Some(entry) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        entry.job.run = run;
+        entry.output = output.or(entry.output.take());
+        self.let_go(id);
+        self.finish(id, ending);
+    }
+
+    /// A held job is held no more.
+    fn let_go(&mut self, id: JobId) {
+        let entry = self.entry(id);
+        if std::mem::take(&mut entry.held) {
+            let (queue, lane) = (entry.job.queue, (entry.job.class, entry.job.key.clone()));
+            self.queue(queue).let_go(lane);
+        }
+    }
+
+    /// Ends a job that is not held.
+    fn finish(&mut self, id: JobId, ending: Ending) {
+        let now = self.now();
+        self.leave_waiting(id);
+        self.ended += 1;
+        let ended = self.ended;
+        let state = ending.state();
+        let keep = self.queues[self.jobs[&id].job.queue.0 as usize].keep;
+        let entry = self.entry(id);
+        entry.end(ending, ended, now, &keep);
+        let (queue, len) = (entry.job.queue, entry.job.bytes.len());
+        self.bytes -= len;
+        self.ended_bytes += len;
+        let entry = &self.jobs[&id];
+        let of_queue = &mut self.queues[queue.0 as usize];
+        of_queue.release_unique(entry);
+        of_queue.remember_ended(state, ended, id);
+        match state == State::Done && keep.payload_ms == 0 {
+            true => self.drop_payload(id),
+            false => drop(self.payloads.insert(ended, id)),
+        }
+        self.forget_old(queue, now);
+    }
+
+    /// Takes a job out of the counts and places of waiting.
+    fn leave_waiting(&mut self, id: JobId) {
+        let entry = &self.jobs[&id];
+        let (queue, state, due) = (entry.job.queue, entry.state, entry.job.due_ms);
+        let place = Place { order: entry.order, job: id };
+        let (held, lane) = (entry.held, (entry.job.class, entry.job.key.clone()));
+        let of_queue = &mut self.queues[queue.0 as usize];
+        of_queue.counts_of(state, -1);
+        match state {
+            State::Delayed | State::Retrying => drop(self.due.remove(&(due, id))),
+            State::Ready if !held => of_queue.leave(&lane, place),
+            _ => {}
+        }
+        self.entry(id).order = 0;
+    }
+
+    /// Forgets ended jobs of a queue beyond what is to be kept: by number, by age, and by the bytes of all.
+    fn forget_old(&mut self, queue: QueueNo, now: u64) {
+        let jobs = &self.jobs;
+        let ended_ms = |id: &JobId| jobs.get(id).map_or(0, |entry| entry.ended_ms);
+        let old = self.queues[queue.0 as usize].take_old(now, ended_ms);
+        for id in old {
+            self.forget(id);
+        }
+        while self.ended_bytes > self.max_ended_bytes {
+            // Of all queues, because it is the oldest of all that is missed least.
+            let Some((_, old)) = self.payloads.first_key_value() else {
+                return;
+            };
+            self.forget(*old);
+        }
+    }
+
+    fn drop_payload(&mut self, id: JobId) {
+        let empty = self.empty.clone();
+        let entry = self.entry(id);
+        let bytes = std::mem::replace(&mut entry.job.bytes, empty);
+        entry.job.meta_len = 0;
+        let ended = entry.ended;
+        self.ended_bytes -= bytes.len();
+        self.payloads.remove(&ended);
+    }
+
+    fn forget(&mut self, id: JobId) {
+        self.drop_payload(id);
+        if let Some(old) = self.jobs.remove(&id) {
+            self.queue(old.job.queue).forget(&old);
+        }
+    }
+
+    fn retry(&mut self, id: JobId, run: Run, due_ms: u64, error: JobError, hold: bool) {
+        let now = self.now();
+        if !self.jobs.contains_key(&id) {
+            return;
+        }
+        self.leave_waiting(id);
+        let entry = self.entry(id);
+        let text = format!("{}: {}", error.class, error.message.lines().next().unwrap_or_default());
+        entry.note(now, What::Retried, text);
+        entry.state = State::Retrying;
+        entry.job.run = run;
+        entry.job.due_ms = due_ms;
+        entry.error = Some(error);
+        let queue = entry.job.queue;
+        self.queue(queue).counts.retried += 1;
+        self.queue(queue).counts_of(State::Retrying, 1);
+        if !hold {
+            self.let_go(id);
+            self.due.insert((due_ms, id));
+        }
+    }
+
+    /// Makes jobs ready whose time has come.
+    fn wake_due(&mut self) {
+        if self.due.is_empty() {
+            return;
+        }
+        let now = self.now();
+        while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.due.remove(&(due, id));
+            self.make_ready(id);
+        }
+    }
+
+    fn make_ready(&mut self, id: JobId) {
+        let entry = self.entry(id);
+        let (queue, state) = (entry.job.queue, entry.state);
+        entry.state = State::Ready;
+        self.queue(queue).counts_of(state, -1);
+        self.queue(queue).counts_of(State::Ready, 1);
+        self.wait(id);
+    }
+
+    fn note(&mut self, id: JobId, what: What, text: String) {
+        let now = self.now();
+        if let Some(entry) = self.jobs.get_mut(&id) {
+            entry.note(now, what, text);
+        }
+    }
+
+    fn entry(&mut self, id: JobId) -> &mut Entry {
+        self.jobs.get_mut(&id).expect("a job that is named exists")
+    }
+}
+
+impl Driver for MemoryStore {
+    fn open_queue(&mut self, name: &str, keep: Keep) -> io::Result<Opened> {
+        let known = self.queues.iter().position(|queue| queue.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.queues.push(QueueOf::new(name));
+            self.queues.len() - 1
+        });
+        let queue = &mut self.queues[at];
+        queue.keep = keep;
+        Ok(Opened {
+            queue: QueueNo(at as u32),
+            paused: queue.paused,
+            settings: queue.settings.clone(),
+        })
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        match ask {
+            Ask::Push { ticket, room, job } => self.push(ticket, room, *job),
+            Ask::Refill { queue, class, key, limit } => {
+                let lane = (class, key);
+                let (jobs, more) = self.take(queue, &lane, limit);
+                let (class, key) = lane;
+                self.told.push(Told::Refilled { queue, class, key, jobs, more });
+            }
+            Ask::RefillLanes { queue, lanes, limit } => self.refill_lanes(queue, lanes, limit),
+            Ask::End { job, run, ending, told, output } => {
+                self.end(job, run, ending, output);
+                self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+            }
+            Ask::Retry { job, run, due_ms, error, output, hold } => {
+                if let Some(entry) = self.jobs.get_mut(&job) {
+                    entry.output = output.or(entry.output.take());
+                }
+                self.retry(job, run, due_ms, error, hold);
+            }
+            Ask::Started { job } => {
+                if let Some(entry) = self.jobs.get(&job) {
+                    self.queues[entry.job.queue.0 as usize].started(entry);
+                }
+            }
+            // A crash of the server is the end of this store.
+            Ask::Running { .. } => {}
+            Ask::Checkpoint { job, bytes } => {
+                if let Some(entry) = self.jobs.get_mut(&job) {
+                    entry.job.checkpoint = Some(bytes.into());
+                }
+            }
+            Ask::Progress { job, percent, text } => {
+                if let Some(entry) = self.jobs.get_mut(&job) {
+                    entry.progress = Some((percent, text));
+                }
+            }
+            Ask::Note { job, what, text } => self.note(job, what, text),
+            Ask::Change { ticket, which, change } => {
+                let result = self.change(&which, &change);
+                self.told.push(Told::Changed { ticket, result });
+            }
+            Ask::Look { ticket, look } => {
+                let found = Ok(self.look(&look));
+                self.told.push(Told::Found { ticket, found });
+            }
+            Ask::Import { ticket, jobs } => {
+                let result = Ok(self.import(jobs));
+                self.told.push(Told::Changed { ticket, result });
+            }
+            Ask::Pause { queue, paused } => self.queue(queue).paused = paused,
+            Ask::Settings { queue, settings } => self.queue(queue).settings = settings,
+        }
+    }
+
+    fn flush(&mut self) {}
+
+    fn hear(&mut self, told: &mut Vec<Told>) {
+        self.wake_due();
+        told.append(&mut self.told);
+        for (at, queue) in self.queues.iter_mut().enumerate() {
+            if std::mem::take(&mut queue.counted) {
+                told.push(Told::Counts { queue: QueueNo(at as u32), counts: queue.counts });
+            }
+        }
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn next_due(&self) -> Option<u64> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn ids(&self) -> &Ids {
+        &self.ids
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { durable: false, longest_delay_ms: u64::MAX, lease_ms: None }
+    }
+
+    fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()> {
+        self.hear(told);
+        Ok(())
+    }
+}

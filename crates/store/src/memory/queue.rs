@@ -1,0 +1,228 @@
+use super::Entry;
+use crate::{Counts, JobId, Keep, NewJob, Pushed, State};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
+
+/// Priority class and tenant.
+pub(super) type LaneKey = (u8, Box<[u8]>);
+
+/// Where a job waits to be handed over. One whose number no longer is its job's is a place left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) order: u64,
+    pub(super) job: JobId,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    waiting: VecDeque<Place>,
+    held: u32,
+}
+
+/// Jobs of one queue.
+#[derive(Debug, Default)]
+pub(super) struct QueueOf {
+    pub(super) name: String,
+    pub(super) keep: Keep,
+    pub(super) paused: bool,
+    pub(super) settings: String,
+    pub(super) counts: Counts,
+    /// The counts have changed since they were told.
+    pub(super) counted: bool,
+    lanes: HashMap<LaneKey, Lane>,
+    /// Lanes with something waiting and nothing held, and whose turn was the last.
+    unheld: BTreeSet<LaneKey>,
+    last: Option<LaneKey>,
+    done: BTreeMap<u64, JobId>,
+    failed: BTreeMap<u64, JobId>,
+    /// Who holds a unique key, and until when.
+    unique: HashMap<String, (JobId, u64)>,
+    idempotency: HashMap<Box<[u8]>, (JobId, u64)>,
+}
+
+impl QueueOf {
+    pub(super) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), counted: true, ..Self::default() }
+    }
+
+    pub(super) fn counts_of(&mut self, state: State, change: i64) {
+        let counts = &mut self.counts;
+        let count = match state {
+            State::Ready => &mut counts.ready,
+            State::Delayed | State::Retrying => &mut counts.delayed,
+            State::Suspended => &mut counts.suspended,
+            State::Done => &mut counts.done,
+            State::Failed => &mut counts.failed,
+            State::Cancelled => &mut counts.cancelled,
+        };
+        *count = count.saturating_add_signed(change);
+        self.counted = true;
+    }
+
+    /// The job that already stands for this push.
+    pub(super) fn standing_for(&self, new: &NewJob, now: u64) -> Option<Pushed> {
+        let repeated = new.idempotency.as_ref().and_then(|key| self.idempotency.get(key));
+        if let Some((job, _)) = repeated.filter(|(_, until)| now < *until) {
+            return Some(Pushed::Repeated(*job));
+        }
+        let unique = new.options.as_ref()?.unique.as_ref()?;
+        let (job, until) = self.unique.get(&unique.key)?;
+        (now < *until).then_some(Pushed::Taken(*job))
+    }
+
+    pub(super) fn keep_keys(&mut self, entry: &Entry, now: u64) {
+        if let Some(key) = &entry.idempotency {
+            let until = now.saturating_add(self.keep.idempotency_ms);
+            self.idempotency.insert(key.clone(), (entry.job.id, until));
+        }
+        if let Some(unique) = entry.job.options.as_ref().and_then(|options| options.unique.as_ref()) {
+            let until = unique.for_ms.map_or(u64::MAX, |ms| now.saturating_add(ms));
+            self.unique.insert(unique.key.clone(), (entry.job.id, until));
+        }
+    }
+
+    pub(super) fn lane_has_room(&self, lane: &LaneKey) -> bool {
+        self.lanes
+            .get(lane)
+            .is_none_or(|lane| lane.waiting.is_empty() && lane.held < self.keep.window)
+    }
+
+    pub(super) fn hold(&mut self, lane: LaneKey) {
+        self.lanes.entry(lane).or_default().held += 1;
+    }
+
+    pub(super) fn let_go(&mut self, key: LaneKey) {
+        let Some(lane) = self.lanes.get_mut(&key) else {
+            return;
+        };
+        lane.held -= 1;
+        match (lane.held, lane.waiting.is_empty()) {
+            (0, true) => drop(self.lanes.remove(&key)),
+            (0, false) => drop(self.unheld.insert(key)),
+            _ => {}
+        }
+    }
+
+    /// Adds a job to its lane. `true` if the lane had none waiting.
+    pub(super) fn wait(&mut self, key: LaneKey, place: Place) -> bool {
+        let lane = self.lanes.entry(key.clone()).or_default();
+        let was_empty = lane.waiting.is_empty();
+        lane.waiting.push_back(place);
+        if lane.held == 0 {
+            self.unheld.insert(key);
+        }
+        was_empty
+    }
+
+    pub(super) fn take(&mut self, key: &LaneKey) -> Option<Place> {
+        let lane = self.lanes.get_mut(key)?;
+        let place = lane.waiting.pop_front()?;
+        lane.held += 1;
+        self.unheld.remove(key);
+        Some(place)
+    }
+
+    pub(super) fn has_backlog(&self, key: &LaneKey) -> bool {
+        self.lanes.get(key).is_some_and(|lane| !lane.waiting.is_empty())
+    }
+
+    /// Takes a job that waits out of its lane.
+    pub(super) fn leave(&mut self, key: &LaneKey, place: Place) {
+        let Some(lane) = self.lanes.get_mut(key) else {
+            return;
+        };
+        if let Ok(at) = lane.waiting.binary_search(&place) {
+            lane.waiting.remove(at);
+        }
+        if lane.waiting.is_empty() {
+            self.unheld.remove(key);
+            if lane.held == 0 {
+                self.lanes.remove(key);
+            }
+        }
+    }
+
+    pub(super) fn has_lanes_without_held(&self) -> bool {
+        !self.unheld.is_empty()
+    }
+
+    /// The lane whose turn it is among those of which nothing is held.
+    pub(super) fn next_lane_without_held(&mut self) -> Option<LaneKey> {
+        let after = self.last.take();
+        let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut later = self.unheld.range((from, Bound::Unbounded));
+        let next = later.next().or_else(|| self.unheld.first()).cloned();
+        self.last.clone_from(&next);
+        next
+    }
+
+    pub(super) fn remember_ended(&mut self, state: State, ended: u64, id: JobId) {
+        self.counts_of(state, 1);
+        match state {
+            State::Failed => self.failed.insert(ended, id),
+            _ => self.done.insert(ended, id),
+        };
+    }
+
+    /// Ended jobs beyond what is to be kept, by number and by age.
+    pub(super) fn take_old(&mut self, now: u64, ended_ms: impl Fn(&JobId) -> u64) -> Vec<JobId> {
+        let Keep { done, done_ms, failed, failed_ms, .. } = self.keep;
+        let mut old = Vec::new();
+        for (of_state, count, ms) in [(&mut self.done, done, done_ms), (&mut self.failed, failed, failed_ms)] {
+            while let Some((ended, id)) = of_state.first_key_value().map(|(ended, id)| (*ended, *id)) {
+                let is_old = ended_ms(&id).saturating_add(ms) <= now;
+                if of_state.len() as u64 <= count && !is_old {
+                    break;
+                }
+                of_state.remove(&ended);
+                old.push(id);
+            }
+        }
+        old
+    }
+
+    /// Drops what is left of a job that is forgotten.
+    pub(super) fn forget(&mut self, old: &Entry) {
+        self.done.remove(&old.ended);
+        self.failed.remove(&old.ended);
+        if old.state == State::Failed {
+            self.counts_of(State::Failed, -1);
+        }
+        if let Some(key) = &old.idempotency
+            && self.idempotency.get(key).is_some_and(|(job, _)| *job == old.job.id)
+        {
+            self.idempotency.remove(key);
+        }
+    }
+
+    /// A job that is to run again has not ended after all.
+    pub(super) fn unend(&mut self, entry: &Entry, now: u64) {
+        self.done.remove(&entry.ended);
+        self.failed.remove(&entry.ended);
+        self.counts_of(entry.state, -1);
+        if let Some(unique) = entry.job.options.as_ref().and_then(|options| options.unique.as_ref()) {
+            let until = unique.for_ms.map_or(u64::MAX, |ms| now.saturating_add(ms));
+            // Another job may have taken the key meanwhile; then it is that one's.
+            self.unique.entry(unique.key.clone()).or_insert((entry.job.id, until));
+        }
+    }
+
+    /// A key that is unique until the first run starts is free now.
+    pub(super) fn started(&mut self, entry: &Entry) {
+        let options = entry.job.options.as_ref();
+        let unique = options.and_then(|options| options.unique.as_ref());
+        if unique.is_some_and(|unique| unique.until_start) {
+            self.release_unique(entry);
+        }
+    }
+
+    pub(super) fn release_unique(&mut self, entry: &Entry) {
+        let options = entry.job.options.as_ref();
+        let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
+            return;
+        };
+        if self.unique.get(&unique.key).is_some_and(|(job, _)| *job == entry.job.id) {
+            self.unique.remove(&unique.key);
+        }
+    }
+}
