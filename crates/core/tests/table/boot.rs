@@ -266,3 +266,20 @@ fn a_worker_that_dials_in_does_not_end_the_backoff() {
     assert!(w.starting().is_empty());
     assert!(matches!(w.core.pool(pool).2, Health::Failing { .. }));
 }
+
+/// Nor does its death say anything of it, or that of a worker of the version that is going.
+#[test]
+fn who_is_not_of_the_present_kind_fails_no_boot() {
+    let (mut w, pool) = World::ready(workers(2));
+    let guest = w.join(pool, &Hello::default());
+    let old = w.live()[0];
+    w.exit(guest, Exit::Gone);
+    w.step(Event::Reload { pool });
+    w.exit(old, Exit::Code(1));
+    assert_eq!(waits(&w), []);
+    for worker in [guest, old] {
+        let died =
+            |notice: &Notice| matches!(notice, Notice::Died { worker: of, .. } if *of == worker);
+        assert!(w.notices().iter().any(died));
+    }
+}

@@ -192,3 +192,17 @@ fn time_never_goes_back() {
     assert_eq!(w.outcome(waiting), None);
     assert!(w.on(running).is_some());
 }
+
+/// A number that is used again has the time of the task that it is used for.
+#[test]
+fn a_number_used_again_has_a_new_deadline() {
+    let (mut w, users) = one_worker();
+    let id = TaskId(0);
+    w.bring_as(id, call(users).ttl(secs(1)));
+    w.done(id);
+    w.bring_as(id, call(users).ttl(secs(3)));
+    w.pass(ms(2_999));
+    assert_eq!(w.outcome(id), None);
+    w.pass(ms(1));
+    assert_eq!(w.outcome(id), Some(Outcome::Deadline { ran: true }));
+}

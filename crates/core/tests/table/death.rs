@@ -352,3 +352,23 @@ fn a_call_is_answered_with_whatever_its_worker_says() {
         assert_eq!(w.outcome(task), Some(Outcome::Answered));
     }
 }
+
+/// A worker that is being replaced and dies by itself, dies on its task as any other.
+#[test]
+fn a_draining_worker_can_die_on_its_task() {
+    let (mut w, mail, _) = one_worker();
+    let task = w.bring(job(mail));
+    w.step(Event::Reload { pool: PoolId(0) });
+    w.boot();
+    let worker = w.on(task).expect("it runs");
+    assert_eq!(w.view(worker).state, "draining");
+    w.die(worker);
+    let (worker, ttl) = (w.on(task).expect("the successor has it"), None);
+    assert!(w.saw(&Action::Deliver {
+        worker,
+        task,
+        ttl,
+        attempt: 0,
+        crashes: 1
+    }));
+}

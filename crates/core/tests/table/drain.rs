@@ -339,3 +339,68 @@ fn each_pool_goes_as_soon_as_it_can() {
     assert_eq!(going.len(), 1);
     assert_eq!(w.view(going[0]).pool, second);
 }
+
+/// The same for one that was being replaced when the server was told to go.
+#[test]
+fn a_death_by_our_term_is_nobodys_fault_while_it_drains() {
+    let Drain { mut w, mail, .. } = pool(workers(1));
+    let task = w.bring(job(mail).limit(secs(999)));
+    let worker = w.on(task).expect("it runs");
+    w.step(Event::Reload { pool: PoolId(0) });
+    w.boot();
+    w.step(Event::Drain);
+    w.pass(secs(7));
+    assert!(w.saw(&Action::Terminate { worker }));
+    w.look();
+    w.exit(worker, Exit::Signal(15));
+    assert!(w.notices().contains(&Notice::Died {
+        worker,
+        exit: Exit::Signal(15),
+        expected: true,
+        why: Some(Why::Replaced),
+        crashed: None
+    }));
+}
+
+/// A worker that is told to end its task meanwhile has its grace nevertheless, and hears of its end once.
+#[test]
+fn a_task_that_ends_hastens_no_term() {
+    let (mut w, pool) = World::ready_as(
+        PoolConfig {
+            stop_grace: secs(8),
+            kill_grace: secs(20),
+            ..workers(1)
+        },
+        &Hello::soft(),
+    );
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.bring(job(mail).limit(secs(1)));
+    let worker = w.live()[0];
+    w.step(Event::Drain);
+    w.pass(ms(6_999));
+    assert!(w.saw(&Action::Nudge { worker }));
+    assert!(!w.saw(&Action::Terminate { worker }));
+    w.pass(ms(1));
+    w.tick();
+    assert_eq!(
+        w.count(|action| matches!(action, Action::Terminate { .. })),
+        1
+    );
+}
+
+/// While a call waits that one of them could serve, the idle stay.
+#[test]
+fn the_idle_stay_for_calls_that_wait_for_their_turn() {
+    let (mut w, pool) = World::ready(workers(2));
+    let one = QueueConfig {
+        per_key: 1,
+        ..QueueConfig::default()
+    };
+    let users = w.calls(pool, "users.get", one);
+    let [first, second] = [0, 1].map(|_| w.bring(call(users).key("a")));
+    assert!(w.waits(second));
+    w.step(Event::Drain);
+    assert_eq!(w.live().len(), 2);
+    w.kill_by(first);
+    assert!(w.on(second).is_some());
+}

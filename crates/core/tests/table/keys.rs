@@ -143,6 +143,20 @@ fn a_flood_of_tenants_shares_buckets() {
         4_095,
         "4096 keys, that of no tenant among them"
     );
+    let bucket = |n: &u8| w.core.knows_key(queue, &[255, *n]);
+    let buckets = (0..=255).filter(bucket).count();
+    assert!(buckets > 150, "405 tenants crowd {buckets} buckets");
     w.core.step(w.now, Event::Drain, &mut w.seen);
     w.core.check_invariants();
+}
+
+/// Who had no more than its share is forgotten when it goes: there is nothing to remember.
+#[test]
+fn a_tenant_that_owes_nothing_is_forgotten() {
+    let (mut w, mail, _) = one_worker();
+    let queue = w.queue(mail);
+    let passing = w.bring(job(mail).key("passing"));
+    assert!(w.core.knows_key(queue, b"passing"));
+    w.cancel(passing, false);
+    assert!(!w.core.knows_key(queue, b"passing"));
 }

@@ -9,6 +9,7 @@ mod support;
 
 mod boot;
 mod cancel;
+mod chance;
 mod classes;
 mod deadlines;
 mod death;

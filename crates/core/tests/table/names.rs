@@ -258,3 +258,30 @@ fn views_tell_what_there_is() {
     assert_eq!(w.view(worker.id).done, 1);
     assert!(w.on(suspect).is_some(), "suspects go first");
 }
+
+/// Where a star serves all jobs, the names of those who push are bounded by all queues that there may be.
+#[test]
+fn a_star_leaves_room_for_what_is_configured() {
+    let mut w = World::with(Limits {
+        queues: 3,
+        boots_at_once: 2,
+        ..Limits::default()
+    });
+    w.core.add_pool("app", workers(1));
+    assert!(!w.core.serves_all_jobs());
+    w.boot_as(&Hello::serving(&[], &["*"]));
+    assert!(w.core.serves_all_jobs());
+    let names = ["a", "b", "c", "d"].map(|name| w.core.resolve_job(name).is_ok());
+    assert_eq!(names, [true, true, true, false]);
+}
+
+/// Logs and assertions name a worker by its place and how often that was used.
+#[test]
+fn workers_are_told_apart_in_print() {
+    let (mut w, _) = World::ready(workers(2));
+    let second = w.live()[1];
+    assert_eq!(format!("{second:?}"), "w1.0");
+    w.die(second);
+    w.pass(secs(1));
+    assert_eq!(format!("{:?}", w.starting()), "[w1.1]");
+}

@@ -278,3 +278,16 @@ fn an_outdated_worker_gets_no_window() {
     }
     assert_eq!(w.lent(&tasks).len(), 1, "one at a time until it goes");
 }
+
+/// Whatever a busy worker is looked at for, its memory is not read where nothing bounds it.
+#[test]
+fn without_a_limit_memory_is_not_read_on_the_way() {
+    let (mut w, mail, worker) = pool_with(PoolConfig {
+        max_age: secs(10),
+        ..workers(1)
+    });
+    w.bring(job(mail).limit(secs(60)));
+    w.pass(secs(10));
+    assert_eq!(w.starting().len(), 1, "it is to be replaced");
+    assert!(!w.saw(&Action::Measure { worker }));
+}

@@ -215,3 +215,43 @@ fn a_parent_that_is_gone_does_not_matter() {
     w.done(task);
     assert_eq!(w.outcome(task), Some(Outcome::Answered));
 }
+
+/// What a queue allows is allowed.
+#[test]
+fn a_wait_of_just_as_long_is_let_in() {
+    let (mut w, pool) = World::ready(workers(1));
+    let brief = QueueConfig {
+        max_wait: ms(2),
+        ..QueueConfig::default()
+    };
+    let users = w.calls(pool, "users.get", brief);
+    // A run is taken to cost a millisecond before one has been seen.
+    let let_in = w.bring_many(1 + 3, &call(users));
+    assert!(let_in.iter().all(|task| w.end(*task).is_none()));
+    let shed = w.bring(call(users));
+    let retry_after = ms(3);
+    assert_eq!(w.outcome(shed), Some(Outcome::Shed { retry_after }));
+}
+
+/// Who finds a free worker waits for nobody, whoever else waits; nor is a wait known where no worker is.
+#[test]
+fn where_nobody_works_no_wait_is_known() {
+    let brief = QueueConfig {
+        max_wait: ms(2),
+        per_key: 1,
+        ..QueueConfig::default()
+    };
+    let (mut w, pool) = World::ready(workers(2));
+    let users = w.calls(pool, "users.get", brief.clone());
+    let crowd = w.bring_many(9, &call(users).key("a"));
+    assert!(crowd.iter().all(|task| w.end(*task).is_none()));
+    let other = w.bring(call(users).key("b"));
+    assert!(w.on(other).is_some());
+    let (mut w, pool) = World::of(PoolConfig {
+        min: 0,
+        ..workers(1)
+    });
+    let users = w.calls(pool, "users.get", brief);
+    let first = w.bring_many(9, &call(users));
+    assert!(first.iter().all(|task| w.waits(*task)));
+}

@@ -134,3 +134,50 @@ fn a_limit_that_is_raised_counts_at_once() {
     w.step(Event::Tick);
     assert_eq!(w.lent(&tasks).len(), 4);
 }
+
+/// What is kept are slots, not workers.
+#[test]
+fn what_is_kept_is_a_slot() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(3));
+    let kept = QueueConfig {
+        reserve: 1,
+        keep: 1,
+        ..QueueConfig::default()
+    };
+    w.jobs(pool, "vip", kept);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let tasks = w.bring_many(3, &job(mail));
+    assert_eq!(w.lent(&tasks).len(), 2);
+}
+
+/// A queue's task that was lent ahead begins, so that it has its slot: another pool need keep none now.
+#[test]
+fn what_is_kept_is_given_back_when_a_window_moves_on() {
+    let (mut w, first) = World::ready(workers(1));
+    let second = w.core.add_pool("second", workers(1));
+    w.boot();
+    let [quick, mail] = [(first, "quick"), (second, "mail")]
+        .map(|(pool, name)| w.jobs(pool, name, QueueConfig::default()));
+    // The first pool looks first at what comes.
+    let both = [(second, 1), (first, 1)];
+    let vip = w
+        .core
+        .add_queue(Kind::Jobs, "vip", QueueConfig::default(), &both);
+    let vip_job = job(w.core.resolve_job("vip").expect("it was just added"));
+    w.learn(&job(quick), Span(50));
+    w.learn(&vip_job, Span(50));
+    let running = w.bring(job(quick));
+    let kept = QueueConfig {
+        reserve: 1,
+        keep: 1,
+        ..QueueConfig::default()
+    };
+    w.core.configure_queue(vip, kept);
+    let waiting = w.bring(job(mail));
+    assert!(w.waits(waiting), "the second pool keeps its slot");
+    let ahead = w.bring(vip_job);
+    assert_eq!(w.on(ahead), w.on(running));
+    assert!(w.waits(waiting));
+    w.run(running, Span(50));
+    assert!(w.on(waiting).is_some());
+}

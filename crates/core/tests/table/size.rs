@@ -323,3 +323,56 @@ fn a_pool_of_guests_starts_nobody() {
     assert_eq!(w.on(task), Some(guest));
     assert!(!w.view(guest).spawned);
 }
+
+/// One of its slots is free, yet it works: a long task is no idleness.
+#[test]
+fn a_worker_with_a_task_is_not_idle() {
+    let (mut w, pool) = World::ready_as(
+        PoolConfig {
+            min: 2,
+            max: 2,
+            idle_timeout: secs(9),
+            ..PoolConfig::default()
+        },
+        &Hello::slots(2),
+    );
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let [long, longer] = [0, 1].map(|_| w.bring(job(mail).limit(secs(3_600))));
+    w.step(Event::Scale {
+        pool,
+        min: 1,
+        max: 2,
+    });
+    w.pass(secs(60));
+    let busy = w.on(long).expect("it runs");
+    assert_eq!((w.on(longer), w.view(busy).state), (Some(busy), "busy"));
+}
+
+/// A pool that can't grow is not looked at again for work that waits, nor one whose work has gone.
+#[test]
+fn nobody_is_woken_for_nothing() {
+    let wakes = |w: &World| {
+        w.core
+            .next_deadline()
+            .is_some_and(|at| at <= w.now + secs(1))
+    };
+    let (mut w, _, mail, running) = busy(between(1, 1));
+    w.bring(job(mail));
+    assert!(!wakes(&w));
+    w.done(running[0]);
+    let (mut w, _, mail, running) = busy(between(1, 2));
+    let waiting = w.bring(job(mail));
+    assert!(wakes(&w), "it may grow");
+    w.pass(ms(10));
+    w.done(running[0]);
+    assert!(w.on(waiting).is_some());
+    w.pass(ms(40));
+    assert!(!wakes(&w), "one look in vain is enough");
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..between(1, 2)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.bring(job(mail));
+    assert!(!wakes(&w), "its workers come by themselves");
+}

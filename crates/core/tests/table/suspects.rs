@@ -338,3 +338,32 @@ fn blame_passes() {
         health: Health::Healthy
     }));
 }
+
+/// When it has passed, so has the patience.
+#[test]
+fn patience_passes_with_blame() {
+    let (mut w, pool, mail) = pool_of(1);
+    deaths(&mut w, pool, 8);
+    w.pass(secs(60));
+    let victim = w.bring(job(mail).crashes(2));
+    w.kill_by(victim);
+    assert!(matches!(
+        w.outcome(victim),
+        Some(Outcome::Quarantined { crashes: 3, .. })
+    ));
+}
+
+/// Deaths of another version meanwhile do not crowd out those that count.
+#[test]
+fn deaths_of_two_versions_are_counted_side_by_side() {
+    let (mut w, pool) = World::ready(workers(2));
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let last = w.bring(call(users).ttl(secs(999)).limit(secs(999)));
+    deaths(&mut w, pool, 7);
+    w.step(Event::Reload { pool });
+    w.boot();
+    deaths(&mut w, pool, 7);
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+    w.kill_by(last);
+    assert_eq!(w.core.pool(pool).2, Health::Blamed);
+}

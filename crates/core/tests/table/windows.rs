@@ -229,3 +229,12 @@ fn windows_can_be_switched_off() {
     let tasks = w.bring_many(50, &job(mail));
     assert_eq!(w.lent(&tasks), tasks[..1]);
 }
+
+/// As tasks come windows are filled in turn, before anybody has answered.
+#[test]
+fn windows_are_filled_in_turn() {
+    let (mut w, _, mail) = pool_with(3, &Hello::default());
+    w.bring_many(30, &job(mail));
+    let lent = lent(&w);
+    assert!(lent.iter().all(|count| *count > 2), "{lent:?}");
+}
