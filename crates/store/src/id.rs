@@ -40,6 +40,12 @@ impl Ids {
         JobId(self.last)
     }
 
+    /// The highest number given so far.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
     #[must_use]
     pub fn uuid(&self, id: JobId) -> Uuid {
         let count = id.0 & ((1 << COUNT) - 1);

@@ -1,0 +1,104 @@
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+/// Why a store can't be opened. Its file is left as it is.
+#[derive(Debug)]
+pub enum StoreError {
+    /// Another process works with it.
+    Locked {
+        path: PathBuf,
+        pid: Option<u32>,
+    },
+    /// A newer Stoker made it.
+    Newer {
+        path: PathBuf,
+        version: i64,
+        known: i64,
+    },
+    /// It is a database, but no job store.
+    Foreign {
+        path: PathBuf,
+    },
+    Damaged {
+        path: PathBuf,
+        text: String,
+    },
+    Io {
+        path: PathBuf,
+        text: String,
+    },
+}
+
+impl StoreError {
+    pub(super) fn io(path: &Path, error: &io::Error) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            text: error.to_string(),
+        }
+    }
+
+    pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        let (path, text) = (path.to_owned(), error.to_string());
+        match error.sqlite_error_code() {
+            Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, text },
+            _ => Self::Io { path, text },
+        }
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked {
+                path,
+                pid: Some(pid),
+            } => {
+                write!(
+                    f,
+                    "process {pid} works with the job store {}; one at a time",
+                    path.display()
+                )
+            }
+            Self::Locked { path, pid: None } => {
+                write!(
+                    f,
+                    "another process works with the job store {}; one at a time",
+                    path.display()
+                )
+            }
+            Self::Newer {
+                path,
+                version,
+                known,
+            } => write!(
+                f,
+                "the job store {} has version {version}, and this Stoker knows versions up to {known}; \
+                 use the Stoker that wrote it, or a newer one",
+                path.display()
+            ),
+            Self::Foreign { path } => {
+                write!(
+                    f,
+                    "{} is a database, but not a job store; name another file",
+                    path.display()
+                )
+            }
+            Self::Damaged { path, text } => write!(
+                f,
+                "the job store {} is damaged ({text}); it was not touched. See what is left with \
+                 `stoker store check`, and put back a backup",
+                path.display()
+            ),
+            Self::Io { path, text } => write!(f, "the job store {}: {text}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<StoreError> for io::Error {
+    fn from(error: StoreError) -> Self {
+        Self::other(error)
+    }
+}

@@ -1,0 +1,250 @@
+//! Jobs on disk, in one SQLite file.
+
+mod error;
+mod lock;
+mod post;
+mod queues;
+mod reader;
+mod schema;
+mod writer;
+
+pub use error::StoreError;
+
+use crate::{Abilities, Ask, Clock, Driver, Ids, Keep, Opened, Pushed, Told, Trouble, wall_clock};
+use lock::Lock;
+use post::{Item, Post};
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::thread::JoinHandle;
+
+/// How a store is kept.
+#[derive(Clone)]
+pub struct SqliteOptions {
+    /// An accepted job has reached the disk. Without, it survives the process but no power cut.
+    pub sync: bool,
+    /// Memory for pages of the file, KiB.
+    pub cache_kib: u32,
+    pub clock: Clock,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            sync: true,
+            cache_kib: 32 << 10,
+            clock: wall_clock(),
+        }
+    }
+}
+
+impl fmt::Debug for SqliteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            sync,
+            cache_kib,
+            clock: _,
+        } = self;
+        f.debug_struct("SqliteOptions")
+            .field("sync", sync)
+            .field("cache_kib", cache_kib)
+            .finish()
+    }
+}
+
+/// The store's handle: it sends what is asked to the thread that writes, and takes what is told.
+pub struct SqliteStore {
+    post: Arc<Post>,
+    outbox: Vec<Item>,
+    /// Refused at once.
+    refused: Vec<Told>,
+    ids: Ids,
+    /// Names of queues, by their numbers.
+    queues: Vec<String>,
+    threads: Vec<JoinHandle<()>>,
+    /// Goes last, when the threads have let go of the file.
+    lock: Option<Lock>,
+}
+
+impl SqliteStore {
+    /// Opens a store, or makes it.
+    pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
+        let lock = Lock::take(path)?;
+        let io = |error: io::Error| StoreError::io(path, &error);
+        let post = Arc::new(Post::new().map_err(io)?);
+        let (ask, questions) = channel();
+        let writer = writer::Writer::open(path, &options, post.clone(), ask)?;
+        let reader = reader::Reader {
+            db: schema::open_to_read(path)?,
+            post: post.clone(),
+            clock: options.clock,
+        };
+        let mut store = Self {
+            post,
+            outbox: Vec::new(),
+            refused: Vec::new(),
+            ids: writer.ids.clone(),
+            queues: writer.queue_names(),
+            threads: Vec::new(),
+            lock: Some(lock),
+        };
+        store
+            .threads
+            .push(spawn("stoker-writes", move || writer.run()).map_err(io)?);
+        store
+            .threads
+            .push(spawn("stoker-reads", move || reader.run(&questions)).map_err(io)?);
+        Ok(store)
+    }
+
+    /// Sends something that is answered, and waits for the answer.
+    fn call<T>(&mut self, item: Item, answer: &Receiver<io::Result<T>>) -> io::Result<T> {
+        self.outbox.push(item);
+        self.post.send(&mut self.outbox);
+        answer
+            .recv()
+            .unwrap_or_else(|_| Err(io::Error::other("the store's thread has ended")))
+    }
+
+    /// Whether one more can be taken in.
+    fn has_room(&self, ask: &Ask) -> bool {
+        let post = &*self.post;
+        match ask {
+            Ask::Push { job, .. } => {
+                let len = job.bytes.len();
+                let count = post.pushes.load(Ordering::Relaxed);
+                let bytes = post.bytes.load(Ordering::Relaxed);
+                if count >= post::PUSHES || (bytes + len > post::PUSHED_BYTES && count > 0) {
+                    return false;
+                }
+                post.pushes.fetch_add(1, Ordering::Relaxed);
+                post.bytes.fetch_add(len, Ordering::Relaxed);
+            }
+            Ask::Look { .. } | Ask::Change { .. } | Ask::Import { .. } => {
+                if post.questions.load(Ordering::Relaxed) >= post::QUESTIONS {
+                    return false;
+                }
+                post.questions.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn refuse(&mut self, ask: &Ask) {
+        let trouble = Trouble::Busy("more is under way than it takes in at once".to_owned());
+        self.refused.extend(match ask {
+            Ask::Push { ticket, .. } => Some(Told::Pushed {
+                ticket: *ticket,
+                pushed: Pushed::Refused(trouble),
+            }),
+            Ask::Look { ticket, .. } => Some(Told::Found {
+                ticket: *ticket,
+                found: Err(trouble),
+            }),
+            Ask::Change { ticket, .. } | Ask::Import { ticket, .. } => Some(Told::Changed {
+                ticket: *ticket,
+                result: Err(trouble),
+            }),
+            _ => None,
+        });
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            // What a thread that panicked had to say stands in its panic's message.
+            let _ = thread.join().is_ok();
+        }
+        self.lock = None;
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+impl Driver for SqliteStore {
+    fn open_queue(&mut self, name: &str, keep: Keep) -> io::Result<Opened> {
+        let (reply, answer) = sync_channel(1);
+        let opened = self.call(
+            Item::Open {
+                name: name.to_owned(),
+                keep,
+                reply,
+            },
+            &answer,
+        )?;
+        if opened.queue.0 as usize == self.queues.len() {
+            self.queues.push(name.to_owned());
+        }
+        Ok(opened)
+    }
+
+    fn queues(&self) -> Vec<String> {
+        self.queues.clone()
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        match self.has_room(&ask) {
+            true => self.outbox.push(Item::Ask(ask)),
+            false => self.refuse(&ask),
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.outbox.is_empty() {
+            self.post.send(&mut self.outbox);
+        }
+        if !self.refused.is_empty() {
+            self.post.ring();
+        }
+    }
+
+    fn hear(&mut self, told: &mut Vec<Told>) {
+        self.post.hear(told);
+        told.append(&mut self.refused);
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.post.wake())
+    }
+
+    fn next_due(&self) -> Option<u64> {
+        None
+    }
+
+    fn bytes(&self) -> usize {
+        self.post.bytes.load(Ordering::Relaxed)
+    }
+
+    fn ids(&self) -> &Ids {
+        &self.ids
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            durable: true,
+            longest_delay_ms: u64::MAX,
+            lease_ms: None,
+        }
+    }
+
+    fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()> {
+        let (reply, answer) = sync_channel(1);
+        let closed = self.call(Item::Close { reply }, &answer);
+        self.join();
+        self.hear(told);
+        closed
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.post.abandon();
+        self.join();
+    }
+}

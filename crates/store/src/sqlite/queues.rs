@@ -1,0 +1,187 @@
+use crate::{Counts, Keep, QueueNo, State};
+use rusqlite::{Connection, Row, params};
+
+/// What is known of every queue, and counted. What a commit changes is undone if the commit fails.
+#[derive(Default)]
+pub(super) struct Queues {
+    queues: Vec<Queue>,
+    /// Queues that the commit under way has changed.
+    touched: Vec<QueueNo>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub(super) name: String,
+    pub(super) keep: Keep,
+    /// Somebody has opened it, so its number means something outside.
+    pub(super) is_open: bool,
+    pub(super) tally: Tally,
+    /// The tally as the file has it.
+    safe: Tally,
+    is_touched: bool,
+    /// Ready jobs of the last commit that nobody has seen to yet.
+    pub(super) unsettled: u64,
+    /// Where the search for lanes goes on: behind this class and key.
+    pub(super) turn: Option<(u8, Box<[u8]>)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) counts: Counts,
+    /// Done and cancelled jobs that are kept.
+    pub(super) kept: u64,
+}
+
+const LOAD: &str = "SELECT id, name, ready, delayed, suspended, done, cancelled, failed, retried, kept \
+                    FROM queues ORDER BY id";
+const SAVE: &str = "UPDATE queues SET ready = ?2, delayed = ?3, suspended = ?4, done = ?5, cancelled = ?6, \
+                    failed = ?7, retried = ?8, kept = ?9, last = ?10, serial = ?11 WHERE id = ?1";
+
+impl Queues {
+    pub(super) fn load(db: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = db.prepare(LOAD)?;
+        let rows = statement.query_map([], |row| Ok((row.get::<_, u32>(0)?, queue(row)?)))?;
+        let mut queues = Vec::new();
+        for row in rows {
+            let (id, queue) = row?;
+            queues.resize_with((id as usize).max(queues.len()), Queue::default);
+            queues.push(queue);
+        }
+        Ok(Self {
+            queues,
+            touched: Vec::new(),
+        })
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<QueueNo> {
+        let at = self.queues.iter().position(|queue| queue.name == name)?;
+        Some(QueueNo(at as u32))
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.queues.iter().map(|queue| queue.name.clone()).collect()
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.queues.len() as u32
+    }
+
+    pub(super) fn add(&mut self, name: &str) -> QueueNo {
+        self.queues.push(Queue {
+            name: name.to_owned(),
+            ..Queue::default()
+        });
+        QueueNo(self.len() - 1)
+    }
+
+    pub(super) fn get(&self, queue: QueueNo) -> Option<&Queue> {
+        self.queues.get(queue.0 as usize)
+    }
+
+    pub(super) fn get_mut(&mut self, queue: QueueNo) -> Option<&mut Queue> {
+        self.queues.get_mut(queue.0 as usize)
+    }
+
+    pub(super) fn keep(&self, queue: QueueNo) -> Keep {
+        self.get(queue).map(|queue| queue.keep).unwrap_or_default()
+    }
+
+    /// The tally of a queue, to be changed.
+    pub(super) fn tally(&mut self, queue: QueueNo) -> Option<&mut Tally> {
+        let entry = self.queues.get_mut(queue.0 as usize)?;
+        if !std::mem::replace(&mut entry.is_touched, true) {
+            self.touched.push(queue);
+        }
+        Some(&mut entry.tally)
+    }
+
+    /// Counts a job of a queue in a state, or no more.
+    pub(super) fn count(&mut self, queue: QueueNo, state: State, change: i64) {
+        let Some(Tally { counts, kept }) = self.tally(queue) else {
+            return;
+        };
+        let count = match state {
+            State::Ready => &mut counts.ready,
+            State::Delayed | State::Retrying => &mut counts.delayed,
+            State::Suspended => &mut counts.suspended,
+            State::Done => &mut counts.done,
+            State::Failed => &mut counts.failed,
+            State::Cancelled => &mut counts.cancelled,
+        };
+        *count = count.saturating_add_signed(change);
+        if matches!(state, State::Done | State::Cancelled) {
+            *kept = kept.saturating_add_signed(change);
+        }
+    }
+
+    /// Writes what has changed.
+    pub(super) fn save(&self, db: &Connection, last: u64, serial: u64) -> rusqlite::Result<()> {
+        let mut save = db.prepare_cached(SAVE)?;
+        for queue in &self.touched {
+            let Tally { counts, kept } = self.queues[queue.0 as usize].tally;
+            let Counts {
+                ready,
+                delayed,
+                suspended,
+                done,
+                cancelled,
+                failed,
+                retried,
+            } = counts;
+            let [ready, delayed, suspended] = [ready, delayed, suspended].map(|count| count as i64);
+            let [done, cancelled, failed] = [done, cancelled, failed].map(|count| count as i64);
+            let [retried, kept, last, serial] =
+                [retried, kept, last, serial].map(|count| count as i64);
+            save.execute(params![
+                queue.0, ready, delayed, suspended, done, cancelled, failed, retried, kept, last,
+                serial
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// The commit went well: tells what was counted.
+    pub(super) fn settle(&mut self, mut tell: impl FnMut(QueueNo, Counts)) {
+        for queue in self.touched.drain(..) {
+            let entry = &mut self.queues[queue.0 as usize];
+            entry.is_touched = false;
+            entry.safe = entry.tally;
+            if entry.is_open {
+                tell(queue, entry.tally.counts);
+            }
+        }
+    }
+
+    /// The commit did not go well.
+    pub(super) fn undo(&mut self) {
+        for queue in self.touched.drain(..) {
+            let entry = &mut self.queues[queue.0 as usize];
+            entry.is_touched = false;
+            entry.tally = entry.safe;
+            entry.unsettled = 0;
+        }
+    }
+}
+
+fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
+    let number = |at| row.get::<_, i64>(at).map(|number| number.max(0) as u64);
+    let counts = Counts {
+        ready: number(2)?,
+        delayed: number(3)?,
+        suspended: number(4)?,
+        done: number(5)?,
+        cancelled: number(6)?,
+        failed: number(7)?,
+        retried: number(8)?,
+    };
+    let tally = Tally {
+        counts,
+        kept: number(9)?,
+    };
+    Ok(Queue {
+        name: row.get(1)?,
+        tally,
+        safe: tally,
+        ..Queue::default()
+    })
+}

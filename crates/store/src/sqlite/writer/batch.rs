@@ -1,0 +1,69 @@
+use crate::{Ask, JobId, Pushed, QueueNo, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one transaction does, beyond rows: seen to once it is committed, dropped if it is not.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) now: u64,
+    /// One for each ask, in their order.
+    pub(super) effects: Vec<Effect>,
+    /// Lanes in which jobs became ready.
+    pub(super) woken: BTreeSet<(QueueNo, u8, Box<[u8]>)>,
+    /// Jobs that ended, as `ages` keeps them, by queue and kind.
+    pub(super) ended: BTreeMap<(QueueNo, u8), Vec<u8>>,
+    /// When the first of those is due that wait for their time from now on.
+    pub(super) due: Option<u64>,
+}
+
+pub(super) enum Effect {
+    None,
+    Pushed(Pushed),
+    Accepted {
+        id: JobId,
+        state: State,
+    },
+    /// The scheduler holds it no more.
+    Left,
+    /// The scheduler holds it until it is due.
+    Rests,
+}
+
+/// Which of the two orders of ages a job that ended is in.
+pub(super) fn kind(state: State) -> u8 {
+    u8::from(state == State::Failed)
+}
+
+impl Batch {
+    pub(super) fn new(now: u64) -> Self {
+        Self {
+            now,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn wake(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
+        self.woken.insert((queue, class, key.into()));
+    }
+
+    pub(super) fn wait_until(&mut self, due: u64) {
+        self.due = Some(self.due.map_or(due, |before| before.min(due)));
+    }
+
+    /// `eventful`: it left something in `history` or `kept`, to be forgotten with it.
+    pub(super) fn age(&mut self, queue: QueueNo, state: State, job: JobId, eventful: bool) {
+        let entry = job.0 | u64::from(eventful) << 63;
+        self.ended
+            .entry((queue, kind(state)))
+            .or_default()
+            .extend(entry.to_le_bytes());
+    }
+}
+
+/// Whether what it does must have reached the disk before anything is told of it. The others are hints that a
+/// crash may take: to lose one costs a run that is repeated.
+pub(super) fn must_last(ask: &Ask) -> bool {
+    !matches!(
+        ask,
+        Ask::Running { .. } | Ask::Started { .. } | Ask::Checkpoint { .. } | Ask::Progress { .. }
+    )
+}

@@ -1,0 +1,131 @@
+use super::{Batch, Writer};
+use crate::Trouble;
+use rusqlite::{ErrorCode, params};
+use std::time::{Duration, Instant};
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sqlite) enum Level {
+    Unknown,
+    /// Nothing: a power cut may even break the file.
+    Off,
+    /// Nothing, but what is on the disk is in order.
+    Normal,
+    /// The disk.
+    Full,
+}
+
+/// The store can't write at present.
+#[derive(Debug)]
+pub(in crate::sqlite) struct Failing {
+    pub(super) trouble: Trouble,
+    pub(super) again: Instant,
+    wait: Duration,
+}
+
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+const AGE: &str = "INSERT INTO ages (queue, kind, no, at, ids) VALUES (?1, ?2, ?3, ?4, ?5)";
+
+impl Writer {
+    /// Does work in a transaction: all of it, or nothing. With `must_last` it is on the disk when this
+    /// returns.
+    pub(super) fn transact(
+        &mut self,
+        must_last: bool,
+        work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<Batch> {
+        self.set_level(must_last)?;
+        let mut batch = Batch::new((self.clock)());
+        self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let result = work(self, &mut batch)
+            .and_then(|()| self.write_counts(&batch))
+            .and_then(|()| self.db.prepare_cached("COMMIT")?.execute([]));
+        if let Err(error) = result {
+            self.queues.undo();
+            if !self.db.is_autocommit() {
+                // Where even this fails the next transaction can't begin, and tells.
+                let _ = self.db.execute_batch("ROLLBACK").is_ok();
+            }
+            return Err(error);
+        }
+        self.serial += 1;
+        let told = &mut self.told;
+        self.queues
+            .settle(|queue, counts| told.push(crate::Told::Counts { queue, counts }));
+        if let Some(due) = batch.due {
+            self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
+        }
+        Ok(batch)
+    }
+
+    fn write_counts(&mut self, batch: &Batch) -> rusqlite::Result<()> {
+        for ((queue, kind), ids) in &batch.ended {
+            let no = self.ids.make(batch.now).0 as i64;
+            self.db.prepare_cached(AGE)?.execute(params![
+                queue.0,
+                kind,
+                no,
+                batch.now as i64,
+                ids
+            ])?;
+        }
+        let last = self.ids.last();
+        self.queues.save(&self.db, last, self.serial + 1)
+    }
+
+    fn set_level(&mut self, must_last: bool) -> rusqlite::Result<()> {
+        let level = match (self.sync, must_last) {
+            (false, _) => Level::Off,
+            (true, false) => Level::Normal,
+            (true, true) => Level::Full,
+        };
+        if level != self.level {
+            let name = match level {
+                Level::Unknown | Level::Off => "off",
+                Level::Normal => "normal",
+                Level::Full => "full",
+            };
+            self.db.pragma_update(None, "synchronous", name)?;
+            self.level = level;
+        }
+        Ok(())
+    }
+
+    /// A commit failed: when to try again.
+    pub(super) fn fail(&mut self, error: &rusqlite::Error) -> Trouble {
+        let trouble = trouble(error);
+        let wait = self
+            .failing
+            .as_ref()
+            .map_or(FIRST_WAIT, |failing| LONGEST_WAIT.min(failing.wait * 2));
+        if self
+            .failing
+            .as_ref()
+            .is_none_or(|failing| failing.trouble != trouble)
+        {
+            self.told.push(crate::Told::Failing(Some(trouble.clone())));
+        }
+        self.failing = Some(Failing {
+            trouble: trouble.clone(),
+            again: Instant::now() + wait,
+            wait,
+        });
+        trouble
+    }
+
+    pub(super) fn recovered(&mut self) {
+        if self.failing.take().is_some() {
+            self.told.push(crate::Told::Failing(None));
+        }
+    }
+}
+
+pub(in crate::sqlite) fn trouble(error: &rusqlite::Error) -> Trouble {
+    let text = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Trouble::Full(text),
+        _ => Trouble::Io(text),
+    }
+}

@@ -1,0 +1,250 @@
+use super::push::{KEPT, UNIQUE, job_id, signed, to_json};
+use super::{Batch, Effect, Writer};
+use crate::{Ending, JobError, JobId, Options, QueueNo, Run, State, What, fingerprint};
+use rusqlite::{OptionalExtension, params};
+
+/// What ending, retrying and changing a job needs to know of its row.
+pub(super) struct Brief {
+    pub(super) id: JobId,
+    pub(super) queue: QueueNo,
+    pub(super) state: State,
+    pub(super) marks: u8,
+    pub(super) notes: u32,
+}
+
+/// Kinds of rows in `kept`.
+pub(in crate::sqlite) const RESULT: u8 = 0;
+pub(in crate::sqlite) const OUTPUT: u8 = 1;
+pub(in crate::sqlite) const CHECKPOINT: u8 = 2;
+pub(in crate::sqlite) const META: u8 = 3;
+pub(in crate::sqlite) const BODY: u8 = 4;
+
+/// Notes that are kept of one job; the oldest go first.
+const NOTES: u32 = 100;
+
+const BRIEF: &str = "SELECT id, queue, state, marks, notes FROM jobs WHERE id = ?1";
+const MOVE: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, codec, \
+     marks, notes, fingerprint, options, error, progress, meta, body) \
+     SELECT queue, ?2, id, class, key, ?3, due, ifnull(?4, attempt), ifnull(?5, exceptions), \
+     ifnull(?6, crashes), ifnull(?7, ran), codec, ?8, ?9, ?10, options, ifnull(?11, error), progress, \
+     meta, body FROM jobs WHERE id = ?1";
+const MOVE_DONE: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, codec, \
+     marks, notes, options, progress) \
+     SELECT queue, 4, id, class, key, ?2, due, ?3, ?4, ?5, ?6, codec, ?7, ?8, options, progress \
+     FROM jobs WHERE id = ?1";
+const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
+const KEEP: &str =
+    "INSERT OR REPLACE INTO kept (job, kind, until, codec, bytes) VALUES (?1, ?2, ?3, ?4, ?5)";
+const KEEP_PAYLOAD: &str = "INSERT OR REPLACE INTO kept (job, kind, until, codec, bytes) \
+                            SELECT id, 3, ?2, codec, meta FROM jobs WHERE id = ?1 AND meta IS NOT NULL \
+                            UNION ALL SELECT id, 4, ?2, codec, body FROM jobs WHERE id = ?1";
+const DROP: &str = "DELETE FROM kept WHERE job = ?1 AND kind = ?2";
+const OPTIONS: &str = "SELECT options FROM jobs WHERE id = ?1";
+const RELEASE: &str = "DELETE FROM uniques WHERE queue = ?1 AND key = ?2 AND job = ?3";
+const NOTE: &str =
+    "INSERT OR REPLACE INTO history (job, no, at, what, text) VALUES (?1, ?2, ?3, ?4, ?5)";
+const UNNOTE: &str = "DELETE FROM history WHERE job = ?1 AND no <= ?2";
+
+impl Writer {
+    pub(super) fn brief(&self, job: JobId) -> rusqlite::Result<Option<Brief>> {
+        let mut brief = self.db.prepare_cached(BRIEF)?;
+        let row = brief.query_row([job.0 as i64], |row| {
+            Ok(Brief {
+                id: job_id(row)?,
+                queue: QueueNo(row.get(1)?),
+                state: State::from_code(row.get(2)?).unwrap_or(State::Ready),
+                marks: row.get(3)?,
+                notes: row.get(4)?,
+            })
+        });
+        row.optional()
+    }
+
+    pub(super) fn end(
+        &mut self,
+        job: JobId,
+        run: Run,
+        ending: &Ending,
+        output: Option<&[u8]>,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<Effect> {
+        // It may be gone: an ending that had been committed when the disk failed comes again.
+        if let Some(mut brief) = self.brief(job)? {
+            if let Some(output) = output {
+                self.keep(&mut brief, OUTPUT, None, 0, output)?;
+            }
+            self.finish(brief, Some(run), ending, batch)?;
+        }
+        Ok(Effect::Left)
+    }
+
+    /// Moves a job to those that have ended. Without a run it keeps what it had been through.
+    pub(super) fn finish(
+        &mut self,
+        mut brief: Brief,
+        run: Option<Run>,
+        ending: &Ending,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        if brief.marks & UNIQUE != 0 {
+            self.release_unique(&brief, |_| true)?;
+        }
+        match ending {
+            Ending::Done { result } => {
+                self.keep_of_done(&mut brief, result.as_ref(), batch.now)?;
+                self.move_done(&brief, run.unwrap_or_default(), batch.now)?;
+            }
+            Ending::Failed(error) => {
+                self.note(&mut brief, batch.now, What::Failed, &summary(error))?;
+                self.move_whole(&brief, State::Failed, run, Some(error), batch.now)?;
+            }
+            Ending::Cancelled => {
+                self.note(&mut brief, batch.now, What::Cancelled, "")?;
+                self.move_whole(&brief, State::Cancelled, run, None, batch.now)?;
+            }
+        }
+        self.db
+            .prepare_cached(DELETE)?
+            .execute([brief.id.0 as i64])?;
+        self.queues.count(brief.queue, brief.state, -1);
+        self.queues.count(brief.queue, ending.state(), 1);
+        let eventful = brief.notes > 0 || brief.marks & KEPT != 0;
+        batch.age(brief.queue, ending.state(), brief.id, eventful);
+        Ok(())
+    }
+
+    fn keep_of_done(
+        &self,
+        brief: &mut Brief,
+        result: Option<&crate::Bytes>,
+        now: u64,
+    ) -> rusqlite::Result<()> {
+        let keep = self.queues.keep(brief.queue);
+        if let Some(result) = result {
+            let own = self
+                .options(brief.id)?
+                .and_then(|options| options.keep_result_ms);
+            let until = now.saturating_add(own.unwrap_or(keep.result_ms));
+            self.keep(brief, RESULT, Some(until), result.codec, &result.bytes)?;
+        }
+        if brief.marks & KEPT != 0 {
+            self.db
+                .prepare_cached(DROP)?
+                .execute(params![brief.id.0 as i64, CHECKPOINT])?;
+        }
+        if keep.payload_ms > 0 {
+            let until = signed(now.saturating_add(keep.payload_ms));
+            self.db
+                .prepare_cached(KEEP_PAYLOAD)?
+                .execute(params![brief.id.0 as i64, until])?;
+            brief.marks |= KEPT;
+        }
+        Ok(())
+    }
+
+    fn move_done(&self, brief: &Brief, run: Run, now: u64) -> rusqlite::Result<()> {
+        self.db.prepare_cached(MOVE_DONE)?.execute(params![
+            brief.id.0 as i64,
+            now as i64,
+            run.attempt,
+            run.exceptions,
+            run.crashes,
+            signed(run.ran_us),
+            brief.marks,
+            brief.notes,
+        ])?;
+        Ok(())
+    }
+
+    fn move_whole(
+        &self,
+        brief: &Brief,
+        state: State,
+        run: Option<Run>,
+        error: Option<&JobError>,
+        now: u64,
+    ) -> rusqlite::Result<()> {
+        self.db.prepare_cached(MOVE)?.execute(params![
+            brief.id.0 as i64,
+            state as u8,
+            now as i64,
+            run.map(|run| run.attempt),
+            run.map(|run| run.exceptions),
+            run.map(|run| run.crashes),
+            run.map(|run| signed(run.ran_us)),
+            brief.marks,
+            brief.notes,
+            error.map(|error| fingerprint(error) as i64),
+            error.map(to_json),
+        ])?;
+        Ok(())
+    }
+
+    pub(super) fn keep(
+        &self,
+        brief: &mut Brief,
+        kind: u8,
+        until: Option<u64>,
+        codec: u8,
+        bytes: &[u8],
+    ) -> rusqlite::Result<()> {
+        let until = until.map(signed);
+        let mut keep = self.db.prepare_cached(KEEP)?;
+        keep.execute(params![brief.id.0 as i64, kind, until, codec, bytes])?;
+        brief.marks |= KEPT;
+        Ok(())
+    }
+
+    /// Writes a row of a job's history. Whoever calls writes `notes` to the job's own row.
+    pub(super) fn note(
+        &self,
+        brief: &mut Brief,
+        now: u64,
+        what: What,
+        text: &str,
+    ) -> rusqlite::Result<()> {
+        brief.notes += 1;
+        let job = brief.id.0 as i64;
+        let mut note = self.db.prepare_cached(NOTE)?;
+        note.execute(params![job, brief.notes, now as i64, what as u8, text])?;
+        if brief.notes > NOTES {
+            self.db
+                .prepare_cached(UNNOTE)?
+                .execute(params![job, brief.notes - NOTES])?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn options(&self, job: JobId) -> rusqlite::Result<Option<Options>> {
+        let mut options = self.db.prepare_cached(OPTIONS)?;
+        let text = options
+            .query_row([job.0 as i64], |row| row.get::<_, Option<String>>(0))
+            .optional()?;
+        Ok(text
+            .flatten()
+            .and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Frees the job's unique key, if it is one that is meant and still this job's.
+    pub(super) fn release_unique(
+        &self,
+        brief: &Brief,
+        is_meant: impl Fn(&crate::Unique) -> bool,
+    ) -> rusqlite::Result<()> {
+        let unique = self.options(brief.id)?.and_then(|options| options.unique);
+        if let Some(unique) = unique.filter(is_meant) {
+            let mut release = self.db.prepare_cached(RELEASE)?;
+            release.execute(params![brief.queue.0, unique.key, brief.id.0 as i64])?;
+        }
+        Ok(())
+    }
+}
+
+/// An error in a line of a job's history.
+pub(super) fn summary(error: &JobError) -> String {
+    format!(
+        "{}: {}",
+        error.class,
+        error.message.lines().next().unwrap_or_default()
+    )
+}

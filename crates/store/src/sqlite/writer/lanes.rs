@@ -1,0 +1,170 @@
+use crate::{JobId, QueueNo};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+/// What the scheduler holds. Only in memory: with the process that held them, jobs are held no more.
+///
+/// Within a lane jobs are handed over in their order, so of its ready jobs those up to the cursor are held or
+/// were, and those above are not. A lane of which nothing is held is forgotten; a million tenants with
+/// something waiting cost nothing here.
+#[derive(Default)]
+pub(in crate::sqlite) struct Lanes {
+    lanes: Vec<Lane>,
+    free: Vec<u32>,
+    numbers: HashMap<(QueueNo, u8), HashMap<Arc<[u8]>, u32>>,
+    held: HashMap<JobId, Held, BuildHasherDefault<JobHasher>>,
+    /// By queue: how many held jobs are ready ones.
+    ready: Vec<u64>,
+}
+
+pub(in crate::sqlite) struct Lane {
+    queue: QueueNo,
+    class: u8,
+    key: Arc<[u8]>,
+    /// The order number of the last job that was handed over.
+    pub(super) cursor: u64,
+    pub(super) held: u32,
+    /// There may be ready jobs above the cursor.
+    pub(super) backlog: bool,
+}
+
+struct Held {
+    lane: u32,
+    /// It failed a run and is held until the next one; its row is not a ready one.
+    resting: bool,
+}
+
+/// A job's number is its own hash, but for the bits that a map looks at.
+#[derive(Default)]
+pub(in crate::sqlite) struct JobHasher(u64);
+
+impl Hasher for JobHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Lanes {
+    pub(super) fn get(&mut self, queue: QueueNo, class: u8, key: &[u8]) -> Option<&mut Lane> {
+        let number = *self.numbers.get(&(queue, class))?.get(key)?;
+        self.lanes.get_mut(number as usize)
+    }
+
+    pub(super) fn is_held(&self, job: JobId) -> bool {
+        self.held.contains_key(&job)
+    }
+
+    /// How many ready jobs of a queue are held.
+    pub(super) fn held_ready(&self, queue: QueueNo) -> u64 {
+        self.ready.get(queue.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// The scheduler holds one more job of a lane, the one with this order number.
+    pub(super) fn hold(
+        &mut self,
+        queue: QueueNo,
+        class: u8,
+        key: &[u8],
+        job: JobId,
+        resting: bool,
+    ) {
+        let number = self.number(queue, class, key);
+        self.lanes[number as usize].held += 1;
+        if let Some(before) = self.held.insert(
+            job,
+            Held {
+                lane: number,
+                resting,
+            },
+        ) {
+            // It can't be held twice; if it were, to count it twice would leave its lane held for ever.
+            debug_assert!(false, "job {job} was held already");
+            self.lanes[before.lane as usize].held -= 1;
+            return;
+        }
+        if !resting {
+            self.count_ready(queue, 1);
+        }
+    }
+
+    /// A held job is no longer a ready one, but is held on.
+    pub(super) fn rest(&mut self, job: JobId) {
+        let Some(held) = self.held.get_mut(&job) else {
+            return;
+        };
+        if !std::mem::replace(&mut held.resting, true) {
+            let queue = self.lanes[held.lane as usize].queue;
+            self.count_ready(queue, -1);
+        }
+    }
+
+    /// A job is held no more.
+    pub(super) fn let_go(&mut self, job: JobId) {
+        let Some(Held {
+            lane: number,
+            resting,
+        }) = self.held.remove(&job)
+        else {
+            return;
+        };
+        let lane = &mut self.lanes[number as usize];
+        let queue = lane.queue;
+        lane.held -= 1;
+        if lane.held == 0 {
+            if let Some(numbers) = self.numbers.get_mut(&(queue, lane.class)) {
+                numbers.remove(&lane.key);
+            }
+            self.free.push(number);
+        }
+        if !resting {
+            self.count_ready(queue, -1);
+        }
+    }
+
+    fn number(&mut self, queue: QueueNo, class: u8, key: &[u8]) -> u32 {
+        let numbers = self.numbers.entry((queue, class)).or_default();
+        if let Some(number) = numbers.get(key) {
+            return *number;
+        }
+        let key: Arc<[u8]> = key.into();
+        let lane = Lane {
+            queue,
+            class,
+            key: key.clone(),
+            cursor: 0,
+            held: 0,
+            backlog: false,
+        };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.lanes[number as usize] = lane;
+                number
+            }
+            None => {
+                self.lanes.push(lane);
+                self.lanes.len() as u32 - 1
+            }
+        };
+        numbers.insert(key, number);
+        number
+    }
+
+    fn count_ready(&mut self, queue: QueueNo, change: i64) {
+        let at = queue.0 as usize;
+        if self.ready.len() <= at {
+            self.ready.resize(at + 1, 0);
+        }
+        self.ready[at] = self.ready[at].saturating_add_signed(change);
+    }
+}

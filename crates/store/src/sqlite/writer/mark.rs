@@ -1,0 +1,78 @@
+//! What is written of a job without changing what becomes of it.
+
+use super::end::CHECKPOINT;
+use super::push::{UNIQUE, to_json};
+use super::{Effect, Writer};
+use crate::{JobId, QueueNo, What};
+use rusqlite::params;
+
+const MARK: &str = "UPDATE jobs SET marks = ?2, notes = ?3 WHERE id = ?1";
+const PROGRESS: &str = "UPDATE jobs SET progress = ?2 WHERE id = ?1";
+const RUNNING: &str = "INSERT OR REPLACE INTO running (slot, ids) VALUES (0, ?1)";
+const PAUSE: &str = "UPDATE queues SET paused = ?2 WHERE id = ?1";
+const SETTINGS: &str = "UPDATE queues SET settings = ?2 WHERE id = ?1";
+
+impl Writer {
+    pub(super) fn started(&self, job: JobId) -> rusqlite::Result<Effect> {
+        if let Some(brief) = self.brief(job)?.filter(|brief| brief.marks & UNIQUE != 0) {
+            self.release_unique(&brief, |unique| unique.until_start)?;
+        }
+        Ok(Effect::None)
+    }
+
+    pub(super) fn checkpoint(&self, job: JobId, bytes: &[u8]) -> rusqlite::Result<Effect> {
+        if let Some(mut brief) = self.brief(job)? {
+            self.keep(&mut brief, CHECKPOINT, None, 0, bytes)?;
+            self.mark(&brief)?;
+        }
+        Ok(Effect::None)
+    }
+
+    pub(super) fn add_note(
+        &self,
+        job: JobId,
+        what: What,
+        text: &str,
+        now: u64,
+    ) -> rusqlite::Result<Effect> {
+        if let Some(mut brief) = self.brief(job)? {
+            self.note(&mut brief, now, what, text)?;
+            self.mark(&brief)?;
+        }
+        Ok(Effect::None)
+    }
+
+    fn mark(&self, brief: &super::end::Brief) -> rusqlite::Result<()> {
+        let mut mark = self.db.prepare_cached(MARK)?;
+        mark.execute(params![brief.id.0 as i64, brief.marks, brief.notes])?;
+        Ok(())
+    }
+
+    pub(super) fn progress(&self, job: JobId, percent: u8, text: &str) -> rusqlite::Result<Effect> {
+        let progress = to_json(&(percent, text));
+        self.db
+            .prepare_cached(PROGRESS)?
+            .execute(params![job.0 as i64, progress])?;
+        Ok(Effect::None)
+    }
+
+    pub(super) fn running(&self, jobs: &[JobId]) -> rusqlite::Result<Effect> {
+        let ids: Vec<u8> = jobs.iter().flat_map(|job| job.0.to_le_bytes()).collect();
+        self.db.prepare_cached(RUNNING)?.execute([ids])?;
+        Ok(Effect::None)
+    }
+
+    pub(super) fn pause(&self, queue: QueueNo, paused: bool) -> rusqlite::Result<Effect> {
+        self.db
+            .prepare_cached(PAUSE)?
+            .execute(params![queue.0, paused])?;
+        Ok(Effect::None)
+    }
+
+    pub(super) fn settings(&self, queue: QueueNo, settings: &str) -> rusqlite::Result<Effect> {
+        self.db
+            .prepare_cached(SETTINGS)?
+            .execute(params![queue.0, settings])?;
+        Ok(Effect::None)
+    }
+}

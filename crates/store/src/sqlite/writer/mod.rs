@@ -1,0 +1,104 @@
+//! The thread that writes: takes what was asked, does it in one transaction, commits, then tells. While one
+//! commit reaches the disk the next one's asks gather.
+
+mod batch;
+mod commit;
+mod due;
+mod end;
+mod lanes;
+mod mark;
+mod push;
+mod recover;
+mod refill;
+mod retry;
+mod settle;
+mod turn;
+
+use super::post::Post;
+use super::queues::Queues;
+use super::reader::Question;
+use super::{SqliteOptions, StoreError, schema};
+use crate::{Ask, Clock, Ids, Told};
+use batch::{Batch, Effect};
+use lanes::Lanes;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+pub(super) struct Writer {
+    pub(super) db: Connection,
+    pub(super) path: PathBuf,
+    /// Commits wait for the disk.
+    pub(super) sync: bool,
+    pub(super) clock: Clock,
+    pub(super) post: Arc<Post>,
+    pub(super) reader: Sender<Question>,
+    pub(super) ids: Ids,
+    queues: Queues,
+    lanes: Lanes,
+    /// The number of the last commit.
+    serial: u64,
+    todo: VecDeque<super::post::Item>,
+    told: Vec<Told>,
+    /// Asks that could not be written and are not refused.
+    owed: Vec<Ask>,
+    failing: Option<commit::Failing>,
+    /// What `PRAGMA synchronous` says now.
+    level: commit::Level,
+    next_due: Option<u64>,
+}
+
+impl Writer {
+    pub(super) fn open(
+        path: &Path,
+        options: &SqliteOptions,
+        post: Arc<Post>,
+        reader: Sender<Question>,
+    ) -> Result<Self, StoreError> {
+        let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
+        let db = schema::open(path, options.cache_kib)?;
+        let secret = secret(&db, (options.clock)()).map_err(error)?;
+        let mut writer = Self {
+            path: path.to_owned(),
+            sync: options.sync,
+            clock: options.clock.clone(),
+            post,
+            reader,
+            ids: Ids::new(secret, recover::last_number(&db).map_err(error)?),
+            queues: Queues::load(&db).map_err(error)?,
+            lanes: Lanes::default(),
+            serial: recover::last_serial(&db).map_err(error)?,
+            todo: VecDeque::new(),
+            told: Vec::new(),
+            owed: Vec::new(),
+            failing: None,
+            level: commit::Level::Unknown,
+            next_due: None,
+            db,
+        };
+        writer.recover().map_err(error)?;
+        Ok(writer)
+    }
+
+    pub(super) fn queue_names(&self) -> Vec<String> {
+        self.queues.names()
+    }
+}
+
+/// The store's secret, made when the store is.
+fn secret(db: &Connection, now: u64) -> rusqlite::Result<u64> {
+    let known = db.query_row("SELECT value FROM store WHERE key = 'secret'", [], |row| {
+        row.get::<_, i64>(0)
+    });
+    if let Some(known) = known.optional()? {
+        return Ok(known as u64);
+    }
+    // The standard library seeds it from the system's randomness.
+    let secret = RandomState::new().hash_one("store");
+    let insert = "INSERT INTO store (key, value) VALUES ('secret', ?1), ('created', ?2)";
+    db.execute(insert, params![secret as i64, now as i64])?;
+    Ok(secret)
+}

@@ -1,0 +1,132 @@
+use super::{Batch, Effect, Writer};
+use crate::{JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique};
+use rusqlite::{OptionalExtension, params};
+
+/// Bits of `jobs.marks`.
+pub(super) const UNIQUE: u8 = 1;
+pub(super) const KEPT: u8 = 2;
+
+const INSERT: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, options, meta, \
+                      body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+const REPEATED: &str = "SELECT job FROM pushes WHERE queue = ?1 AND key = ?2 AND until > ?3";
+const TAKEN: &str =
+    "SELECT job FROM uniques WHERE queue = ?1 AND key = ?2 AND (until IS NULL OR until > ?3)";
+const KEEP_PUSH: &str =
+    "INSERT OR REPLACE INTO pushes (queue, key, job, until) VALUES (?1, ?2, ?3, ?4)";
+const TAKE: &str =
+    "INSERT OR REPLACE INTO uniques (queue, key, job, until) VALUES (?1, ?2, ?3, ?4)";
+
+impl Writer {
+    pub(super) fn push(&mut self, new: &NewJob, batch: &mut Batch) -> rusqlite::Result<Effect> {
+        if self.queues.get(new.queue).is_none() {
+            return Ok(Effect::Pushed(Pushed::Refused(Trouble::NotFound)));
+        }
+        if let Some(pushed) = self.standing_for(new, batch.now)? {
+            return Ok(Effect::Pushed(pushed));
+        }
+        let state = match (new.suspended, new.due_ms > batch.now) {
+            (true, _) => State::Suspended,
+            (_, true) => State::Delayed,
+            _ => State::Ready,
+        };
+        let id = self.ids.make(batch.now);
+        self.insert(id, new, state, batch)?;
+        if let Some(key) = &new.idempotency {
+            let until = batch
+                .now
+                .saturating_add(self.queues.keep(new.queue).idempotency_ms);
+            let mut keep = self.db.prepare_cached(KEEP_PUSH)?;
+            keep.execute(params![new.queue.0, key, id.0 as i64, signed(until)])?;
+        }
+        Ok(Effect::Accepted { id, state })
+    }
+
+    /// The job that already stands for this push.
+    fn standing_for(&self, new: &NewJob, now: u64) -> rusqlite::Result<Option<Pushed>> {
+        if let Some(key) = &new.idempotency {
+            let mut repeated = self.db.prepare_cached(REPEATED)?;
+            let job = repeated
+                .query_row(params![new.queue.0, key, now as i64], job_id)
+                .optional()?;
+            if let Some(job) = job {
+                return Ok(Some(Pushed::Repeated(job)));
+            }
+        }
+        match unique(new) {
+            Some(unique) => {
+                let mut taken = self.db.prepare_cached(TAKEN)?;
+                let key = params![new.queue.0, unique.key, now as i64];
+                Ok(taken.query_row(key, job_id).optional()?.map(Pushed::Taken))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Adds a job to those that are to run.
+    pub(super) fn insert(
+        &mut self,
+        id: JobId,
+        new: &NewJob,
+        state: State,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        let (meta, body) = new.bytes.split_at(new.meta_len);
+        let due = new.due_ms.max(batch.now);
+        let options = new.options.as_deref().map(to_json);
+        let unique = unique(new);
+        let mut insert = self.db.prepare_cached(INSERT)?;
+        insert.execute(params![
+            id.0 as i64,
+            new.queue.0,
+            state as u8,
+            new.class,
+            &*new.key,
+            (state == State::Ready).then_some(id.0 as i64),
+            signed(due),
+            new.codec,
+            if unique.is_some() { UNIQUE } else { 0 },
+            options,
+            (!meta.is_empty()).then_some(meta),
+            body,
+        ])?;
+        if let Some(unique) = unique {
+            self.take_unique(new.queue, unique, id, batch.now)?;
+        }
+        if state == State::Delayed {
+            batch.wait_until(due);
+        }
+        self.queues.count(new.queue, state, 1);
+        Ok(())
+    }
+
+    pub(super) fn take_unique(
+        &self,
+        queue: QueueNo,
+        unique: &Unique,
+        id: JobId,
+        now: u64,
+    ) -> rusqlite::Result<()> {
+        let until = unique.for_ms.map(|ms| signed(now.saturating_add(ms)));
+        let mut take = self.db.prepare_cached(TAKE)?;
+        take.execute(params![queue.0, unique.key, id.0 as i64, until])?;
+        Ok(())
+    }
+}
+
+fn unique(new: &NewJob) -> Option<&Unique> {
+    new.options.as_ref()?.unique.as_ref()
+}
+
+/// As SQLite keeps it: its numbers have a sign.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(super) fn job_id(row: &rusqlite::Row<'_>) -> rusqlite::Result<JobId> {
+    row.get::<_, i64>(0).map(|id| JobId(id as u64))
+}
+
+/// What we write as JSON can always be written so: it has no maps and no floating-point numbers.
+pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

@@ -1,0 +1,108 @@
+use super::end::Brief;
+use super::{Batch, Writer};
+use crate::{Ending, JobError, JobId, Run, What};
+use rusqlite::{Connection, OptionalExtension, params};
+
+const RUNNING: &str = "SELECT ids FROM running";
+const CRASHES: &str = "SELECT crashes FROM jobs WHERE id = ?1";
+const CRASHED: &str = "UPDATE jobs SET crashes = ?2, notes = ?3 WHERE id = ?1";
+// Of each table the highest number that can have been given; all are found at the end of an index.
+const LAST: &str =
+    "SELECT max(ifnull((SELECT max(id) FROM jobs), 0), ifnull((SELECT max(last) FROM queues), 0))";
+
+/// A job that killed so many workers is not tried again.
+const DEADLY: u8 = 3;
+
+/// The highest number given so far.
+pub(in crate::sqlite) fn last_number(db: &Connection) -> rusqlite::Result<u64> {
+    db.query_row(LAST, [], |row| row.get(0))
+}
+
+pub(in crate::sqlite) fn last_serial(db: &Connection) -> rusqlite::Result<u64> {
+    db.query_row("SELECT ifnull(max(serial), 0) FROM queues", [], |row| {
+        row.get(0)
+    })
+}
+
+impl Writer {
+    /// The server before this one did not close the store: what ran then counts as crashed.
+    pub(in crate::sqlite) fn recover(&mut self) -> rusqlite::Result<()> {
+        let ids: Option<Vec<u8>> = self
+            .db
+            .query_row(RUNNING, [], |row| row.get(0))
+            .optional()?;
+        let ids = ids.unwrap_or_default();
+        if !ids.is_empty() {
+            self.transact(true, |writer, batch| writer.count_crashes(&ids, batch))?;
+        }
+        self.look_for_due()
+    }
+
+    fn count_crashes(&mut self, ids: &[u8], batch: &mut Batch) -> rusqlite::Result<()> {
+        let mut ran = Vec::new();
+        for id in ids.chunks_exact(8).filter_map(|id| id.try_into().ok()) {
+            let Some(brief) = self.brief(JobId(u64::from_le_bytes(id)))? else {
+                continue;
+            };
+            let mut crashes = self.db.prepare_cached(CRASHES)?;
+            let crashes: u8 = crashes.query_row([brief.id.0 as i64], |row| row.get(0))?;
+            ran.push((brief, crashes));
+        }
+        // One that had killed a worker before may have killed the server as well; if there were several, no
+        // single one can be blamed, and none is brought to its last crash by what another did.
+        let suspects = ran.iter().filter(|(_, crashes)| *crashes > 0).count();
+        for (brief, crashes) in ran {
+            match crashes + 1 >= DEADLY && suspects == 1 {
+                true => self.quarantine(brief, crashes + 1, batch)?,
+                false => {
+                    self.crashed(brief, (crashes + 1).min(DEADLY - 1).max(crashes), batch.now)?
+                }
+            }
+        }
+        self.running(&[]).map(drop)
+    }
+
+    fn crashed(&self, mut brief: Brief, crashes: u8, now: u64) -> rusqlite::Result<()> {
+        self.note(
+            &mut brief,
+            now,
+            What::Crashed,
+            "the server ended while it ran",
+        )?;
+        let mut crashed = self.db.prepare_cached(CRASHED)?;
+        crashed.execute(params![brief.id.0 as i64, crashes, brief.notes])?;
+        Ok(())
+    }
+
+    fn quarantine(
+        &mut self,
+        mut brief: Brief,
+        crashes: u8,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        self.note(
+            &mut brief,
+            batch.now,
+            What::Crashed,
+            "the server ended while it ran",
+        )?;
+        let error = JobError {
+            class: "Quarantined".to_owned(),
+            message: format!(
+                "{crashes} times a process died while it ran; the last time, the server"
+            ),
+            place: None,
+            at_ms: batch.now,
+        };
+        let attempts = "SELECT attempt, exceptions, ran FROM jobs WHERE id = ?1";
+        let run = self.db.query_row(attempts, [brief.id.0 as i64], |row| {
+            Ok(Run {
+                attempt: row.get(0)?,
+                exceptions: row.get(1)?,
+                crashes,
+                ran_us: row.get(2)?,
+            })
+        })?;
+        self.finish(brief, Some(run), &Ending::Failed(error), batch)
+    }
+}

@@ -1,0 +1,271 @@
+//! Handing jobs over.
+
+use super::Writer;
+use super::end::CHECKPOINT;
+use super::push::KEPT;
+use crate::{Job, JobId, Lane, QueueNo, Run, Told};
+use rusqlite::{OptionalExtension, Row, params};
+
+const TAKE: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, meta, body, ord \
+                    FROM jobs INDEXED BY waiting \
+                    WHERE state = 0 AND queue = ?1 AND class = ?2 AND key = ?3 AND ord > ?4 \
+                    ORDER BY ord LIMIT ?5";
+const RESTING: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, meta, body, \
+                       ord, class, key FROM jobs INDEXED BY resting \
+                       WHERE state = 2 AND ord IS NOT NULL AND queue = ?1 ORDER BY ord";
+const UNREST: &str =
+    "UPDATE jobs SET ord = NULL WHERE state = 2 AND ord IS NOT NULL AND queue = ?1";
+const WAITING: &str = "SELECT 1 FROM jobs INDEXED BY waiting WHERE state = 0 AND queue = ?1 AND class = ?2 \
+                       AND key = ?3 AND ord > ?4 AND ord < ?5 LIMIT 1";
+const NEXT_LANE: &str = "SELECT class, key FROM jobs INDEXED BY waiting \
+                         WHERE state = 0 AND queue = ?1 AND (class, key) > (?2, ?3) \
+                         ORDER BY class, key LIMIT 1";
+const KEPT_CHECKPOINT: &str = "SELECT bytes FROM kept WHERE job = ?1 AND kind = ?2";
+
+impl Writer {
+    pub(super) fn refill(
+        &mut self,
+        queue: QueueNo,
+        class: u8,
+        key: &[u8],
+        limit: usize,
+    ) -> rusqlite::Result<()> {
+        let (jobs, more) = self.take(queue, class, key, limit)?;
+        self.told.push(Told::Refilled {
+            queue,
+            class,
+            key: key.into(),
+            jobs,
+            more,
+        });
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        queue: QueueNo,
+        class: u8,
+        key: &[u8],
+        limit: usize,
+    ) -> rusqlite::Result<(Vec<Job>, bool)> {
+        let cursor = match self.lanes.get(queue, class, key) {
+            Some(lane) if !lane.backlog => return Ok((Vec::new(), false)),
+            Some(lane) => lane.cursor,
+            None => 0,
+        };
+        let (jobs, last) = self.read(queue, class, key, cursor, limit)?;
+        let more = jobs.len() == limit && self.has_waiting(queue, class, key, last, u64::MAX)?;
+        for job in &jobs {
+            self.lanes.hold(queue, class, key, job.id, false);
+        }
+        if let Some(lane) = self.lanes.get(queue, class, key) {
+            lane.cursor = last;
+            lane.backlog = more;
+        }
+        Ok((jobs, more))
+    }
+
+    /// The next jobs of a lane behind a place, and the last one's place.
+    fn read(
+        &self,
+        queue: QueueNo,
+        class: u8,
+        key: &[u8],
+        cursor: u64,
+        limit: usize,
+    ) -> rusqlite::Result<(Vec<Job>, u64)> {
+        let mut take = self.db.prepare_cached(TAKE)?;
+        let mut rows = take.query(params![queue.0, class, key, cursor as i64, limit as i64])?;
+        let (mut jobs, mut last) = (Vec::new(), cursor);
+        while let Some(row) = rows.next()? {
+            last = row.get::<_, i64>(11)? as u64;
+            jobs.push(self.job(row, queue, class, key.into())?);
+        }
+        Ok((jobs, last))
+    }
+
+    fn job(
+        &self,
+        row: &Row<'_>,
+        queue: QueueNo,
+        class: u8,
+        key: Box<[u8]>,
+    ) -> rusqlite::Result<Job> {
+        let id = JobId(row.get::<_, i64>(0)? as u64);
+        let marks: u8 = row.get(7)?;
+        let options = row.get_ref(8)?.as_str_or_null()?;
+        let meta = row.get_ref(9)?.as_blob_or_null()?.unwrap_or_default();
+        let body = row.get_ref(10)?.as_blob_or_null()?.unwrap_or_default();
+        let checkpoint = match marks & KEPT {
+            0 => None,
+            _ => self.checkpoint_of(id)?,
+        };
+        Ok(Job {
+            id,
+            queue,
+            class,
+            key,
+            codec: row.get(1)?,
+            bytes: match meta.is_empty() {
+                true => body.into(),
+                false => [meta, body].concat().into(),
+            },
+            meta_len: meta.len(),
+            options: options.and_then(|text| serde_json::from_str(text).ok()),
+            run: Run {
+                attempt: row.get(3)?,
+                exceptions: row.get(4)?,
+                crashes: row.get(5)?,
+                ran_us: row.get::<_, i64>(6)? as u64,
+            },
+            due_ms: row.get::<_, i64>(2)? as u64,
+            checkpoint,
+        })
+    }
+
+    fn checkpoint_of(&self, id: JobId) -> rusqlite::Result<Option<Box<[u8]>>> {
+        let mut kept = self.db.prepare_cached(KEPT_CHECKPOINT)?;
+        let bytes = kept.query_row(params![id.0 as i64, CHECKPOINT], |row| {
+            row.get::<_, Vec<u8>>(0)
+        });
+        Ok(bytes.optional()?.map(Vec::into_boxed_slice))
+    }
+
+    /// Whether a lane has ready jobs between two places.
+    pub(super) fn has_waiting(
+        &self,
+        queue: QueueNo,
+        class: u8,
+        key: &[u8],
+        above: u64,
+        below: u64,
+    ) -> rusqlite::Result<bool> {
+        let mut waiting = self.db.prepare_cached(WAITING)?;
+        waiting.exists(params![
+            queue.0,
+            class,
+            key,
+            above as i64,
+            super::push::signed(below)
+        ])
+    }
+
+    pub(super) fn refill_lanes(
+        &mut self,
+        queue: QueueNo,
+        count: usize,
+        limit: usize,
+    ) -> rusqlite::Result<()> {
+        let mut lanes = Vec::new();
+        let mut more = false;
+        let start = self.queues.get(queue).and_then(|queue| queue.turn.clone());
+        let mut search = Search {
+            start,
+            at: None,
+            wrapped: false,
+        };
+        search.at.clone_from(&search.start);
+        while let Some((class, key)) = self.next_unheld(queue, &mut search)? {
+            if lanes.len() == count {
+                more = true;
+                break;
+            }
+            let (jobs, rest) = match self.take(queue, class, &key, limit) {
+                Ok(taken) => taken,
+                Err(error) if lanes.is_empty() => return Err(error),
+                // What was taken is held from now on, and so must be told.
+                Err(_) => {
+                    more = true;
+                    break;
+                }
+            };
+            if let Some(of_queue) = self.queues.get_mut(queue) {
+                of_queue.turn = Some((class, key.clone()));
+            }
+            lanes.push(Lane {
+                class,
+                key,
+                jobs,
+                more: rest,
+            });
+        }
+        self.told.push(Told::RefilledLanes { queue, lanes, more });
+        Ok(())
+    }
+
+    /// The next lane with something waiting and nothing held; once around the queue.
+    fn next_unheld(
+        &mut self,
+        queue: QueueNo,
+        search: &mut Search,
+    ) -> rusqlite::Result<Option<(u8, Box<[u8]>)>> {
+        let ready = self
+            .queues
+            .get(queue)
+            .map_or(0, |queue| queue.tally.counts.ready);
+        while ready > self.lanes.held_ready(queue) {
+            let Some(lane) = self.next_lane(queue, search.at.as_ref())? else {
+                if std::mem::replace(&mut search.wrapped, true) || search.start.is_none() {
+                    return Ok(None);
+                }
+                search.at = None;
+                continue;
+            };
+            if search.wrapped && search.start.as_ref().is_some_and(|start| lane > *start) {
+                return Ok(None);
+            }
+            search.at = Some(lane.clone());
+            if self.lanes.get(queue, lane.0, &lane.1).is_none() {
+                return Ok(Some(lane));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first lane with ready jobs behind this one: one step down the index, however many jobs there are.
+    fn next_lane(
+        &self,
+        queue: QueueNo,
+        after: Option<&(u8, Box<[u8]>)>,
+    ) -> rusqlite::Result<Option<(u8, Box<[u8]>)>> {
+        let (class, key) =
+            after.map_or((-1, [].as_slice()), |(class, key)| (i64::from(*class), key));
+        let mut next = self.db.prepare_cached(NEXT_LANE)?;
+        let lane = next.query_row(params![queue.0, class, key], |row| {
+            Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?.into_boxed_slice()))
+        });
+        lane.optional()
+    }
+
+    /// A queue was opened: its jobs that rest between two runs of an ordered key are held on. If it is not
+    /// ordered (any more) their timers run.
+    pub(super) fn resume_resting(&mut self, queue: QueueNo, ordered: bool) -> rusqlite::Result<()> {
+        if !ordered {
+            self.db.prepare_cached(UNREST)?.execute([queue.0])?;
+            return Ok(());
+        }
+        let mut jobs = Vec::new();
+        {
+            let mut resting = self.db.prepare_cached(RESTING)?;
+            let mut rows = resting.query([queue.0])?;
+            while let Some(row) = rows.next()? {
+                let key: Vec<u8> = row.get(13)?;
+                jobs.push(self.job(row, queue, row.get(12)?, key.into())?);
+            }
+        }
+        for job in jobs {
+            self.lanes.hold(queue, job.class, &job.key, job.id, true);
+            if let Some(lane) = self.lanes.get(queue, job.class, &job.key) {
+                lane.backlog = true;
+            }
+            self.told.push(Told::Resting { job: Box::new(job) });
+        }
+        Ok(())
+    }
+}
+
+struct Search {
+    start: Option<(u8, Box<[u8]>)>,
+    at: Option<(u8, Box<[u8]>)>,
+    wrapped: bool,
+}

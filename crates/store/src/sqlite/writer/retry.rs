@@ -1,0 +1,56 @@
+use super::end::{OUTPUT, summary};
+use super::push::{signed, to_json};
+use super::{Batch, Effect, Writer};
+use crate::{JobError, JobId, Run, State, What};
+use rusqlite::params;
+
+// A job that is held on keeps its place, and no timer sees it.
+const RETRY: &str = "UPDATE jobs SET state = 2, ord = iif(?2, ifnull(ord, ?3), NULL), due = ?4, attempt = ?5, \
+                     exceptions = ?6, crashes = ?7, ran = ?8, error = ?9, marks = ?10, notes = ?11 \
+                     WHERE id = ?1";
+
+impl Writer {
+    #[expect(clippy::too_many_arguments, reason = "they are the ask's")]
+    pub(super) fn retry(
+        &mut self,
+        job: JobId,
+        run: Run,
+        due_ms: u64,
+        error: &JobError,
+        output: Option<&[u8]>,
+        hold: bool,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<Effect> {
+        let Some(mut brief) = self.brief(job)? else {
+            return Ok(Effect::Left);
+        };
+        self.note(&mut brief, batch.now, What::Retried, &summary(error))?;
+        if let Some(output) = output {
+            self.keep(&mut brief, OUTPUT, None, 0, output)?;
+        }
+        let place = hold.then(|| self.ids.make(batch.now).0 as i64);
+        self.db.prepare_cached(RETRY)?.execute(params![
+            job.0 as i64,
+            hold,
+            place,
+            signed(due_ms),
+            run.attempt,
+            run.exceptions,
+            run.crashes,
+            signed(run.ran_us),
+            to_json(error),
+            brief.marks,
+            brief.notes,
+        ])?;
+        self.queues.count(brief.queue, brief.state, -1);
+        self.queues.count(brief.queue, State::Retrying, 1);
+        if let Some(tally) = self.queues.tally(brief.queue) {
+            tally.counts.retried += 1;
+        }
+        if hold {
+            return Ok(Effect::Rests);
+        }
+        batch.wait_until(due_ms);
+        Ok(Effect::Left)
+    }
+}

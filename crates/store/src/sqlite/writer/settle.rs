@@ -1,0 +1,157 @@
+//! What follows once a commit went well: the scheduler's share of it, and what is told.
+
+use super::{Batch, Effect, Writer};
+use crate::{Ask, Job, JobId, NewJob, Pushed, QueueNo, Run, State, Ticket, Told, Trouble};
+use std::sync::atomic::Ordering;
+
+impl Writer {
+    pub(super) fn settle(&mut self, asks: Vec<Ask>, batch: Batch) {
+        self.count_unsettled(&asks, &batch);
+        for (queue, class, key) in batch.woken {
+            self.wake(queue, class, key);
+        }
+        for (ask, effect) in asks.into_iter().zip(batch.effects) {
+            match (ask, effect) {
+                (Ask::Push { ticket, room, job }, Effect::Accepted { id, state }) => {
+                    self.accepted(ticket, room, id, state, *job);
+                }
+                (Ask::Push { ticket, job, .. }, Effect::Pushed(pushed)) => {
+                    self.answer(ticket, job.bytes.len(), pushed);
+                }
+                (Ask::End { job, told, .. }, _) => {
+                    self.lanes.let_go(job);
+                    self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+                }
+                (Ask::Retry { job, .. }, Effect::Left) => self.lanes.let_go(job),
+                (Ask::Retry { job, .. }, Effect::Rests) => self.lanes.rest(job),
+                _ => {}
+            }
+        }
+    }
+
+    fn accepted(&mut self, ticket: Ticket, room: bool, id: JobId, state: State, new: NewJob) {
+        let len = new.bytes.len();
+        let backlog = match state {
+            State::Ready => self.place(room, id, &new),
+            _ => Place::Elsewhere,
+        };
+        let job = matches!(backlog, Place::Handed).then(|| Box::new(job_of(id, new)));
+        self.answer(ticket, len, Pushed::Accepted { id, job });
+        if let Place::Backlog(Some(lane)) = backlog {
+            self.told.push(lane);
+        }
+    }
+
+    /// Where a job that has just become ready goes.
+    fn place(&mut self, room: bool, id: JobId, new: &NewJob) -> Place {
+        let (queue, class, key) = (new.queue, new.class, &new.key);
+        let window = self.queues.keep(queue).window;
+        let known = self
+            .lanes
+            .get(queue, class, key)
+            .map(|lane| (lane.backlog, lane.held));
+        let (has_backlog, held) = match known {
+            Some(known) => known,
+            None => (self.has_waiting_below(queue, class, key, id), 0),
+        };
+        if let Some(of_queue) = self.queues.get_mut(queue) {
+            of_queue.unsettled = of_queue.unsettled.saturating_sub(1);
+        }
+        if has_backlog {
+            return Place::Backlog(None);
+        }
+        if room && held < window {
+            self.lanes.hold(queue, class, key, id, false);
+            if let Some(lane) = self.lanes.get(queue, class, key) {
+                lane.cursor = id.0;
+            }
+            return Place::Handed;
+        }
+        if let Some(lane) = self.lanes.get(queue, class, key) {
+            lane.backlog = true;
+        }
+        Place::Backlog(Some(Told::Backlog {
+            queue,
+            class,
+            key: key.clone(),
+        }))
+    }
+
+    /// Whether a lane of which nothing is held has ready jobs before this one.
+    fn has_waiting_below(&self, queue: QueueNo, class: u8, key: &[u8], id: JobId) -> bool {
+        let Some(of_queue) = self.queues.get(queue) else {
+            return false;
+        };
+        // Most often no lane of the queue has a backlog, and the counts tell so without a look.
+        let seen_to = of_queue
+            .tally
+            .counts
+            .ready
+            .saturating_sub(of_queue.unsettled);
+        if seen_to <= self.lanes.held_ready(queue) {
+            return false;
+        }
+        // Where the file can't be read the job is safe in the backlog.
+        self.has_waiting(queue, class, key, 0, id.0).unwrap_or(true)
+    }
+
+    fn count_unsettled(&mut self, asks: &[Ask], batch: &Batch) {
+        for (ask, effect) in asks.iter().zip(&batch.effects) {
+            if let (
+                Ask::Push { job, .. },
+                Effect::Accepted {
+                    state: State::Ready,
+                    ..
+                },
+            ) = (ask, effect)
+                && let Some(queue) = self.queues.get_mut(job.queue)
+            {
+                queue.unsettled += 1;
+            }
+        }
+    }
+
+    /// Jobs of a lane became ready.
+    pub(super) fn wake(&mut self, queue: QueueNo, class: u8, key: Box<[u8]>) {
+        let lane = self.lanes.get(queue, class, &key);
+        let was_known = lane.is_some_and(|lane| std::mem::replace(&mut lane.backlog, true));
+        if !was_known && self.queues.get(queue).is_some_and(|queue| queue.is_open) {
+            self.told.push(Told::Backlog { queue, class, key });
+        }
+    }
+
+    pub(super) fn refuse(&mut self, ask: &Ask, trouble: &Trouble) {
+        if let Ask::Push { ticket, job, .. } = ask {
+            self.answer(*ticket, job.bytes.len(), Pushed::Refused(trouble.clone()));
+        }
+    }
+
+    fn answer(&mut self, ticket: Ticket, bytes: usize, pushed: Pushed) {
+        self.post.pushes.fetch_sub(1, Ordering::Relaxed);
+        self.post.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.told.push(Told::Pushed { ticket, pushed });
+    }
+}
+
+enum Place {
+    Handed,
+    /// It waits in its lane; with what is to be told of that.
+    Backlog(Option<Told>),
+    Elsewhere,
+}
+
+fn job_of(id: JobId, new: NewJob) -> Job {
+    Job {
+        id,
+        queue: new.queue,
+        class: new.class,
+        key: new.key,
+        codec: new.codec,
+        bytes: new.bytes,
+        meta_len: new.meta_len,
+        options: new.options,
+        run: Run::default(),
+        due_ms: new.due_ms.max(id.made_ms()),
+        checkpoint: None,
+    }
+}
