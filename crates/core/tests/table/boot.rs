@@ -283,3 +283,36 @@ fn who_is_not_of_the_present_kind_fails_no_boot() {
         assert!(w.notices().iter().any(died));
     }
 }
+
+/// Those that failed together are not tried again at the same moment.
+#[test]
+fn waits_between_boots_are_spread() {
+    let (mut w, _) = World::of(workers(12));
+    w.step(Event::Tick);
+    fail_boots(&mut w);
+    let parts: Vec<u64> = (waits(&w).iter().zip(0..))
+        .map(|(wait, failed)| wait.0 * 100 / (200_000 << failed).min(30_000_000))
+        .collect();
+    assert!(
+        parts.iter().take(4).any(|percent| *percent > 60),
+        "{parts:?}"
+    );
+}
+
+/// Work that comes meanwhile puts off no boot.
+#[test]
+fn a_boot_that_is_due_soon_is_not_put_off() {
+    let (mut w, pool) = World::of(PoolConfig {
+        max: 2,
+        ..workers(1)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.step(Event::Tick);
+    fail_boots(&mut w);
+    let wait = waits(&w)[0];
+    w.pass(Span(wait.0 - 10_000));
+    w.bring(job(mail));
+    assert!(w.starting().is_empty());
+    w.pass(ms(10));
+    assert_eq!(w.starting().len(), 1);
+}

@@ -363,6 +363,14 @@ fn a_draining_worker_can_die_on_its_task() {
     let worker = w.on(task).expect("it runs");
     assert_eq!(w.view(worker).state, "draining");
     w.die(worker);
+    let died = Notice::Died {
+        worker,
+        exit: SEGV,
+        expected: false,
+        why: Some(Why::Replaced),
+        crashed: Some(task),
+    };
+    assert!(w.notices().contains(&died), "{:?}", w.notices());
     let (worker, ttl) = (w.on(task).expect("the successor has it"), None);
     assert!(w.saw(&Action::Deliver {
         worker,
@@ -371,4 +379,23 @@ fn a_draining_worker_can_die_on_its_task() {
         attempt: 0,
         crashes: 1
     }));
+}
+
+/// An idle worker was not expected to die either.
+#[test]
+fn the_death_of_an_idle_worker_is_reported() {
+    let (mut w, mail, _) = one_worker();
+    let task = w.bring(job(mail));
+    let worker = w.on(task).expect("it runs");
+    w.done(task);
+    w.look();
+    w.die(worker);
+    let died = Notice::Died {
+        worker,
+        exit: SEGV,
+        expected: false,
+        why: None,
+        crashed: None,
+    };
+    assert!(w.notices().contains(&died), "{:?}", w.notices());
 }

@@ -285,3 +285,20 @@ fn workers_are_told_apart_in_print() {
     w.pass(secs(1));
     assert_eq!(format!("{:?}", w.starting()), "[w1.1]");
 }
+
+/// What a single task or worker is up to.
+#[test]
+fn views_tell_of_one_alone() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let [running, waiting] = [0, 1].map(|_| w.bring(job(mail)));
+    assert!(w.core.is_running(running) && !w.core.is_running(waiting));
+    let worker = w.live()[0];
+    assert_eq!(w.core.worker_state(worker), Some("busy"));
+    w.done(running);
+    w.done(waiting);
+    assert_eq!(w.core.worker_state(worker), Some("ready"));
+    assert!(!w.core.is_running(waiting) && !w.core.is_draining());
+    w.die(worker);
+    assert_eq!(w.core.worker_state(worker), None);
+}

@@ -376,3 +376,11 @@ fn nobody_is_woken_for_nothing() {
     w.bring(job(mail));
     assert!(!wakes(&w), "its workers come by themselves");
 }
+
+/// A server in which nothing happens sleeps.
+#[test]
+fn an_idle_server_has_no_deadline() {
+    let (mut w, _) = World::ready(between(1, 2));
+    w.pass(secs(61));
+    assert_eq!(w.core.next_deadline(), None);
+}

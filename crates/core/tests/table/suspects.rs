@@ -367,3 +367,12 @@ fn deaths_of_two_versions_are_counted_side_by_side() {
     w.kill_by(last);
     assert_eq!(w.core.pool(pool).2, Health::Blamed);
 }
+
+#[test]
+fn a_minute_ago_is_too_long_ago() {
+    let (mut w, pool, _) = pool_of(1);
+    deaths(&mut w, pool, 7);
+    w.pass(secs(60));
+    deaths(&mut w, pool, 1);
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+}

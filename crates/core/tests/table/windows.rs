@@ -238,3 +238,36 @@ fn windows_are_filled_in_turn() {
     let lent = lent(&w);
     assert!(lent.iter().all(|count| *count > 2), "{lent:?}");
 }
+
+/// However much comes at once: none takes what another could begin sooner.
+#[test]
+fn no_window_takes_more_than_its_part() {
+    let (mut w, _, mail) = pool_with(2, &Hello::default());
+    w.bring_many(2, &job(mail));
+    let queue = w.queue(mail);
+    w.step(Event::Paused {
+        queue,
+        paused: true,
+    });
+    w.bring_many(20, &job(mail));
+    w.step(Event::Paused {
+        queue,
+        paused: false,
+    });
+    let lent = lent(&w);
+    assert_eq!(lent.iter().max(), Some(&11), "{lent:?}");
+}
+
+/// A little noise again and again is a little noise: what was forgotten does not add up.
+#[test]
+fn noise_that_is_forgotten_does_not_add_up() {
+    let (mut w, _, mail) = pool_with(1, &Hello::default());
+    for _ in 0..6 {
+        for run in 0..64 {
+            let task = w.bring(job(mail));
+            w.run(task, if run < 4 { Span(300) } else { SHORT });
+        }
+    }
+    let tasks = w.bring_many(2, &job(mail));
+    assert_eq!(w.lent(&tasks).len(), 2);
+}
