@@ -117,7 +117,7 @@ impl Core {
             age,
             "{id:?} {key_id:?} {class}: by age"
         );
-        let asks = !lane.more || lane.asked || len > self.limits.lane / 2;
+        let asks = !lane.more || lane.asked || len > queue.least_window(self.limits.lane) / 2;
         assert!(
             asks || self.draining.is_some(),
             "{id:?} {key_id:?} {class}: the store has more, little is left, and nobody asks"

@@ -129,6 +129,17 @@ impl Keys {
         Some(self.insert(name, served))
     }
 
+    /// Keys that are told apart, the empty one included.
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len() + 1
+    }
+
+    /// How many more keys may be told apart; one whose only claim is a debt makes room.
+    pub(crate) fn room(&self) -> usize {
+        let free = MAX_KEYS.saturating_sub(self.by_name.len());
+        free.max(usize::from(self.has_room()))
+    }
+
     /// Whether one more key may be told apart.
     pub(crate) fn has_room(&self) -> bool {
         self.by_name.len() < MAX_KEYS || self.debtors.first().is_some()
@@ -145,7 +156,7 @@ impl Keys {
             .unwrap_or_else(|| self.insert(&bucket, served))
     }
 
-    fn insert(&mut self, name: &[u8], served: u64) -> KeyId {
+    pub(crate) fn insert(&mut self, name: &[u8], served: u64) -> KeyId {
         let next = KeyId(self.slots.len() as u32);
         let (id, mut memory) = self.free.pop().unwrap_or((next, Vec::new()));
         if id == next {

@@ -100,6 +100,10 @@ const UNIT: u64 = 1 << 12;
 /// What a run is taken to cost before one has been seen, µs.
 const UNKNOWN_COST: u64 = 1_000;
 
+/// Tasks of one queue that are loaded from a store, all lanes together, and of a lane at least.
+const LOADED: u32 = 16_384;
+const SMALL_LANE: u32 = 4;
+
 impl Queue {
     pub(crate) fn new(kind: Kind, name: &str, config: QueueConfig) -> Self {
         Self {
@@ -125,6 +129,17 @@ impl Queue {
     /// Whether a task of it may be lent now, its limit considered.
     pub(crate) fn may_lend(&self) -> bool {
         !self.paused && self.out < self.config.limit
+    }
+
+    /// Tasks of one lane that are loaded, given how many may be where lanes are few: with thousands of
+    /// tenants a few of each are enough, and memory stays bounded.
+    pub(crate) fn window(&self, lane: u32) -> u32 {
+        (LOADED / self.keys.len() as u32).clamp(self.least_window(lane), lane)
+    }
+
+    /// The window while nothing is known of how many lanes there are.
+    pub(crate) fn least_window(&self, lane: u32) -> u32 {
+        SMALL_LANE.min(lane)
     }
 
     /// Tasks of one key that may be out at once.
@@ -154,12 +169,16 @@ impl Queue {
         self.list_all(tasks, key);
     }
 
-    /// The key of a new task: its own, or where there is no room a shared bucket.
+    /// The key of a new task: its own, or where there is no room a shared bucket. Order is per key and must
+    /// not depend on room, so an ordered queue makes room; how many it brings, its bringer bounds.
     pub(crate) fn key_for(&mut self, name: &[u8]) -> KeyId {
-        let served = self.served;
-        self.keys
-            .find_or_insert(name, served)
-            .unwrap_or_else(|| self.keys.bucket(name, served))
+        let (served, ordered) = (self.served, self.config.ordered);
+        let keys = &mut self.keys;
+        keys.find_or_insert(name, served)
+            .unwrap_or_else(|| match ordered {
+                true => keys.insert(name, served),
+                false => keys.bucket(name, served),
+            })
     }
 
     /// Adds a task at the end of its lane, or of the suspects.

@@ -11,7 +11,7 @@ mod observe;
 mod perform;
 mod plane;
 mod sources;
-mod store;
+
 mod turn;
 mod watch;
 mod workers;

@@ -42,28 +42,30 @@ impl Plane {
                 task,
                 outcome,
                 facts,
-            } => self.reply(task, outcome, facts, answer),
+            } => match self.loads[task].origin {
+                Origin::Job(_) => self.acknowledge(task, facts),
+                _ => self.reply(task, outcome, facts, answer),
+            },
             Action::Finish {
                 task,
                 outcome,
                 facts,
             } => self.finish(task, outcome, facts, answer),
-            Action::Drop { task } => self.loads.remove(task),
+            Action::Drop { task } => {
+                self.drop_job(task, answer);
+                self.loads.remove(task);
+            }
             Action::Retry {
                 task,
                 after,
                 cause,
                 facts,
             } => {
-                if let Origin::Job(job) = self.loads[task].origin {
-                    self.retry_job(job, after, cause, facts, answer);
-                }
+                self.retry_job(task, after, cause, facts, answer);
                 self.loads.remove(task);
             }
             Action::Return { task } => {
-                if let Origin::Job(job) = self.loads[task].origin {
-                    self.return_job(job);
-                }
+                self.return_job(task);
                 self.loads.remove(task);
             }
             Action::Refill { queue, class, key } => {
@@ -82,7 +84,7 @@ impl Plane {
             self.remember_killer(task, outcome, facts);
         }
         match self.loads[task].origin {
-            Origin::Job(job) => self.end_job(job, outcome, facts, answer),
+            Origin::Job(_) => self.end_job(task, outcome, facts, answer),
             _ => self.reply(task, outcome, facts, answer),
         }
         self.loads.remove(task);

@@ -5,9 +5,8 @@ use crate::clock::Clock;
 use crate::config::{Config, Pool as PoolSpec};
 use crate::net::{Conn, ConnId, Poller, Slots};
 use crate::observe::{Log, Recent};
-use crate::sources::jobs::Ids;
+use crate::sources::jobs::Jobs;
 use crate::sources::{Load, Loads};
-use crate::store::MemoryStore;
 use crate::workers::Link;
 use rustix::fd::OwnedFd;
 use std::collections::{HashMap, VecDeque};
@@ -26,6 +25,13 @@ pub(crate) enum Todo {
     RefillKeys {
         queue: QueueId,
     },
+    /// A job that its key waited for had its last run.
+    Unblock {
+        queue: QueueId,
+        key: Box<[u8]>,
+    },
+    /// A worker said what it serves.
+    OpenQueues,
     Measured {
         worker: WorkerId,
         rss: u64,
@@ -76,7 +82,7 @@ pub(crate) struct Plane {
     /// Worker outputs that rest until the log has caught up.
     pub(crate) resting: Vec<ConnId>,
     pub(crate) loads: Loads,
-    pub(crate) store: MemoryStore,
+    pub(crate) jobs: Jobs,
     pub(crate) figures: Vec<Figures>,
     pub(crate) log: Log,
     pub(crate) quarantine: Quarantine,
@@ -86,7 +92,6 @@ pub(crate) struct Plane {
     /// Workers of a pool that ended without having been told to, and how the last of them did.
     pub(crate) restarts: HashMap<PoolId, u64>,
     pub(crate) last_exits: HashMap<PoolId, String>,
-    pub(crate) ids: Ids,
     pub(crate) actions: Vec<Action>,
     pub(crate) todo: VecDeque<Todo>,
     pub(crate) meta: MetaBuf,
@@ -113,10 +118,21 @@ impl Plane {
 
     /// Does what steps have put off, until nothing is left.
     pub(crate) fn settle(&mut self) {
+        loop {
+            self.do_what_was_put_off();
+            if !self.jobs.inline || !self.hear_store() {
+                return;
+            }
+        }
+    }
+
+    fn do_what_was_put_off(&mut self) {
         while let Some(todo) = self.todo.pop_front() {
             match todo {
                 Todo::Refill { queue, class, key } => self.refill(queue, class, key),
                 Todo::RefillKeys { queue } => self.refill_keys(queue),
+                Todo::Unblock { queue, key } => self.block_key(queue, &key, false),
+                Todo::OpenQueues => self.open_waiting_queues(),
                 Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),
                 Todo::KillDialled { worker } => self.kill_dialled(worker),
             }
@@ -137,7 +153,7 @@ impl Plane {
 
     /// Bytes of bodies held for calls and jobs, those half read and those half written included.
     pub(crate) fn bytes_held(&self) -> usize {
-        self.loads.bytes() + self.store.bytes() + self.partial_bytes + self.unsent_bytes
+        self.loads.bytes() + self.jobs.bytes() + self.partial_bytes + self.unsent_bytes
     }
 
     pub(crate) fn link(&self, worker: WorkerId) -> Option<&Link> {

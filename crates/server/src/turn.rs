@@ -7,8 +7,7 @@ use crate::net::{Poller, Slots, Source};
 use crate::observe::Log;
 use crate::plane::{Alarm, Plane};
 use crate::sources::Loads;
-use crate::sources::jobs::Ids;
-use crate::store::MemoryStore;
+use crate::sources::jobs::Jobs;
 use crate::watch;
 use crate::workers::kill_marked;
 use rustix::fd::OwnedFd;
@@ -18,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stoker_angel::{Channel, ToAngel, ToServer};
 use stoker_core::{Core, Event, Kind, Limits, Span, Time};
+use stoker_store::{Driver, MemoryStore, wall_clock};
 use stoker_wire::MetaBuf;
 
 /// How long clients may take to fetch their last answers.
@@ -47,6 +47,7 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
         plane.log.finish();
         return Err(io::Error::other("the angel is gone"));
     }
+    plane.close_store();
     plane.hand_out_answers(&mut ready, &mut buffer)?;
     plane.leave();
     Ok(())
@@ -90,6 +91,13 @@ fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
     }
 }
 
+fn open_store(config: &Config) -> io::Result<Box<dyn Driver>> {
+    Ok(Box::new(MemoryStore::new(
+        wall_clock(),
+        config.max_memory / 2,
+    )))
+}
+
 impl Plane {
     fn new(config: Config, channel: Channel, listener: OwnedFd) -> io::Result<Self> {
         let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
@@ -113,7 +121,7 @@ impl Plane {
             links: Vec::new(),
             resting: Vec::new(),
             loads: Loads::default(),
-            store: MemoryStore::new(config.max_memory / 2),
+            jobs: Jobs::new(open_store(&config)?),
             figures: Vec::new(),
             log,
             quarantine: Quarantine::default(),
@@ -121,7 +129,6 @@ impl Plane {
             specs: HashMap::new(),
             restarts: HashMap::new(),
             last_exits: HashMap::new(),
-            ids: Ids::default(),
             actions: Vec::new(),
             todo: VecDeque::new(),
             meta: MetaBuf::new(),
@@ -138,7 +145,10 @@ impl Plane {
         self.poller.add(&self.listener, Source::Listener)?;
         self.poller.add(&self.channel, Source::Control)?;
         self.poller.add(&*self.log.wake, Source::Log)?;
-        self.add_pools_and_queues();
+        if let Some(wake) = self.jobs.store.wake() {
+            self.poller.add(wake, Source::Store)?;
+        }
+        self.add_pools_and_queues()?;
         let pools: Vec<String> = self
             .config
             .pools
@@ -148,8 +158,12 @@ impl Plane {
         self.log
             .info(format!("serving; pools: {}", pools.join(", ")));
         if restarts > 0 {
+            let lost = match self.jobs.store.abilities().durable {
+                true => "jobs go on from their store",
+                false => "jobs in memory are lost",
+            };
             self.log.warn(format!(
-                "the server was started again ({restarts} times by now); jobs in memory are lost"
+                "the server was started again ({restarts} times by now); {lost}"
             ));
         }
         self.now = self.clock.now();
@@ -157,7 +171,7 @@ impl Plane {
         Ok(())
     }
 
-    fn add_pools_and_queues(&mut self) {
+    fn add_pools_and_queues(&mut self) -> io::Result<()> {
         let config = self.config.clone();
         let mut pools = Vec::new();
         for pool in config.pools {
@@ -170,7 +184,7 @@ impl Plane {
             let id = self
                 .core
                 .add_queue(Kind::Jobs, &queue.name, queue.core, &share);
-            self.store.configure(id, queue.jobs);
+            self.open_queue(id, queue.jobs)?;
         }
         for service in config.services {
             let share = [(pools[service.pool], 1)];
@@ -181,6 +195,7 @@ impl Plane {
                     .declare_idempotent(&format!("{}.{method}", service.name));
             }
         }
+        Ok(())
     }
 
     /// One turn: wait, read what workers wrote, then everything else, then what is due, then write.
@@ -197,6 +212,11 @@ impl Plane {
             self.serve(source, readable, writable, buffer);
         }
         self.do_what_is_due();
+        self.tell_running();
+        self.jobs.store.flush();
+        if self.jobs.inline {
+            self.hear_store();
+        }
         self.flush();
         let lag = began.elapsed().as_micros() as u64;
         self.max_lag_us = self.max_lag_us.max(lag);
@@ -217,6 +237,10 @@ impl Plane {
             Source::Listener => self.accept(),
             Source::Control => self.hear_angel(),
             Source::Log => self.log_woke(),
+            Source::Store => {
+                self.hear_store();
+                self.settle();
+            }
             Source::Process(token) => self.process_ended(token),
         }
     }
@@ -276,9 +300,7 @@ impl Plane {
             self.step(Event::Tick, None);
             self.settle();
         }
-        if self.store.next_due().is_some() {
-            self.wake_due();
-        }
+        self.wake_due_jobs();
         if self.alarms.iter().any(|(at, _)| *at <= self.now) {
             let due = self
                 .alarms
@@ -307,9 +329,22 @@ impl Plane {
             .flatten()
             .min();
         let next = next.map(|at| duration(at.since(now)));
-        let due = self.store.next_due().filter(|_| !self.core.is_draining());
+        let due = self.next_job_due().filter(|_| !self.core.is_draining());
         let due = due.map(|due| Duration::from_millis(due.saturating_sub(wall_ms())));
         [next, due].into_iter().flatten().min()
+    }
+
+    /// Has the store finish all that it was asked. Who waits for it hears.
+    fn close_store(&mut self) {
+        let mut told = Vec::new();
+        if let Err(error) = self.jobs.store.close(&mut told) {
+            self.log
+                .error(format!("the job store did not close well: {error}"));
+        }
+        for told in told {
+            self.store_tells(told);
+        }
+        self.settle();
     }
 
     /// Goes on turning until every client has taken its answers, or takes none for a while.
@@ -329,11 +364,13 @@ impl Plane {
 
     /// The drain is over: says what could not be finished, writes what waits, and tells the angel.
     fn leave(mut self) {
-        let left = self.store.unfinished();
-        if left > 0 {
-            self.log.warn(format!(
+        let left = self.jobs.unfinished();
+        match self.jobs.store.abilities().durable {
+            true if left > 0 => self.log.info(format!("{left} jobs stay in the store")),
+            false if left > 0 => self.log.warn(format!(
                 "{left} jobs in memory were not finished and are lost"
-            ));
+            )),
+            _ => {}
         }
         for id in self.conns.ids() {
             self.flush_conn(id);

@@ -53,9 +53,17 @@ pub enum Ask {
     /// What a held job's run saved for the next one.
     Checkpoint { job: JobId, bytes: Vec<u8> },
     /// How far a held job says it is.
-    Progress { job: JobId, percent: u8, text: String },
+    Progress {
+        job: JobId,
+        percent: u8,
+        text: String,
+    },
     /// Something worth telling happened to a job.
-    Note { job: JobId, what: What, text: String },
+    Note {
+        job: JobId,
+        what: What,
+        text: String,
+    },
     /// An operator changes jobs. Told: `Changed`.
     Change {
         ticket: Ticket,
@@ -123,7 +131,10 @@ pub enum Look {
     },
     Count(Filter),
     /// Failed jobs by what they failed of, most frequent first.
-    Groups { filter: Filter, limit: usize },
+    Groups {
+        filter: Filter,
+        limit: usize,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

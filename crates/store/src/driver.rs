@@ -14,6 +14,9 @@ pub trait Driver: Send {
     /// Opens a queue, new or known, and says what is to be kept of it.
     fn open_queue(&mut self, name: &str, keep: Keep) -> io::Result<Opened>;
 
+    /// The names of all queues that it keeps.
+    fn queues(&self) -> Vec<String>;
+
     /// Never waits. What it can't take now it refuses with [`crate::Trouble::Busy`]; only pushes, looks and
     /// changes are ever refused so.
     fn ask(&mut self, ask: Ask);

@@ -11,7 +11,9 @@ pub fn fingerprint(error: &JobError) -> u64 {
     hash.add(b"\0");
     let first = error.message.lines().next().unwrap_or_default();
     for word in first.split_whitespace() {
-        let varies = word.bytes().any(|byte| byte.is_ascii_digit() || matches!(byte, b'"' | b'\''));
+        let varies = word
+            .bytes()
+            .any(|byte| byte.is_ascii_digit() || matches!(byte, b'"' | b'\''));
         hash.add(if varies { b"#" } else { word.as_bytes() });
         hash.add(b" ");
     }
@@ -34,15 +36,35 @@ mod tests {
     use super::*;
 
     fn error(class: &str, message: &str) -> JobError {
-        JobError { class: class.into(), message: message.into(), place: None, at_ms: 0 }
+        JobError {
+            class: class.into(),
+            message: message.into(),
+            place: None,
+            at_ms: 0,
+        }
     }
 
     #[test]
     fn what_varies_between_two_of_the_same_does_not_count() {
-        let one = error("PDOException", "Deadlock found, row 17 of 'mails'\n#0 stack");
-        let same = error("PDOException", "Deadlock found, row 93 of 'users'\n#0 other stack");
+        let one = error(
+            "PDOException",
+            "Deadlock found, row 17 of 'mails'\n#0 stack",
+        );
+        let same = error(
+            "PDOException",
+            "Deadlock found, row 93 of 'users'\n#0 other stack",
+        );
         assert_eq!(fingerprint(&one), fingerprint(&same));
-        assert_ne!(fingerprint(&one), fingerprint(&error("RuntimeException", "Deadlock found, row 17 of 'mails'")));
-        assert_ne!(fingerprint(&one), fingerprint(&error("PDOException", "Gone away, row 17 of 'mails'")));
+        assert_ne!(
+            fingerprint(&one),
+            fingerprint(&error(
+                "RuntimeException",
+                "Deadlock found, row 17 of 'mails'"
+            ))
+        );
+        assert_ne!(
+            fingerprint(&one),
+            fingerprint(&error("PDOException", "Gone away, row 17 of 'mails'"))
+        );
     }
 }

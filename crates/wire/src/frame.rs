@@ -145,6 +145,7 @@ named! { EventKind {
     PROGRESS = 3 "progress",
     LAST_WORDS = 4 "last words",
     CHECKPOINT = 5 "checkpoint",
+    ACK = 6 "ack",
 } }
 
 /// One frame, borrowed from the bytes it was read from. Its name, metadata and ids have been checked.

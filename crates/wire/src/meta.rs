@@ -32,6 +32,14 @@ named! { Key {
     CRASHES = 25 "crashes",
     ERROR_PLACE = 26 "error place",
     CREATED_AT = 27 "created at",
+    RETRY_UNTIL = 28 "retry until",
+    MAX_EXCEPTIONS = 29 "max exceptions",
+    FAIL_ON_TIMEOUT = 30 "fail on timeout",
+    UNIQUE_UNTIL_START = 31 "unique until start",
+    UNIQUE_FOR = 32 "unique for",
+    JOB_TYPE = 33 "job type",
+    KEEP_RESULT = 34 "keep result",
+    CHECKPOINT = 35 "checkpoint",
 } }
 
 impl Key {
@@ -39,9 +47,15 @@ impl Key {
     fn width(self) -> Option<usize> {
         Some(match self {
             Self::PARENT | Self::RETRY_AFTER | Self::QUEUE_TIME | Self::COST | Self::TIMEOUT => 4,
-            Self::TRIES => 2,
+            Self::TRIES | Self::MAX_EXCEPTIONS => 2,
             Self::CRASHES => 1,
-            Self::DELAY | Self::DUE_AT | Self::CREATED_AT => 8,
+            Self::DELAY
+            | Self::DUE_AT
+            | Self::CREATED_AT
+            | Self::RETRY_UNTIL
+            | Self::UNIQUE_FOR
+            | Self::KEEP_RESULT => 8,
+            Self::FAIL_ON_TIMEOUT | Self::UNIQUE_UNTIL_START => 0,
             Self::JOB_ID => 16,
             _ => return None,
         })
@@ -52,6 +66,10 @@ impl Key {
             Self::FAIRNESS | Self::IDEMPOTENCY | Self::UNIQUE => (1..=200).contains(&value.len()),
             Self::BACKOFF => value.len().is_multiple_of(4) && (4..=400).contains(&value.len()),
             Self::QUEUE => crate::check_name(value).is_ok(),
+            Self::JOB_TYPE => {
+                (1..=255).contains(&value.len()) && std::str::from_utf8(value).is_ok()
+            }
+            Self::CHECKPOINT => value.len() <= 32 << 10,
             key => key.width().is_none_or(|width| value.len() == width),
         }
     }

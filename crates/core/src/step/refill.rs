@@ -12,7 +12,7 @@ impl Core {
             None => !queue.more_keys && queue.keys.has_room(),
             Some(key) => {
                 let lane = &queue.keys[key].lanes[usize::from(class.min(7))];
-                !lane.more && lane.len < self.limits.lane
+                !lane.more && lane.len < queue.window(self.limits.lane)
             }
         }
     }
@@ -26,9 +26,25 @@ impl Core {
         &self.queues[queue.index()].keys[key].name
     }
 
-    /// Jobs that a lane takes at the most when it asks.
-    pub fn refill_size(&self) -> usize {
-        (self.limits.lane as usize / 2).max(1)
+    /// How many more keys may be told apart in this queue.
+    pub fn key_room(&self, queue: QueueId) -> usize {
+        self.queues[queue.index()].keys.room()
+    }
+
+    /// The key of a lane, if it is known here.
+    pub fn find_key(&self, queue: QueueId, key: &[u8]) -> Option<KeyId> {
+        self.queues[queue.index()].keys.find(key)
+    }
+
+    /// Jobs that a lane of this queue takes at the most when it asks.
+    pub fn refill_size(&self, queue: QueueId) -> usize {
+        let window = self.queues[queue.index()].window(self.limits.lane);
+        (window as usize / 2).max(1)
+    }
+
+    /// Jobs that a lane holds at the most, where it is one of few.
+    pub fn lane_size(&self) -> u32 {
+        self.limits.lane
     }
 
     pub(crate) fn backlog(&mut self, queue_id: QueueId, class: u8, key: &[u8]) {
@@ -76,8 +92,10 @@ impl Core {
         if self.draining.is_some() {
             return;
         }
-        let lane = &mut self.queues[queue.index()].keys[key].lanes[class];
-        if lane.more && !lane.asked && lane.len <= self.limits.lane / 2 {
+        let queue_of = &mut self.queues[queue.index()];
+        let window = queue_of.window(self.limits.lane);
+        let lane = &mut queue_of.keys[key].lanes[class];
+        if lane.more && !lane.asked && lane.len <= window / 2 {
             lane.asked = true;
             self.out.push(Action::Refill {
                 queue,

@@ -482,7 +482,7 @@ impl Sim {
         } else if self.trouble && self.chance.percent(10) {
             self.dies(worker, Exit::Signal(11), Span(900));
         } else if self.setup.drain_at.is_some() && self.chance.percent(10) {
-            self.after(Span(50), Due::Drain(15));
+            self.after(Span(50), Due::Drain(30));
         }
         self.go_if_done(worker);
     }

@@ -91,7 +91,7 @@ impl Flood {
                         .ok()
                         .and_then(|name| name.parse().ok());
                     let tenant = tenant.unwrap_or(u32::MAX);
-                    for _ in 0..self.w.core.refill_size() {
+                    for _ in 0..self.w.core.refill_size(self.queue) {
                         if self.store.contains_key(&tenant) {
                             self.take(tenant);
                         }
@@ -108,7 +108,7 @@ impl Flood {
                     let known = |flood: &Self, tenant: &u32| {
                         flood.w.core.knows_key(flood.queue, key(*tenant).as_bytes())
                     };
-                    for _ in 0..self.w.core.refill_size() {
+                    for _ in 0..self.w.core.refill_size(self.queue) {
                         let unknown = self
                             .store
                             .keys()

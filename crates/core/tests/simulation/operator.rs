@@ -76,7 +76,7 @@ impl Sim {
         }
         self.step(Event::Drain);
         if more > 0 && !self.books.drained {
-            let wait = self.chance.ms(1, 80);
+            let wait = self.chance.ms(1, 50);
             self.after(wait, Due::Drain(more - 1));
         }
     }

@@ -114,7 +114,7 @@ impl Sim {
     fn begin(&mut self) {
         self.after(self.setup.calm_at.since(self.now), Due::Calm);
         if let Some(at) = self.setup.drain_at {
-            self.after(at.since(self.now), Due::Drain(15));
+            self.after(at.since(self.now), Due::Drain(30));
         }
         for at in 0..self.setup.queues.len() {
             self.after(Span::ZERO, Due::Burst(at));

@@ -65,6 +65,11 @@ impl Sim {
     /// A job is due: into the core if there is room, else it waits here.
     pub fn push(&mut self, id: JobId) {
         let lane = self.lane_of(id);
+        // What its key waits for does not stand behind what waits.
+        let runs_again = self.store.jobs[id.0 as usize].attempt > 0;
+        if runs_again && self.core.queue(lane.0).config.ordered {
+            return self.offer(id);
+        }
         if !self.store.has_more(&lane) && self.core.has_room(lane.0, lane.1, lane.2.as_bytes()) {
             return self.offer(id);
         }
@@ -104,7 +109,7 @@ impl Sim {
     pub fn refill(&mut self, queue: QueueId, class: u8, key: KeyId) {
         let name = String::from_utf8_lossy(self.core.key_name(queue, key)).into_owned();
         let lane = (queue, class, name);
-        for _ in 0..self.core.refill_size() {
+        for _ in 0..self.core.refill_size(queue) {
             let Some(job) = self.store.next(&lane) else {
                 break;
             };
@@ -122,7 +127,7 @@ impl Sim {
     pub fn refill_keys(&mut self, queue: QueueId) {
         let mut offered = 0;
         while let Some(lane) = self.unknown_lane(queue) {
-            if offered == self.core.refill_size()
+            if offered == self.core.refill_size(queue)
                 || !self.core.has_room(queue, lane.1, lane.2.as_bytes())
             {
                 break;

@@ -72,7 +72,7 @@ fn a_lane_takes_so_many_and_no_more() {
     assert!(!s.has_room("a"));
     assert!(s.has_room("b"), "each tenant has its own");
     assert!(s.w.core.has_room(s.queue, 2, b"a"), "and each class");
-    assert_eq!(s.w.core.refill_size(), 4);
+    assert_eq!(s.w.core.refill_size(s.queue), 4);
 }
 
 /// Once the store holds some of a lane, new ones go there too: else they would overtake.
@@ -190,11 +190,13 @@ fn an_answer_to_nothing_is_ignored() {
 /// The smallest lane still asks for something.
 #[test]
 fn the_smallest_lane_asks_for_one() {
-    let w = World::with(Limits {
+    let mut w = World::with(Limits {
         lane: 1,
         ..Limits::default()
     });
-    assert_eq!(w.core.refill_size(), 1);
+    let pool = w.core.add_pool("app", workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    assert_eq!(w.core.refill_size(w.queue(mail)), 1);
 }
 
 /// Fills all room for tenants: each has a task waiting.

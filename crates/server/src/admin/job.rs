@@ -1,10 +1,16 @@
 use super::{Answer, Refused, text_of};
 use crate::clock::wall_ms;
+use crate::net::ConnId;
 use crate::plane::Plane;
-use crate::sources::jobs::{job_json, state_named};
-use crate::store::{Filter, JobNo, State};
+use crate::sources::jobs::{
+    Asked, Operator, error_json, job_json, refusal_of, state_named, view_of,
+};
 use serde_json::{Value, json};
-use stoker_core::{Event, Kind};
+use stoker_core::Kind;
+use stoker_store::{
+    Ask, Bytes, Change, Filter, Found, JobId, Look, QueueNo, State, Ticket, Trouble, Which,
+};
+use stoker_wire::{Codec, Frame, Status};
 use uuid::Uuid;
 
 /// Jobs in one answer.
@@ -12,133 +18,306 @@ const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
 
 impl Plane {
-    pub(crate) fn list_jobs(&mut self, ask: &Value) -> Answer {
-        let filter = self.filter_of(ask)?;
-        let limit = ask["limit"]
-            .as_u64()
-            .map_or(PAGE, |limit| (limit as usize).clamp(1, PAGE_MAX));
-        let after = match ask["after"].as_str() {
-            Some(id) => Some(parse_id(id)?),
-            None => None,
+    /// A request about jobs. The store answers most of them, later.
+    pub(crate) fn job_method(
+        &mut self,
+        conn: ConnId,
+        frame: &Frame<'_>,
+        op: &str,
+        ask: &Value,
+    ) -> Answer {
+        let (what, look) = match op {
+            "list" if ask["state"] == "running" => return self.list_running(ask),
+            "list" if ask["state"] == "ready" => (Operator::ListReady, self.list(ask, false)?),
+            "list" => (Operator::List, self.list(ask, false)?),
+            "export" => (Operator::Export, self.list(ask, true)?),
+            "show" => (Operator::Show, Look::One(self.job_of(ask)?)),
+            "count" => (Operator::Count, Look::Count(self.filter_of(ask)?)),
+            "groups" => {
+                let (filter, limit) = (self.filter_of(ask)?, limit_of(ask));
+                (Operator::Groups, Look::Groups { filter, limit })
+            }
+            "import" => return self.import_jobs(conn, frame, ask),
+            op => return self.change_jobs(conn, frame, op, ask),
         };
-        let mut found = self.store.list(&filter, after, usize::MAX);
-        self.refine(ask, &mut found);
-        let next = (found.len() > limit).then(|| self.store[found[limit - 1]].id.to_string());
-        found.truncate(limit);
-        let jobs: Vec<Value> = found
-            .into_iter()
-            .map(|job| job_json(self, job, false))
+        let ticket = self.admin_ticket(conn, frame, what);
+        self.jobs.ask(Ask::Look { ticket, look });
+        Ok(None)
+    }
+
+    pub(super) fn admin_ticket(
+        &mut self,
+        conn: ConnId,
+        frame: &Frame<'_>,
+        what: Operator,
+    ) -> Ticket {
+        // Whoever wants no answer gets none: there is no connection of that number.
+        let conn = match frame.flags.has(stoker_wire::Flags::ONEWAY) {
+            true => ConnId {
+                slot: u32::MAX,
+                generation: u32::MAX,
+            },
+            false => conn,
+        };
+        let id = frame.id;
+        self.jobs.ticket(Asked::Admin { conn, id, what })
+    }
+
+    fn list(&self, ask: &Value, whole: bool) -> Result<Look, Refused> {
+        Ok(Look::List {
+            filter: self.filter_of(ask)?,
+            after: self.after(ask)?,
+            limit: limit_of(ask),
+            whole,
+        })
+    }
+
+    /// Which jobs run, only the core knows.
+    fn list_running(&mut self, ask: &Value) -> Answer {
+        let filter = self.filter_of(ask)?;
+        let after = self.after(ask)?;
+        let limit = limit_of(ask);
+        let held = self.jobs.held.iter();
+        let mut running: Vec<_> = held
+            .filter(|(task, held)| self.core.is_running(*task) && !held.acked)
+            .map(|(_, held)| &held.job)
+            .filter(|job| filter.queue.is_none_or(|queue| queue == job.queue))
+            .filter(|job| after.is_none_or(|after| job.id > after))
             .collect();
+        running.sort_unstable_by_key(|job| job.id);
+        let next = running.get(limit).map(|_| running[limit - 1].id);
+        running.truncate(limit);
+        let jobs: Vec<Value> = running
+            .into_iter()
+            .map(|job| job_json(self, &view_of(job)))
+            .collect();
+        let next = next.map(|id| self.jobs.uuid(id).to_string());
         Ok(Some(json!({"jobs": jobs, "next": next})))
     }
 
-    pub(crate) fn show_job(&mut self, ask: &Value) -> Answer {
-        let job = self.job_of(ask)?;
-        Ok(Some(job_json(self, job, true)))
-    }
-
-    /// Runs failed or cancelled jobs again, with fresh budgets: one, or all that a filter means.
-    pub(crate) fn retry_jobs(&mut self, ask: &Value) -> Answer {
-        let jobs = self.meant(ask, &[State::Failed, State::Cancelled])?;
-        let mut count = 0;
-        for job in jobs {
-            if matches!(self.store[job].state, State::Failed | State::Cancelled) {
-                self.store.revive(job);
-                self.offer_job(job);
-                self.settle();
-                count += 1;
-            }
+    fn change_jobs(&mut self, conn: ConnId, frame: &Frame<'_>, op: &str, ask: &Value) -> Answer {
+        let change = self.change_of(op, ask)?;
+        let which = self.which(ask)?;
+        let cancel = change == Change::Cancel;
+        if cancel && ask["state"] == "running" {
+            return self.cancel_running(&which);
         }
-        Ok(Some(json!({"count": count})))
+        let ticket = self.admin_ticket(conn, frame, Operator::Changed { cancel });
+        self.jobs.ask(Ask::Change {
+            ticket,
+            which,
+            change,
+        });
+        Ok(None)
     }
 
-    /// Ends jobs that are not finished. A running one is ended with its worker, if it does not stop.
-    pub(crate) fn cancel_jobs(&mut self, ask: &Value) -> Answer {
-        let jobs = self.meant(ask, &[State::Ready, State::Delayed, State::Retrying])?;
-        let mut count = 0;
-        for job in jobs {
-            if self.store[job].state.is_final() {
-                continue;
+    fn change_of(&mut self, op: &str, ask: &Value) -> Result<Change, Refused> {
+        Ok(match op {
+            "retry" => Change::Retry {
+                per_second: ask["per_second"]
+                    .as_u64()
+                    .map(|rate| rate.clamp(1, 1_000_000) as u32),
+            },
+            "cancel" => Change::Cancel,
+            "discard" => Change::Discard,
+            "release" => Change::Release,
+            "move" => Change::Move {
+                to: self.queue_named(text_of(ask, "to")?)?,
+            },
+            "edit" => Change::Edit {
+                body: Bytes {
+                    codec: ask["codec"].as_u64().unwrap_or(u64::from(Codec::JSON.0)) as u8,
+                    bytes: text_of(ask, "body")?.as_bytes().to_vec(),
+                },
+            },
+            op => {
+                return Err(Refused::invalid(format!(
+                    "stoker.job has no operation '{op}'; there is: list, show, count, groups, retry, \
+                     cancel, discard, release, move, edit, export, import"
+                )));
             }
-            count += 1;
-            match self.store[job].task {
-                Some(task) => self.step(Event::Cancel { task, kill: true }, None),
-                None => self.store.end(job, State::Cancelled, None, wall_ms()),
-            }
-            self.settle();
+        })
+    }
+
+    fn cancel_running(&mut self, which: &Which) -> Answer {
+        let meant = |queue: QueueNo| match which {
+            Which::Many(filter) => filter.queue.is_none_or(|wanted| wanted == queue),
+            Which::One(_) => false,
+        };
+        let held = self.jobs.held.iter();
+        let running: Vec<JobId> = held
+            .filter(|(task, held)| self.core.is_running(*task) && meant(held.job.queue))
+            .map(|(_, held)| held.job.id)
+            .collect();
+        for job in &running {
+            self.cancel_held(*job);
         }
-        Ok(Some(json!({"count": count})))
+        Ok(Some(json!({"count": running.len()})))
     }
 
-    /// The one job of a request, or all of its filter that are in one of `states`.
-    fn meant(&mut self, ask: &Value, states: &[State]) -> Result<Vec<JobNo>, Refused> {
+    /// The one job of a request, or all that its filter means.
+    fn which(&mut self, ask: &Value) -> Result<Which, Refused> {
         if ask["id"].is_string() {
-            let job = self.job_of(ask)?;
-            if !states.contains(&self.store[job].state) {
-                let state = job_json(self, job, false)["state"].clone();
-                let text = format!("the job is {}", state.as_str().unwrap_or_default());
-                return Err(Refused(stoker_wire::Status::FAILED_PRECONDITION, text));
-            }
-            return Ok(vec![job]);
+            return self.job_of(ask).map(Which::One);
         }
-        if ask["queue"].is_null() && ask["state"].is_null() {
+        let filter = self.filter_of(ask)?;
+        if filter == Filter::default() && ask["all"] != true {
             return Err(Refused::invalid(
-                "name a job by 'id', or many by 'queue' or 'state'",
+                "name a job by 'id', or many by 'queue', 'state', 'type', 'error', 'fingerprint', 'key' \
+                 or 'older_ms', or all by 'all': true",
             ));
         }
-        let mut filter = self.filter_of(ask)?;
-        let states = match filter.state.take() {
-            Some(state) => vec![state],
-            None => states.to_vec(),
-        };
-        let mut jobs = Vec::new();
-        for state in states {
-            let filter = Filter {
-                state: Some(state),
-                ..filter.clone()
-            };
-            jobs.extend(self.store.list(&filter, None, usize::MAX));
-        }
-        self.refine(ask, &mut jobs);
-        Ok(jobs)
-    }
-
-    /// Running and ready are one to the store and two to people.
-    fn refine(&self, ask: &Value, jobs: &mut Vec<JobNo>) {
-        if let Some(wanted @ ("ready" | "running")) = ask["state"].as_str() {
-            jobs.retain(|job| {
-                let task = self.store[*job].task;
-                task.is_some_and(|task| self.core.is_running(task)) == (wanted == "running")
-            });
-        }
+        Ok(Which::Many(filter))
     }
 
     fn filter_of(&self, ask: &Value) -> Result<Filter, Refused> {
+        let text = |key: &str| ask[key].as_str().map(str::to_owned);
         let queue = match ask["queue"].as_str() {
-            Some(name) => Some(
-                self.core
-                    .find_queue(Kind::Jobs, name)
-                    .ok_or_else(|| Refused::not_found(self.unknown_queue(Kind::Jobs, name)))?,
-            ),
+            Some(name) => Some(self.queue_no(name)?),
             None => None,
         };
         let state = match ask["state"].as_str() {
             Some(name) => Some(state_named(name).ok_or_else(|| {
+                let [ready, others @ ..] = State::ALL.map(State::name);
+                let others = others.join(", ");
                 Refused::invalid(format!(
-                    "there is no state '{name}'; there is: ready, running, delayed, retrying, done, \
-                     failed, cancelled"
+                    "there is no state '{name}'; there is: {ready}, running, {others}"
                 ))
             })?),
             None => None,
         };
-        Ok(Filter { queue, state })
+        let fingerprint = match ask["fingerprint"].as_str() {
+            Some(text) => Some(u64::from_str_radix(text, 16).map_err(|_| {
+                Refused::invalid(format!(
+                    "'{text}' is no fingerprint (16 hexadecimal digits)"
+                ))
+            })?),
+            None => None,
+        };
+        let older = ask["older_ms"].as_u64();
+        Ok(Filter {
+            queue,
+            state,
+            kind: text("type"),
+            error: text("error"),
+            fingerprint,
+            before_ms: older.map(|older| wall_ms().saturating_sub(older)),
+            key: text("key").map(|key| key.into_bytes().into()),
+        })
     }
 
-    fn job_of(&self, ask: &Value) -> Result<JobNo, Refused> {
-        let id = parse_id(text_of(ask, "id")?)?;
-        let missing = || Refused::not_found(format!("there is no job {id} (any more)"));
-        self.store.find(id).ok_or_else(missing)
+    /// A known queue's number in the store.
+    fn queue_no(&self, name: &str) -> Result<QueueNo, Refused> {
+        let queue = self.core.find_queue(Kind::Jobs, name);
+        let queue = queue.and_then(|queue| self.jobs.queue(queue));
+        queue
+            .map(|queue| queue.no)
+            .ok_or_else(|| Refused::not_found(self.unknown_queue(Kind::Jobs, name)))
     }
+
+    /// A queue that jobs may go to: known, or announced by a worker.
+    pub(super) fn queue_named(&mut self, name: &str) -> Result<QueueNo, Refused> {
+        let unknown = Refused::not_found(self.unknown_queue(Kind::Jobs, name));
+        let id = self.core.resolve_job(name).map_err(|_| unknown)?;
+        let opened = self.known_queue(id);
+        let queue = opened.map_err(|error| Refused(Status::UNAVAILABLE, error.to_string()))?;
+        Ok(self
+            .jobs
+            .queue(queue)
+            .map(|queue| queue.no)
+            .unwrap_or_default())
+    }
+
+    fn job_of(&self, ask: &Value) -> Result<JobId, Refused> {
+        let uuid = parse_id(text_of(ask, "id")?)?;
+        let missing = || Refused::not_found(format!("there is no job {uuid} (any more)"));
+        self.jobs.store.ids().number(uuid).ok_or_else(missing)
+    }
+
+    fn after(&self, ask: &Value) -> Result<Option<JobId>, Refused> {
+        let Some(id) = ask["after"].as_str() else {
+            return Ok(None);
+        };
+        let number = self.jobs.store.ids().number(parse_id(id)?);
+        let foreign = || Refused::invalid(format!("'{id}' is no id of this store"));
+        number.map(Some).ok_or_else(foreign)
+    }
+
+    /// The store has changed what an operator meant.
+    pub(crate) fn answer_changed(&mut self, conn: ConnId, id: u32, result: Result<u64, Trouble>) {
+        match result {
+            Ok(count) => self.answer_json(conn, id, &json!({"count": count})),
+            Err(trouble) => {
+                let (status, text) = refusal_of(&trouble);
+                self.status(conn, id, status, &text, None);
+            }
+        }
+    }
+
+    /// The store has found what somebody looked for.
+    pub(crate) fn answer_found(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        what: Operator,
+        found: Result<Found, Trouble>,
+    ) {
+        let found = match found {
+            Ok(Found::One(None)) => Err(Trouble::NotFound),
+            found => found,
+        };
+        match found {
+            Ok(found) => {
+                let value = self.found_json(what, found);
+                self.answer_json(conn, id, &value);
+            }
+            Err(trouble) => {
+                let (status, text) = refusal_of(&trouble);
+                self.status(conn, id, status, &text, None);
+            }
+        }
+    }
+
+    fn found_json(&self, what: Operator, found: Found) -> Value {
+        match found {
+            Found::One(None) => Value::Null,
+            Found::One(Some(view)) => job_json(self, &view),
+            Found::Count(count) => json!({"count": count}),
+            Found::List { jobs, more } => {
+                let last = jobs.last().filter(|_| more).map(|view| view.id);
+                let next = last.map(|id| self.jobs.uuid(id).to_string());
+                let jobs = jobs.iter().map(|view| match what {
+                    Operator::Export => self.export_json(view),
+                    _ => job_json(self, view),
+                });
+                let shown = jobs
+                    .filter(|job| what != Operator::ListReady || job["state"] == "ready")
+                    .collect::<Vec<Value>>();
+                json!({"jobs": shown, "next": next})
+            }
+            Found::Groups(groups) => {
+                let groups = groups.iter().map(|group| {
+                    let queue = self.jobs.queue_id(group.queue);
+                    json!({
+                        "fingerprint": format!("{:016x}", group.fingerprint),
+                        "count": group.count,
+                        "queue": queue.map(|queue| self.core.queue(queue).name),
+                        "first_at": crate::clock::rfc3339(group.first_ms),
+                        "last_at": crate::clock::rfc3339(group.last_ms),
+                        "job": self.jobs.uuid(group.job).to_string(),
+                        "error": error_json(&group.error, false),
+                    })
+                });
+                json!({"groups": groups.collect::<Vec<Value>>()})
+            }
+        }
+    }
+}
+
+fn limit_of(ask: &Value) -> usize {
+    ask["limit"]
+        .as_u64()
+        .map_or(PAGE, |limit| (limit as usize).clamp(1, PAGE_MAX))
 }
 
 fn parse_id(text: &str) -> Result<Uuid, Refused> {

@@ -1,5 +1,6 @@
 //! What an operator can see and do: the broker's own methods, `stoker.*`.
 
+mod carry;
 mod job;
 mod pool;
 mod quarantine;
@@ -67,10 +68,7 @@ impl Plane {
             self.must_administer(conn, frame.name, op)?;
         }
         match (frame.name, op) {
-            ("stoker.job", "list") => self.list_jobs(&ask),
-            ("stoker.job", "show") => self.show_job(&ask),
-            ("stoker.job", "retry") => self.retry_jobs(&ask),
-            ("stoker.job", "cancel") => self.cancel_jobs(&ask),
+            ("stoker.job", op) => self.job_method(conn, frame, op, &ask),
             ("stoker.queue", "list") => Ok(Some(self.list_queues())),
             ("stoker.queue", "pause") => self.pause_queue(&ask, true),
             ("stoker.queue", "resume") => self.pause_queue(&ask, false),

@@ -106,7 +106,10 @@ impl Plane {
         };
         let load = self.load(task);
         let (kind, body) = match load.origin {
-            Origin::Job(job) => ("job", self.store[job].body()),
+            Origin::Job(_) => {
+                let held = self.jobs.held.get(task);
+                ("job", held.map(|held| held.job.body()).unwrap_or_default())
+            }
             _ => ("call", load.body()),
         };
         let name = self.core.name(load.name).to_owned();

@@ -2,6 +2,7 @@ use super::{Answer, Refused, text_of};
 use crate::plane::Plane;
 use serde_json::{Value, json};
 use stoker_core::{Event, Kind, QueueId, Span};
+use stoker_store::Ask;
 
 impl Plane {
     pub(crate) fn list_queues(&mut self) -> Value {
@@ -11,7 +12,7 @@ impl Plane {
     }
 
     fn queue_json(&mut self, id: QueueId) -> Value {
-        let counts = self.store.counts(id);
+        let counts = self.jobs.counts(id);
         let figures = self.figures(id);
         let percentiles = |recent: &crate::observe::Recent| {
             let [p50, p99] = recent
@@ -46,6 +47,7 @@ impl Plane {
         if is_jobs {
             value["retried"] = counts.retried.into();
             value["cancelled"] = counts.cancelled.into();
+            value["suspended"] = counts.suspended.into();
         }
         value
     }
@@ -53,6 +55,10 @@ impl Plane {
     pub(crate) fn pause_queue(&mut self, ask: &Value, paused: bool) -> Answer {
         let queue = self.queue_of(ask)?;
         self.step(Event::Paused { queue, paused }, None);
+        if let Some(of_queue) = self.jobs.queue(queue) {
+            let queue = of_queue.no;
+            self.jobs.ask(Ask::Pause { queue, paused });
+        }
         self.settle();
         Ok(Some(
             json!({"queue": self.core.queue(queue).name, "paused": paused}),
@@ -79,9 +85,32 @@ impl Plane {
             return Err(Refused::invalid("the reserve would be above the limit"));
         }
         self.check_reserves(id, config.reserve)?;
+        let settings =
+            json!({"weight": config.weight, "reserve": config.reserve, "limit": config.limit});
         self.core.configure_queue(id, config);
         self.step(Event::Tick, None);
+        if let Some(of_queue) = self.jobs.queue(id) {
+            let queue = of_queue.no;
+            let settings = settings.to_string();
+            self.jobs.ask(Ask::Settings { queue, settings });
+        }
         Ok(Some(self.queue_json(id)))
+    }
+
+    /// What an operator had set of a queue before the server was started again.
+    pub(crate) fn apply_settings(&mut self, id: QueueId, settings: &str) {
+        let Ok(settings) = serde_json::from_str::<Value>(settings) else {
+            return;
+        };
+        let mut config = self.core.queue(id).config.clone();
+        let number = |key: &str, now: u32| settings[key].as_u64().map_or(now, |n| n as u32);
+        config.weight = number("weight", config.weight);
+        config.reserve = number("reserve", config.reserve);
+        config.limit = number("limit", config.limit);
+        // The configuration may have changed since; what does not fit it any more is left out.
+        if self.check_reserves(id, config.reserve).is_ok() && config.reserve <= config.limit {
+            self.core.configure_queue(id, config);
+        }
     }
 
     /// A pool must have as many workers for certain as its queues reserve.
@@ -117,7 +146,10 @@ impl Plane {
             .serves_all_jobs()
             .then(|| self.core.resolve_job(name))
         {
-            Some(Ok(name)) => Ok(self.core.queue_of_name(name)),
+            Some(Ok(name)) => {
+                let opened = self.known_queue(name);
+                opened.map_err(|error| Refused(stoker_wire::Status::UNAVAILABLE, error.to_string()))
+            }
             _ => Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
         }
     }

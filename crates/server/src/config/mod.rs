@@ -13,7 +13,7 @@ pub use resolve::resolve;
 pub use units::{parse_size, parse_time};
 
 use std::path::PathBuf;
-use stoker_core::{Backoff, PoolConfig};
+use stoker_core::{Backoff, PoolConfig, Span};
 
 pub use stoker_core::QueueConfig;
 
@@ -30,6 +30,7 @@ pub struct Config {
     pub max_inflight: usize,
     pub max_memory: usize,
     pub log: LogConfig,
+    pub store: StoreConfig,
     pub pools: Vec<Pool>,
     pub queues: Vec<Queue>,
     pub services: Vec<Service>,
@@ -39,6 +40,15 @@ pub struct Config {
 pub struct LogConfig {
     pub json: bool,
     pub file: Option<PathBuf>,
+}
+
+/// Where jobs live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreConfig {
+    /// `None`: in memory, for the life of the server.
+    pub path: Option<PathBuf>,
+    /// Whether what is accepted is on the disk, not only in the system's memory.
+    pub sync: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,8 +77,15 @@ pub struct Queue {
 pub struct JobsConfig {
     pub tries: u16,
     pub backoff: Backoff,
+    /// A job counts as done before its first line runs.
+    pub ack_on_delivery: bool,
     pub keep_done: usize,
+    pub keep_done_for: Span,
     pub keep_failed: usize,
+    pub keep_failed_for: Span,
+    /// How long a done job's payload stays, zero for not at all.
+    pub keep_payloads: Span,
+    pub keep_results: Span,
 }
 
 impl Default for JobsConfig {
@@ -76,8 +93,13 @@ impl Default for JobsConfig {
         Self {
             tries: 1,
             backoff: Backoff::default(),
+            ack_on_delivery: false,
             keep_done: 10_000,
+            keep_done_for: Span::from_secs(86_400),
             keep_failed: 100_000,
+            keep_failed_for: Span::from_secs(30 * 86_400),
+            keep_payloads: Span::ZERO,
+            keep_results: Span::from_secs(86_400),
         }
     }
 }

@@ -152,6 +152,10 @@ impl<'t, 'i> Section<'t, 'i> {
         })
     }
 
+    pub(crate) fn flag(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<bool> {
+        self.get(key, mistakes, "true or false", DeValue::as_bool)
+    }
+
     pub(crate) fn texts(
         &self,
         key: &str,

@@ -1,7 +1,8 @@
 use super::reader::{Mistakes, Section, integer, suggest};
 use super::schema::{self, SectionDoc};
 use super::{
-    Config, ConfigError, JobsConfig, LogConfig, MAX_FILE, Pool, Queue, Service, parse_time,
+    Config, ConfigError, JobsConfig, LogConfig, MAX_FILE, Pool, Queue, Service, StoreConfig,
+    parse_time,
 };
 use std::path::PathBuf;
 use stoker_core::{Backoff, PoolConfig, QueueConfig, Span};
@@ -57,7 +58,7 @@ fn read(text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config> {
     Some(config)
 }
 
-const HEADINGS: [&str; 5] = ["stoker", "log", "pool", "queue", "service"];
+const HEADINGS: [&str; 6] = ["stoker", "log", "store", "pool", "queue", "service"];
 
 fn check_headings(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     for key in root.keys() {
@@ -167,9 +168,29 @@ fn read_stoker(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Config {
             json: json.unwrap_or(false),
             file: log.text("file", mistakes).map(PathBuf::from),
         },
+        store: read_store(root, mistakes),
         pools: Vec::new(),
         queues: Vec::new(),
         services: Vec::new(),
+    }
+}
+
+fn read_store(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> StoreConfig {
+    let store = table(root, "store", mistakes);
+    let store = Section::new(store, "store".to_owned(), &schema::STORE, mistakes);
+    let driver = "\"sqlite\" or \"memory\"";
+    let in_memory = store.get("driver", mistakes, driver, |value| {
+        match value.as_str()? {
+            "memory" => Some(true),
+            "sqlite" => Some(false),
+            _ => None,
+        }
+    });
+    let path = store.text("path", mistakes).map(PathBuf::from);
+    let path = path.unwrap_or_else(|| PathBuf::from("stoker.db"));
+    StoreConfig {
+        path: (in_memory != Some(true)).then_some(path),
+        sync: store.flag("sync", mistakes).unwrap_or(true),
     }
 }
 
@@ -291,15 +312,35 @@ fn read_queue(
     let tries = number("tries", 65_535, mistakes);
     let keep_done = number("keep_done", 10_000_000, mistakes);
     let keep_failed = number("keep_failed", 10_000_000, mistakes);
+    let backoff = read_backoff(section, mistakes).unwrap_or(defaults.backoff);
+    let mut core = read_share(section, 10_000_000, mistakes);
+    core.ordered = section.flag("ordered", mistakes).unwrap_or(false);
+    let ack = section.get(
+        "ack",
+        mistakes,
+        "\"done\" or \"delivery\"",
+        |value| match value.as_str()? {
+            "done" => Some(false),
+            "delivery" => Some(true),
+            _ => None,
+        },
+    );
+    let pool = pool_of(section, at, pools, mistakes);
+    let mut time = |key, default| section.time(key, mistakes).unwrap_or(default);
     Queue {
         name,
-        pool: pool_of(section, at, pools, mistakes),
-        core: read_share(section, 1_000_000, mistakes),
+        pool,
+        core,
         jobs: JobsConfig {
             tries: tries.map_or(defaults.tries, |tries| tries as u16),
-            backoff: read_backoff(section, mistakes).unwrap_or(defaults.backoff),
+            backoff,
+            ack_on_delivery: ack == Some(true),
             keep_done: keep_done.map_or(defaults.keep_done, |keep| keep as usize),
             keep_failed: keep_failed.map_or(defaults.keep_failed, |keep| keep as usize),
+            keep_done_for: time("keep_done_for", defaults.keep_done_for),
+            keep_failed_for: time("keep_failed_for", defaults.keep_failed_for),
+            keep_payloads: time("keep_payloads", defaults.keep_payloads),
+            keep_results: time("keep_results", defaults.keep_results),
         },
     }
 }

@@ -30,7 +30,7 @@ pub struct SectionDoc {
     pub keys: &'static [KeyDoc],
 }
 
-pub const SECTIONS: [&SectionDoc; 5] = [&STOKER, &POOL, &QUEUE, &SERVICE, &LOG];
+pub const SECTIONS: [&SectionDoc; 6] = [&STOKER, &POOL, &QUEUE, &SERVICE, &STORE, &LOG];
 
 pub const STOKER: SectionDoc = SectionDoc {
     heading: "[stoker]",
@@ -71,6 +71,31 @@ pub const STOKER: SectionDoc = SectionDoc {
             "size",
             "\"512MB\"",
             "Bodies of calls and of jobs that are to run; beyond, new ones are refused with a retry hint. Failed and cancelled jobs may hold half as much besides; the oldest failed ones make room.",
+        ),
+    ],
+};
+
+pub const STORE: SectionDoc = SectionDoc {
+    heading: "[store]",
+    doc: "Where jobs live. May be left out: then they live in `stoker.db` beside the configuration.",
+    keys: &[
+        key(
+            "driver",
+            "text",
+            "\"sqlite\"",
+            "`sqlite` keeps jobs on disk: a push is answered once they are safe there. `memory` keeps them for the life of the server and is faster.",
+        ),
+        key(
+            "path",
+            "path",
+            "\"stoker.db\"",
+            "The SQLite file. Beside it lie its journal (`-wal`, `-shm`) and a lock that keeps a second Stoker out.",
+        ),
+        key(
+            "sync",
+            "true or false",
+            "true",
+            "Whether the disk has confirmed what is accepted. Without it a power loss (not a crash of Stoker) may lose the last jobs.",
         ),
     ],
 };
@@ -230,7 +255,7 @@ pub const QUEUE: SectionDoc = SectionDoc {
         key(
             "max_waiting",
             "number",
-            "1_000_000",
+            "10_000_000",
             "Jobs that may wait; beyond, pushes are refused with a retry hint.",
         ),
         key(
@@ -246,10 +271,46 @@ pub const QUEUE: SectionDoc = SectionDoc {
             "Wait before a job's next run: exponential with full jitter, or a list whose last entry repeats.",
         ),
         key(
+            "ordered",
+            "true or false",
+            "false",
+            "Jobs of one key (or, without keys, of the queue) run one after another in the order of their pushes. One that has to run again holds back those behind it.",
+        ),
+        key(
+            "ack",
+            "text",
+            "\"done\"",
+            "`done`: a job whose worker dies runs again. `delivery`: it counts as done before it starts, so it never runs twice, and may not run to its end.",
+        ),
+        key(
             "keep_done",
             "number",
             "10_000",
-            "Done jobs whose status is remembered.",
+            "Done and cancelled jobs whose status is remembered.",
+        ),
+        key(
+            "keep_done_for",
+            "time",
+            "\"24h\"",
+            "How long it is remembered at the most.",
+        ),
+        key(
+            "keep_payloads",
+            "time",
+            "\"0s\"",
+            "How long a done job's payload is kept.",
+        ),
+        key(
+            "keep_results",
+            "time",
+            "\"24h\"",
+            "How long what a job returned is kept, up to 64 KiB, unless its push says otherwise.",
+        ),
+        key(
+            "keep_failed_for",
+            "time",
+            "\"30d\"",
+            "How long a failed job is kept at the most.",
         ),
         key(
             "keep_failed",

@@ -14,6 +14,8 @@ pub(crate) enum Source {
     Control,
     /// The log thread has room again.
     Log,
+    /// The store has something to tell.
+    Store,
     Conn(ConnId),
     /// A worker's stdout (false) or stderr (true), by the worker's slot and generation.
     Output {
@@ -43,6 +45,7 @@ impl Source {
                 stderr: true,
             } => pack(5, worker),
             Self::Process(id) => pack(6, id),
+            Self::Store => 7 << 56,
         }
     }
 
@@ -64,7 +67,8 @@ impl Source {
                 worker: id,
                 stderr: true,
             },
-            _ => Self::Process(id),
+            6 => Self::Process(id),
+            _ => Self::Store,
         }
     }
 }

@@ -1,6 +1,6 @@
 use crate::net::ConnId;
-use crate::store::JobNo;
 use stoker_core::{NameId, TaskId};
+use stoker_store::JobId;
 use stoker_wire::Meta;
 
 /// Capacity of a body's buffer that is kept for the next task in the same slot.
@@ -16,7 +16,7 @@ pub(crate) enum Origin {
         oneway: bool,
     },
     /// A job's body stays with its store.
-    Job(JobNo),
+    Job(JobId),
 }
 
 /// What the core does not need of a task: where it came from, and its body.

@@ -10,3 +10,5 @@ pub(crate) mod process;
 mod talk;
 
 pub(crate) use link::{Link, Pipe, kill_marked};
+
+pub(crate) use talk::wire_id;

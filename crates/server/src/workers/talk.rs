@@ -2,18 +2,20 @@
 
 use crate::net::ConnId;
 use crate::observe::Stream;
-use crate::plane::Plane;
+use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{Fault, offer};
 use crate::sources::{Load, Origin};
 use rustix::process::{Signal, pidfd_send_signal};
 use stoker_angel::ToAngel;
 use stoker_core::{Answer, Event, Span, TaskId, WorkerId};
+use stoker_store::Job;
 use stoker_wire::{
     Encode, EventKind, Flags, Frame, Hello, Key, Meta, MetaBuf, Role, Status, Type, Welcome,
 };
+use uuid::Uuid;
 
 /// The number of a task on its worker's connection.
-fn wire_id(task: TaskId) -> u32 {
+pub(crate) fn wire_id(task: TaskId) -> u32 {
     task.0 + 1
 }
 
@@ -99,6 +101,7 @@ impl Plane {
             },
             None,
         );
+        self.todo.push_back(Todo::OpenQueues);
         Ok(())
     }
 
@@ -139,6 +142,9 @@ impl Plane {
                 } else {
                     Stream::Stdout
                 };
+                if let Some(of_job) = self.jobs.held.get_mut(task_of(frame.id)).filter(|_| held) {
+                    of_job.write(frame.body);
+                }
                 if let Some(link) = self.link(worker) {
                     let log = link.log.clone();
                     self.log.output(&log, stream, tag, frame.body.to_vec());
@@ -150,13 +156,25 @@ impl Plane {
                     link.last_words = Some(last_words(words));
                 }
             }
-            // Metrics, progress and checkpoints are taken and not yet kept.
-            _ => {}
+            _ => self.job_event(worker, task_of(frame.id), frame),
         }
     }
 
-    /// Sends a task to a worker.
+    /// Sends a task to a worker, or has it sent when its queue's rules allow.
     pub(crate) fn deliver(
+        &mut self,
+        worker: WorkerId,
+        task: TaskId,
+        ttl: Option<Span>,
+        attempt: u16,
+        crashes: u8,
+    ) {
+        if self.may_deliver(worker, task) {
+            self.send_task(worker, task, ttl, attempt, crashes);
+        }
+    }
+
+    pub(crate) fn send_task(
         &mut self,
         worker: WorkerId,
         task: TaskId,
@@ -176,11 +194,16 @@ impl Plane {
         let mut scratch = std::mem::take(&mut self.meta);
         let load = &self.loads[task];
         let (meta, body) = match load.origin {
-            Origin::Job(job) => {
+            Origin::Job(id) => {
+                let Some(held) = self.jobs.held.get(task) else {
+                    return;
+                };
                 scratch.clear();
                 let limit = self.core.pool(pool).1.task_timeout;
-                job_meta(&mut scratch, &self.store[job], crashes, limit);
-                (scratch.as_meta(), self.store[job].body())
+                let uuid = self.jobs.uuid(id);
+                let tries = self.jobs.tries_of(&held.job);
+                job_meta(&mut scratch, &held.job, uuid, tries, crashes, limit);
+                (scratch.as_meta(), held.job.body())
             }
             _ => (load.meta(), load.body()),
         };
@@ -217,7 +240,7 @@ impl Plane {
         }
     }
 
-    fn put_to(&mut self, worker: WorkerId, frame: Encode<'_>) -> Option<ConnId> {
+    pub(crate) fn put_to(&mut self, worker: WorkerId, frame: Encode<'_>) -> Option<ConnId> {
         let conn = self.link(worker)?.conn?;
         self.conns.get_mut(conn)?.put(frame);
         self.mark(conn);
@@ -290,19 +313,24 @@ fn request<'a>(
 }
 
 /// What a worker is told of a job: who it is, and what its producer passed along.
-fn job_meta(meta: &mut MetaBuf, job: &crate::store::Job, crashes: u8, limit: Span) {
-    meta.push(Key::JOB_ID, job.id.as_bytes());
-    meta.push(Key::TRIES, &job.spec.tries.to_be_bytes());
-    meta.push(Key::CREATED_AT, &job.spec.created_ms.to_be_bytes());
+fn job_meta(meta: &mut MetaBuf, job: &Job, uuid: Uuid, tries: u16, crashes: u8, limit: Span) {
+    meta.push(Key::JOB_ID, uuid.as_bytes());
+    meta.push(Key::TRIES, &tries.to_be_bytes());
+    meta.push(Key::CREATED_AT, &job.id.made_ms().to_be_bytes());
     if crashes > 0 {
         meta.push(Key::CRASHES, &[crashes]);
     }
-    let limit = job.spec.limit.unwrap_or(limit);
-    if let Ok(ms) = u32::try_from(limit.as_millis()) {
+    let options = job.options.as_deref();
+    let own = options.and_then(|options| options.timeout_ms);
+    let limit = own.map_or(limit.as_millis(), u64::from);
+    if let Ok(ms) = u32::try_from(limit) {
         meta.push(Key::TIMEOUT, &ms.to_be_bytes());
     }
-    if !job.spec.key.is_empty() {
-        meta.push(Key::FAIRNESS, &job.spec.key);
+    if !job.key.is_empty() {
+        meta.push(Key::FAIRNESS, &job.key);
+    }
+    if let Some(saved) = &job.checkpoint {
+        meta.push(Key::CHECKPOINT, saved);
     }
     for (key, value) in Meta::parse(job.meta()).unwrap_or_default().iter() {
         meta.push(key, value);

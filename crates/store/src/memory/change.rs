@@ -31,7 +31,12 @@ impl MemoryStore {
 
     fn meant(&self, filter: &Filter, change: &Change) -> Vec<JobId> {
         let fits = |entry: &&Entry| applies(change, entry.state) && means(filter, entry);
-        let mut jobs: Vec<JobId> = self.jobs.values().filter(fits).map(|entry| entry.job.id).collect();
+        let mut jobs: Vec<JobId> = self
+            .jobs
+            .values()
+            .filter(fits)
+            .map(|entry| entry.job.id)
+            .collect();
         jobs.sort_unstable();
         jobs
     }
@@ -124,7 +129,11 @@ impl MemoryStore {
         let now_len = bytes.len();
         entry.job.bytes = bytes.into();
         entry.job.codec = body.codec;
-        let held = if is_final { &mut self.ended_bytes } else { &mut self.bytes };
+        let held = if is_final {
+            &mut self.ended_bytes
+        } else {
+            &mut self.bytes
+        };
         *held = *held - len + now_len;
     }
 
@@ -166,7 +175,10 @@ fn applies(change: &Change, state: State) -> bool {
         Change::Discard => state.is_final(),
         Change::Move { .. } => state != State::Done,
         Change::Edit { .. } => {
-            matches!(state, State::Failed | State::Cancelled | State::Suspended | State::Delayed)
+            matches!(
+                state,
+                State::Failed | State::Cancelled | State::Suspended | State::Delayed
+            )
         }
         Change::Release => matches!(state, State::Delayed | State::Retrying | State::Suspended),
     }

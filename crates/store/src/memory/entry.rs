@@ -79,7 +79,6 @@ impl Entry {
                 let keep_ms = options.and_then(|options| options.keep_result_ms);
                 self.result_until = now.saturating_add(keep_ms.unwrap_or(keep.result_ms));
                 self.result = result;
-                self.error = None;
             }
             Ending::Failed(error) => {
                 let text = format!("{}: {}", error.class, first_line(&error.message));
@@ -126,7 +125,10 @@ impl Entry {
         let has_payload = self.state != State::Done || !self.job.bytes.is_empty();
         Whole {
             meta: self.job.meta().to_vec(),
-            body: has_payload.then(|| Bytes { codec: self.job.codec, bytes: self.job.body().to_vec() }),
+            body: has_payload.then(|| Bytes {
+                codec: self.job.codec,
+                bytes: self.job.body().to_vec(),
+            }),
             result: self.result.clone().filter(|_| now < self.result_until),
             output: self.output.clone(),
             checkpoint: self.job.checkpoint.as_deref().map(<[u8]>::to_vec),

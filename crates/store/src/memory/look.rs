@@ -6,13 +6,26 @@ impl MemoryStore {
     pub(super) fn look(&self, look: &Look) -> Found {
         let now = self.now();
         match look {
-            Look::One(id) => Found::One(self.jobs.get(id).map(|entry| Box::new(entry.view(now, true)))),
-            Look::List { filter, after, limit, whole } => {
+            Look::One(id) => Found::One(
+                self.jobs
+                    .get(id)
+                    .map(|entry| Box::new(entry.view(now, true))),
+            ),
+            Look::List {
+                filter,
+                after,
+                limit,
+                whole,
+            } => {
                 let is_after = |entry: &&Entry| after.is_none_or(|after| entry.job.id > after);
                 let mut found: Vec<&Entry> = self.found(filter).filter(is_after).collect();
                 found.sort_unstable_by_key(|entry| entry.job.id);
                 let more = found.len() > *limit;
-                let jobs = found.iter().take(*limit).map(|entry| entry.view(now, *whole)).collect();
+                let jobs = found
+                    .iter()
+                    .take(*limit)
+                    .map(|entry| entry.view(now, *whole))
+                    .collect();
                 Found::List { jobs, more }
             }
             Look::Count(filter) => Found::Count(self.found(filter).count() as u64),
@@ -26,7 +39,10 @@ impl MemoryStore {
 
     fn groups(&self, filter: &Filter, limit: usize) -> Vec<Group> {
         let mut groups: HashMap<u64, Group> = HashMap::new();
-        for entry in self.found(filter).filter(|entry| entry.state == State::Failed) {
+        for entry in self
+            .found(filter)
+            .filter(|entry| entry.state == State::Failed)
+        {
             let Some(error) = &entry.error else {
                 continue;
             };
@@ -64,9 +80,17 @@ pub(super) fn means(filter: &Filter, entry: &Entry) -> bool {
     let error = entry.error.as_ref();
     filter.queue.is_none_or(|queue| queue == entry.job.queue)
         && filter.state.is_none_or(|state| state == entry.state)
-        && filter.kind.as_deref().is_none_or(|kind| entry.kind() == Some(kind))
-        && filter.error.as_deref().is_none_or(|class| error.is_some_and(|error| error.class == class))
-        && filter.fingerprint.is_none_or(|print| error.is_some_and(|error| fingerprint(error) == print))
+        && filter
+            .kind
+            .as_deref()
+            .is_none_or(|kind| entry.kind() == Some(kind))
+        && filter
+            .error
+            .as_deref()
+            .is_none_or(|class| error.is_some_and(|error| error.class == class))
+        && filter
+            .fingerprint
+            .is_none_or(|print| error.is_some_and(|error| fingerprint(error) == print))
         && filter.before_ms.is_none_or(|before| at_ms < before)
         && filter.key.as_ref().is_none_or(|key| *key == entry.job.key)
 }

@@ -6,7 +6,7 @@ mod look;
 mod queue;
 
 use crate::{
-    Abilities, Ask, Clock, Driver, Ending, Ids, Job, JobError, JobId, Keep, NewJob, Note, Opened, Pushed,
+    Abilities, Ask, Clock, Driver, Ending, Ids, Job, JobError, JobId, Keep, NewJob, Opened, Pushed,
     QueueNo, Run, State, Ticket, Told, What,
 };
 use entry::Entry;
@@ -46,7 +46,9 @@ impl Hasher for JobHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
     fn write_u64(&mut self, id: u64) {
@@ -107,7 +109,10 @@ impl MemoryStore {
             State::Delayed => drop(self.due.insert((due, id))),
             _ => {}
         }
-        Pushed::Accepted { id, job: handed.map(Box::new) }
+        Pushed::Accepted {
+            id,
+            job: handed.map(Box::new),
+        }
     }
 
     /// Hands a job that has just come to the scheduler, unless others of its lane wait before it.
@@ -135,7 +140,10 @@ impl MemoryStore {
         let entry = self.entry(id);
         entry.order = order;
         let (queue, class, key) = (entry.job.queue, entry.job.class, entry.job.key.clone());
-        if self.queue(queue).wait((class, key.clone()), Place { order, job: id }) {
+        if self
+            .queue(queue)
+            .wait((class, key.clone()), Place { order, job: id })
+        {
             self.told.push(Told::Backlog { queue, class, key });
         }
     }
@@ -160,14 +168,21 @@ impl MemoryStore {
             };
             let (jobs, more) = self.take(queue, &lane, limit);
             let (class, key) = lane;
-            lanes.push(crate::Lane { class, key, jobs, more });
+            lanes.push(crate::Lane {
+                class,
+                key,
+                jobs,
+                more,
+            });
         }
         let more = self.queue(queue).has_lanes_without_held();
         self.told.push(Told::RefilledLanes { queue, lanes, more });
     }
 
     fn end(&mut self, id: JobId, run: Run, ending: Ending, output: Option<Vec<u8>>) {
-        let Some(entry) = self.jobs.get_mut(&id) else {
+        // One that was acknowledged before it was delivered again has ended already.
+        let unfinished = |entry: &&mut Entry| !entry.state.is_final();
+        let Some(entry) = self.jobs.get_mut(&id).filter(unfinished) else {
             return;
         };
         entry.job.run = run;
@@ -213,7 +228,10 @@ impl MemoryStore {
     fn leave_waiting(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
         let (queue, state, due) = (entry.job.queue, entry.state, entry.job.due_ms);
-        let place = Place { order: entry.order, job: id };
+        let place = Place {
+            order: entry.order,
+            job: id,
+        };
         let (held, lane) = (entry.held, (entry.job.class, entry.job.key.clone()));
         let of_queue = &mut self.queues[queue.0 as usize];
         of_queue.counts_of(state, -1);
@@ -261,12 +279,20 @@ impl MemoryStore {
 
     fn retry(&mut self, id: JobId, run: Run, due_ms: u64, error: JobError, hold: bool) {
         let now = self.now();
-        if !self.jobs.contains_key(&id) {
+        if self
+            .jobs
+            .get(&id)
+            .is_none_or(|entry| entry.state.is_final())
+        {
             return;
         }
         self.leave_waiting(id);
         let entry = self.entry(id);
-        let text = format!("{}: {}", error.class, error.message.lines().next().unwrap_or_default());
+        let text = format!(
+            "{}: {}",
+            error.class,
+            error.message.lines().next().unwrap_or_default()
+        );
         entry.note(now, What::Retried, text);
         entry.state = State::Retrying;
         entry.job.run = run;
@@ -330,21 +356,53 @@ impl Driver for MemoryStore {
         })
     }
 
+    fn queues(&self) -> Vec<String> {
+        self.queues.iter().map(|queue| queue.name.clone()).collect()
+    }
+
     fn ask(&mut self, ask: Ask) {
         match ask {
             Ask::Push { ticket, room, job } => self.push(ticket, room, *job),
-            Ask::Refill { queue, class, key, limit } => {
+            Ask::Refill {
+                queue,
+                class,
+                key,
+                limit,
+            } => {
                 let lane = (class, key);
                 let (jobs, more) = self.take(queue, &lane, limit);
                 let (class, key) = lane;
-                self.told.push(Told::Refilled { queue, class, key, jobs, more });
+                self.told.push(Told::Refilled {
+                    queue,
+                    class,
+                    key,
+                    jobs,
+                    more,
+                });
             }
-            Ask::RefillLanes { queue, lanes, limit } => self.refill_lanes(queue, lanes, limit),
-            Ask::End { job, run, ending, told, output } => {
+            Ask::RefillLanes {
+                queue,
+                lanes,
+                limit,
+            } => self.refill_lanes(queue, lanes, limit),
+            Ask::End {
+                job,
+                run,
+                ending,
+                told,
+                output,
+            } => {
                 self.end(job, run, ending, output);
                 self.told.extend(told.map(|ticket| Told::Ended { ticket }));
             }
-            Ask::Retry { job, run, due_ms, error, output, hold } => {
+            Ask::Retry {
+                job,
+                run,
+                due_ms,
+                error,
+                output,
+                hold,
+            } => {
                 if let Some(entry) = self.jobs.get_mut(&job) {
                     entry.output = output.or(entry.output.take());
                 }
@@ -368,7 +426,11 @@ impl Driver for MemoryStore {
                 }
             }
             Ask::Note { job, what, text } => self.note(job, what, text),
-            Ask::Change { ticket, which, change } => {
+            Ask::Change {
+                ticket,
+                which,
+                change,
+            } => {
                 let result = self.change(&which, &change);
                 self.told.push(Told::Changed { ticket, result });
             }
@@ -385,16 +447,20 @@ impl Driver for MemoryStore {
         }
     }
 
-    fn flush(&mut self) {}
+    fn flush(&mut self) {
+        for (at, queue) in self.queues.iter_mut().enumerate() {
+            if std::mem::take(&mut queue.counted) {
+                self.told.push(Told::Counts {
+                    queue: QueueNo(at as u32),
+                    counts: queue.counts,
+                });
+            }
+        }
+    }
 
     fn hear(&mut self, told: &mut Vec<Told>) {
         self.wake_due();
         told.append(&mut self.told);
-        for (at, queue) in self.queues.iter_mut().enumerate() {
-            if std::mem::take(&mut queue.counted) {
-                told.push(Told::Counts { queue: QueueNo(at as u32), counts: queue.counts });
-            }
-        }
     }
 
     fn wake(&self) -> Option<BorrowedFd<'_>> {
@@ -414,10 +480,15 @@ impl Driver for MemoryStore {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { durable: false, longest_delay_ms: u64::MAX, lease_ms: None }
+        Abilities {
+            durable: false,
+            longest_delay_ms: u64::MAX,
+            lease_ms: None,
+        }
     }
 
     fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()> {
+        self.flush();
         self.hear(told);
         Ok(())
     }

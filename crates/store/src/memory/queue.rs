@@ -42,7 +42,11 @@ pub(super) struct QueueOf {
 
 impl QueueOf {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), counted: true, ..Self::default() }
+        Self {
+            name: name.to_owned(),
+            counted: true,
+            ..Self::default()
+        }
     }
 
     pub(super) fn counts_of(&mut self, state: State, change: i64) {
@@ -61,7 +65,10 @@ impl QueueOf {
 
     /// The job that already stands for this push.
     pub(super) fn standing_for(&self, new: &NewJob, now: u64) -> Option<Pushed> {
-        let repeated = new.idempotency.as_ref().and_then(|key| self.idempotency.get(key));
+        let repeated = new
+            .idempotency
+            .as_ref()
+            .and_then(|key| self.idempotency.get(key));
         if let Some((job, _)) = repeated.filter(|(_, until)| now < *until) {
             return Some(Pushed::Repeated(*job));
         }
@@ -75,9 +82,15 @@ impl QueueOf {
             let until = now.saturating_add(self.keep.idempotency_ms);
             self.idempotency.insert(key.clone(), (entry.job.id, until));
         }
-        if let Some(unique) = entry.job.options.as_ref().and_then(|options| options.unique.as_ref()) {
+        if let Some(unique) = entry
+            .job
+            .options
+            .as_ref()
+            .and_then(|options| options.unique.as_ref())
+        {
             let until = unique.for_ms.map_or(u64::MAX, |ms| now.saturating_add(ms));
-            self.unique.insert(unique.key.clone(), (entry.job.id, until));
+            self.unique
+                .insert(unique.key.clone(), (entry.job.id, until));
         }
     }
 
@@ -123,7 +136,9 @@ impl QueueOf {
     }
 
     pub(super) fn has_backlog(&self, key: &LaneKey) -> bool {
-        self.lanes.get(key).is_some_and(|lane| !lane.waiting.is_empty())
+        self.lanes
+            .get(key)
+            .is_some_and(|lane| !lane.waiting.is_empty())
     }
 
     /// Takes a job that waits out of its lane.
@@ -166,10 +181,21 @@ impl QueueOf {
 
     /// Ended jobs beyond what is to be kept, by number and by age.
     pub(super) fn take_old(&mut self, now: u64, ended_ms: impl Fn(&JobId) -> u64) -> Vec<JobId> {
-        let Keep { done, done_ms, failed, failed_ms, .. } = self.keep;
+        let Keep {
+            done,
+            done_ms,
+            failed,
+            failed_ms,
+            ..
+        } = self.keep;
         let mut old = Vec::new();
-        for (of_state, count, ms) in [(&mut self.done, done, done_ms), (&mut self.failed, failed, failed_ms)] {
-            while let Some((ended, id)) = of_state.first_key_value().map(|(ended, id)| (*ended, *id)) {
+        for (of_state, count, ms) in [
+            (&mut self.done, done, done_ms),
+            (&mut self.failed, failed, failed_ms),
+        ] {
+            while let Some((ended, id)) =
+                of_state.first_key_value().map(|(ended, id)| (*ended, *id))
+            {
                 let is_old = ended_ms(&id).saturating_add(ms) <= now;
                 if of_state.len() as u64 <= count && !is_old {
                     break;
@@ -189,7 +215,10 @@ impl QueueOf {
             self.counts_of(State::Failed, -1);
         }
         if let Some(key) = &old.idempotency
-            && self.idempotency.get(key).is_some_and(|(job, _)| *job == old.job.id)
+            && self
+                .idempotency
+                .get(key)
+                .is_some_and(|(job, _)| *job == old.job.id)
         {
             self.idempotency.remove(key);
         }
@@ -200,10 +229,17 @@ impl QueueOf {
         self.done.remove(&entry.ended);
         self.failed.remove(&entry.ended);
         self.counts_of(entry.state, -1);
-        if let Some(unique) = entry.job.options.as_ref().and_then(|options| options.unique.as_ref()) {
+        if let Some(unique) = entry
+            .job
+            .options
+            .as_ref()
+            .and_then(|options| options.unique.as_ref())
+        {
             let until = unique.for_ms.map_or(u64::MAX, |ms| now.saturating_add(ms));
             // Another job may have taken the key meanwhile; then it is that one's.
-            self.unique.entry(unique.key.clone()).or_insert((entry.job.id, until));
+            self.unique
+                .entry(unique.key.clone())
+                .or_insert((entry.job.id, until));
         }
     }
 
@@ -221,7 +257,11 @@ impl QueueOf {
         let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
             return;
         };
-        if self.unique.get(&unique.key).is_some_and(|(job, _)| *job == entry.job.id) {
+        if self
+            .unique
+            .get(&unique.key)
+            .is_some_and(|(job, _)| *job == entry.job.id)
+        {
             self.unique.remove(&unique.key);
         }
     }

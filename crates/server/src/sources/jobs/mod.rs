@@ -1,9 +1,14 @@
-//! Jobs: pushed, offered to the core as it has room, and ended in their store.
+//! Jobs: pushed to their store, handed to the core as it has room, and ended in their store.
 
-mod list;
-mod offer;
+mod edge;
+mod hear;
+mod held;
+mod load;
 mod outcome;
 mod push;
+mod run;
+mod view;
 
-pub(crate) use list::{job_json, state_named};
-pub(crate) use push::Ids;
+pub(crate) use edge::{Asked, Jobs, Operator};
+pub(crate) use push::refusal_of;
+pub(crate) use view::{error_json, job_json, state_named, view_of};

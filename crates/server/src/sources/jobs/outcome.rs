@@ -1,9 +1,10 @@
+use super::held::Held;
 use crate::clock::wall_ms;
-use crate::plane::Plane;
+use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{exit_text, ran};
-use crate::store::{JobError, JobNo, State};
-use stoker_core::{Cause, Facts, Outcome, Rng, Span};
-use stoker_wire::{Frame, Key};
+use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
+use stoker_store::{Ask, Bytes, Ending, JobError, MAX_RESULT, Run, What};
+use stoker_wire::{Codec, Frame, Key, Status};
 
 /// The longest error text kept of a job.
 const MESSAGE: usize = 16 << 10;
@@ -12,71 +13,184 @@ impl Plane {
     /// Ends a job in its store.
     pub(crate) fn end_job(
         &mut self,
-        job: JobNo,
+        task: TaskId,
         outcome: Outcome,
         facts: Facts,
         answer: Option<&Frame<'_>>,
     ) {
-        self.note_run(job, facts, answer);
-        let (state, error) = match outcome {
-            Outcome::Answered => (State::Done, None),
-            Outcome::Cancelled => (State::Cancelled, None),
-            outcome => (State::Failed, Some(error_of(outcome, answer))),
+        let Some((queue, mut held)) = self.let_go(task, facts, answer) else {
+            return;
         };
-        self.store.end(job, state, error, wall_ms());
+        let ending = match outcome {
+            Outcome::Answered => Ending::Done {
+                result: answer.and_then(result_of),
+            },
+            Outcome::Cancelled => Ending::Cancelled,
+            outcome => Ending::Failed(error_of(outcome, answer)),
+        };
+        let run = run_of(&held, facts, answer);
+        self.end_in_store(queue, &mut held, run, ending);
     }
 
-    /// Puts a job off until its next run.
+    fn end_in_store(&mut self, queue: QueueId, held: &mut Held, run: Run, ending: Ending) {
+        if matches!(ending, Ending::Done { .. })
+            && let Some(of_queue) = self.jobs.queue_mut(queue)
+        {
+            of_queue.counts.ready = of_queue.counts.ready.saturating_sub(1);
+        }
+        self.jobs.ask(Ask::End {
+            job: held.job.id,
+            run,
+            ending,
+            told: None,
+            output: held.take_output(),
+        });
+    }
+
+    /// Puts a job off until its next run, unless it had its last.
     pub(crate) fn retry_job(
         &mut self,
-        job: JobNo,
+        task: TaskId,
         after: Option<Span>,
         cause: Cause,
         facts: Facts,
         answer: Option<&Frame<'_>>,
     ) {
-        self.note_run(job, facts, answer);
-        let now_ms = wall_ms();
-        let wait = after.unwrap_or_else(|| self.backoff_of(job, facts.attempt));
+        let Some((queue, mut held)) = self.let_go(task, facts, answer) else {
+            return;
+        };
+        let run = run_of(&held, facts, answer);
         let error = match cause {
             Cause::Answered => error_of(Outcome::Failed, answer),
             Cause::TimedOut => error_of(Outcome::TimedOut, None),
         };
-        self.store
-            .retry(job, now_ms.saturating_add(wait.0.div_ceil(1_000)), error);
+        let ordered = self.core.queue(queue).config.ordered;
+        if is_last(&held, run, cause) {
+            if ordered {
+                let key = held.job.key.clone();
+                self.todo.push_back(Todo::Unblock { queue, key });
+            }
+            return self.end_in_store(queue, &mut held, run, Ending::Failed(error));
+        }
+        let wait = after.unwrap_or_else(|| self.backoff_of(queue, &held, facts.attempt));
+        let due_ms = wall_ms().saturating_add(wait.0.div_ceil(1_000));
+        let output = held.take_output();
+        self.jobs.ask(Ask::Retry {
+            job: held.job.id,
+            run,
+            due_ms,
+            error,
+            output,
+            hold: ordered,
+        });
+        if ordered {
+            let mut job = held.job;
+            (job.run, job.due_ms) = (run, due_ms);
+            self.jobs.resting.push(job);
+        }
     }
 
     /// The job was not run and the server goes: it stays in its store.
-    pub(crate) fn return_job(&mut self, job: JobNo) {
-        self.store[job].task = None;
-        self.store.push_backlog(job);
+    pub(crate) fn return_job(&mut self, task: TaskId) {
+        self.jobs.held.remove(task);
     }
 
-    fn note_run(&mut self, job: JobNo, facts: Facts, answer: Option<&Frame<'_>>) {
-        let queue = self.store[job].spec.queue;
-        let entry = &mut self.store[job];
-        entry.attempt = facts.attempt;
-        entry.crashes = facts.crashes;
+    /// A job whose source has heard has ended after all. What it did meanwhile is worth telling if it failed.
+    pub(crate) fn drop_job(&mut self, task: TaskId, answer: Option<&Frame<'_>>) {
+        let Some(held) = self.jobs.held.remove(task) else {
+            return;
+        };
+        self.jobs.runs_changed = true;
+        let text = match answer {
+            Some(answer) if answer.status() == Status::OK => return,
+            Some(answer) => {
+                let error = words_of(Some(answer));
+                format!("{}: {}", error.class, error.message)
+            }
+            None => "its worker did not end the run".to_owned(),
+        };
+        self.jobs.ask(Ask::Note {
+            job: held.job.id,
+            what: What::AfterAck,
+            text,
+        });
+    }
+
+    /// Takes a job out of the core's hands and notes how its run went.
+    fn let_go(
+        &mut self,
+        task: TaskId,
+        facts: Facts,
+        answer: Option<&Frame<'_>>,
+    ) -> Option<(QueueId, Held)> {
+        let held = self.jobs.held.remove(task)?;
+        let queue = self.jobs.queue_id(held.job.queue)?;
+        self.jobs.runs_changed = true;
         let now = self.now;
         let figures = self.figures(queue);
         figures.waited.record(now, facts.waited);
         if facts.worker.is_some() {
             figures.ran.record(now, ran(facts, answer));
         }
+        Some((queue, held))
     }
 
-    fn backoff_of(&mut self, job: JobNo, runs: u16) -> Span {
-        let seed = self.store[job].id.as_u64_pair().1 ^ u64::from(runs);
-        let queue = self.store[job].spec.queue;
-        let own = self.store[job].spec.backoff.take();
-        let of_queue = &self.store.config(queue).backoff;
-        let wait = own
-            .as_deref()
-            .unwrap_or(of_queue)
-            .delay(u32::from(runs), &mut Rng::new(seed));
-        self.store[job].spec.backoff = own;
-        wait
+    fn backoff_of(&self, queue: QueueId, held: &Held, runs: u16) -> Span {
+        let mut rng = Rng::new(held.job.id.0 ^ u64::from(runs));
+        let own = held.job.options.as_deref();
+        let own = own
+            .map(|options| options.backoff_ms.as_slice())
+            .unwrap_or_default();
+        if !own.is_empty() {
+            let delays = own.iter().map(|ms| Span::from_millis(u64::from(*ms)));
+            return Backoff::List(delays.collect()).delay(u32::from(runs), &mut rng);
+        }
+        let of_queue = self.jobs.queue(queue);
+        of_queue.map_or(Span::ZERO, |of_queue| {
+            of_queue.config.backoff.delay(u32::from(runs), &mut rng)
+        })
     }
+}
+
+/// What a job has been through, this run included.
+pub(super) fn run_of(held: &Held, facts: Facts, answer: Option<&Frame<'_>>) -> Run {
+    let is_exception = answer.is_some_and(|answer| {
+        !matches!(
+            answer.status(),
+            Status::OK | Status::RETRY | Status::CANCELLED | Status::RETURNED
+        )
+    });
+    Run {
+        attempt: facts.attempt,
+        exceptions: held.job.run.exceptions + u16::from(is_exception),
+        crashes: facts.crashes,
+        ran_us: ran(facts, answer).0,
+    }
+}
+
+/// Whether a job that failed a run has had its last, by rules that need the wall clock or more than a count.
+fn is_last(held: &Held, run: Run, cause: Cause) -> bool {
+    let Some(options) = held.job.options.as_deref() else {
+        return false;
+    };
+    options
+        .retry_until_ms
+        .is_some_and(|until| wall_ms() >= until)
+        || options
+            .max_exceptions
+            .is_some_and(|max| run.exceptions >= max)
+        || (options.fail_on_timeout && cause == Cause::TimedOut)
+}
+
+/// What a worker answered, if it is worth keeping: not nothing, and not more than may be kept.
+pub(super) fn result_of(answer: &Frame<'_>) -> Option<Bytes> {
+    let codec = answer.prio;
+    let is_null = codec == Codec::JSON.0 && answer.body == b"null";
+    let fits = !answer.body.is_empty() && answer.body.len() <= MAX_RESULT;
+    (fits && !is_null).then(|| Bytes {
+        codec,
+        bytes: answer.body.to_vec(),
+    })
 }
 
 /// Why a job or a run of it failed, from the worker's own words where there are any.

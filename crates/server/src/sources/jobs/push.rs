@@ -1,30 +1,19 @@
+use super::edge::Asked;
 use crate::clock::wall_ms;
-use crate::config::JobsConfig;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::rpc::RETRY_MS;
-use crate::store::NewJob;
-use stoker_core::{Backoff, Event, Kind, QueueId, Span};
-use stoker_wire::{Codec, Frame, Key, Meta, MetaBuf, Status};
-use uuid::{ContextV7, Timestamp, Uuid};
-
-/// Makes ids whose order is that of their making, also within a millisecond (UUIDv7, RFC 9562).
-#[derive(Default)]
-pub(crate) struct Ids {
-    context: ContextV7,
-}
-
-impl Ids {
-    fn next(&self) -> Uuid {
-        Uuid::new_v7(Timestamp::now(&self.context))
-    }
-}
+use std::sync::Arc;
+use stoker_core::{Kind, QueueId};
+use stoker_store::{Ask, NewJob, Options, Pushed, Trouble, Unique};
+use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
+use uuid::Uuid;
 
 /// Metadata of a push: what a frame can carry, less what the broker adds for the worker.
-const MAX_META: usize = 60 << 10;
+const MAX_META: usize = 28 << 10;
 
 /// Keys of a push that tell the broker how to treat the job; all others pass through to the worker.
-const OWN_KEYS: [Key; 14] = [
+const OWN_KEYS: [Key; 22] = [
     Key::JOB_ID,
     Key::CRASHES,
     Key::CREATED_AT,
@@ -39,64 +28,105 @@ const OWN_KEYS: [Key; 14] = [
     Key::TIMEOUT,
     Key::DUE_AT,
     Key::QUEUE,
+    Key::RETRY_UNTIL,
+    Key::MAX_EXCEPTIONS,
+    Key::FAIL_ON_TIMEOUT,
+    Key::UNIQUE_UNTIL_START,
+    Key::UNIQUE_FOR,
+    Key::JOB_TYPE,
+    Key::KEEP_RESULT,
+    Key::CHECKPOINT,
 ];
 
 impl Plane {
-    /// `stoker.push`: accepts a job, or says why not.
+    /// `stoker.push`: accepts a job, or says why not. The answer comes when the store has it safe.
     pub(crate) fn push(&mut self, conn: ConnId, frame: &Frame<'_>) {
-        let Some(queue_name) = frame.meta.text(Key::QUEUE) else {
-            let text = "a push names its queue in the metadata key 24";
-            return self.refuse(conn, frame, Status::INVALID_ARGUMENT, text, None);
-        };
-        if frame.meta.bytes().len() > MAX_META {
-            let text = format!("a push has at most {MAX_META} bytes of metadata");
-            return self.refuse(conn, frame, Status::INVALID_ARGUMENT, &text, None);
-        }
-        let Ok(name) = self.core.resolve_job(queue_name) else {
-            let text = self.unknown_queue(Kind::Jobs, queue_name);
-            return self.refuse(conn, frame, Status::NOT_FOUND, &text, None);
-        };
-        let queue = self.core.queue_of_name(name);
-        if let Some(text) = self.no_room_for_job(queue, frame.body.len()) {
-            return self.refuse(
-                conn,
-                frame,
-                Status::RESOURCE_EXHAUSTED,
-                &text,
-                Some(RETRY_MS),
-            );
-        }
-        let new = self.new_job(queue, name, frame);
-        if let Some((id, repeated)) = self.store.existing(&new) {
-            let id = id.to_string();
-            return match repeated {
-                true => self.answer_push(conn, frame, &id),
-                false => self.refuse(conn, frame, Status::ALREADY_EXISTS, &id, None),
-            };
-        }
-        let (id, delayed) = (self.ids.next(), new.due_ms > new.created_ms);
-        let job = self.store.insert(id, new);
-        let mut text = Uuid::encode_buffer();
-        self.answer_push(conn, frame, id.hyphenated().encode_lower(&mut text));
-        if !delayed {
-            self.offer_job(job);
+        match self.accept_push(conn, frame) {
+            Ok(()) => {}
+            Err((status, text)) => {
+                let retry_ms = matches!(status, Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE);
+                self.refuse(conn, frame, status, &text, retry_ms.then_some(RETRY_MS));
+            }
         }
     }
 
-    fn answer_push(&mut self, conn: ConnId, frame: &Frame<'_>, id: &str) {
-        if !frame.flags.has(stoker_wire::Flags::ONEWAY) {
-            self.answer_body(conn, frame.id, Codec::RAW, id.as_bytes());
+    fn accept_push(&mut self, conn: ConnId, frame: &Frame<'_>) -> Result<(), (Status, String)> {
+        let Some(queue_name) = frame.meta.text(Key::QUEUE) else {
+            let text = "a push names its queue in the metadata key 24".to_owned();
+            return Err((Status::INVALID_ARGUMENT, text));
+        };
+        if frame.meta.bytes().len() > MAX_META {
+            let text = format!("a push has at most {MAX_META} bytes of metadata");
+            return Err((Status::INVALID_ARGUMENT, text));
+        }
+        let Ok(name) = self.core.resolve_job(queue_name) else {
+            let text = self.unknown_queue(Kind::Jobs, queue_name);
+            return Err((Status::NOT_FOUND, text));
+        };
+        let queue = self
+            .known_queue(name)
+            .map_err(|error| (Status::UNAVAILABLE, format!("the job store: {error}")))?;
+        if let Some(text) = self.no_room_for_job(queue, frame.body.len()) {
+            return Err((Status::RESOURCE_EXHAUSTED, text));
+        }
+        let job = Box::new(self.new_job(queue, frame));
+        let room = self.core.has_room(queue, job.class, &job.key);
+        let to = (!frame.flags.has(Flags::ONEWAY)).then_some((conn, frame.id));
+        let ticket = self.jobs.ticket(Asked::Push { queue, to });
+        if let Some(of_queue) = self.jobs.queue_mut(queue) {
+            of_queue.pending += 1;
+        }
+        self.jobs.ask(Ask::Push { ticket, room, job });
+        Ok(())
+    }
+
+    /// The store has answered a push.
+    pub(crate) fn pushed(&mut self, queue: QueueId, to: Option<(ConnId, u32)>, pushed: Pushed) {
+        let mut text = Uuid::encode_buffer();
+        let ids = self.jobs.store.ids();
+        let (id, refusal) = match &pushed {
+            Pushed::Accepted { id, .. } | Pushed::Repeated(id) => (Some(*id), None),
+            Pushed::Taken(id) => {
+                let holder = ids.uuid(*id).to_string();
+                (None, Some((Status::ALREADY_EXISTS, holder)))
+            }
+            Pushed::Refused(trouble) => (None, Some(refusal_of(trouble))),
+        };
+        let answer = id.map(|id| ids.uuid(id).hyphenated().encode_lower(&mut text).len());
+        if let Some((conn, frame)) = to {
+            match (answer, refusal) {
+                (Some(len), _) => {
+                    self.answer_body(conn, frame, Codec::RAW, &text[..len]);
+                }
+                (None, Some((status, text))) => {
+                    let retry = (status != Status::ALREADY_EXISTS).then_some(RETRY_MS);
+                    self.send_status(conn, frame, status, &text, retry, true);
+                }
+                (None, None) => {}
+            }
+        }
+        if let Some(of_queue) = self.jobs.queue_mut(queue) {
+            of_queue.pending -= 1;
+            of_queue.counts.ready += u64::from(id.is_some());
+        }
+        if let Pushed::Accepted { job: Some(job), .. } = pushed {
+            self.load_job(*job);
         }
     }
 
     /// Why another job can't be taken now, if so.
     fn no_room_for_job(&self, queue: QueueId, len: usize) -> Option<String> {
-        let counts = self.store.counts(queue);
+        let of_queue = self.jobs.queue(queue)?;
+        let counts = of_queue.counts;
+        let waiting = counts.ready + counts.delayed + counts.suspended + of_queue.pending;
         let max = u64::from(self.core.queue(queue).config.max_waiting);
         if self.core.is_draining() {
             return Some("the server drains".to_owned());
         }
-        if counts.ready + counts.delayed >= max {
+        if let Some(trouble) = &self.jobs.failing {
+            return Some(trouble.to_string());
+        }
+        if waiting >= max {
             return Some(format!(
                 "{max} jobs wait in this queue already (max_waiting)"
             ));
@@ -109,36 +139,28 @@ impl Plane {
         None
     }
 
-    fn new_job(&mut self, queue: QueueId, name: stoker_core::NameId, frame: &Frame<'_>) -> NewJob {
+    fn new_job(&self, queue: QueueId, frame: &Frame<'_>) -> NewJob {
         let meta = frame.meta;
-        let JobsConfig { tries, .. } = *self.store.config(queue);
-        let created_ms = wall_ms();
-        let delay = meta.uint(Key::DELAY).unwrap_or(0);
-        let due_ms = meta
-            .uint(Key::DUE_AT)
-            .unwrap_or(created_ms.saturating_add(delay));
-        let passed = passed_on(meta);
-        let mut bytes = Vec::with_capacity(passed.len() + frame.body.len());
-        bytes.extend_from_slice(&passed);
-        bytes.extend_from_slice(frame.body);
+        let of_queue = self.jobs.queue(queue);
+        let due_ms = match (meta.uint(Key::DUE_AT), meta.uint(Key::DELAY)) {
+            (Some(due), _) => due,
+            (None, Some(delay)) => wall_ms().saturating_add(delay),
+            (None, None) => 0,
+        };
+        let (meta_len, bytes) = bytes_of(meta, frame.body);
+        // Order is by age alone in an ordered queue; a priority would be another order.
+        let ordered = self.core.queue(queue).config.ordered;
         NewJob {
-            queue,
-            name,
-            class: frame.priority(),
+            queue: of_queue.map(|queue| queue.no).unwrap_or_default(),
+            class: if ordered { 3 } else { frame.priority() },
             key: meta.get(Key::FAIRNESS).unwrap_or_default().into(),
             codec: frame.code,
-            meta_len: passed.len(),
             bytes,
-            tries: meta.uint(Key::TRIES).map_or(tries, |tries| tries as u16),
-            backoff: meta.get(Key::BACKOFF).map(|list| Box::new(backoff(list))),
-            limit: meta
-                .uint(Key::TIMEOUT)
-                .filter(|ms| *ms > 0)
-                .map(Span::from_millis),
-            unique: meta.get(Key::UNIQUE).map(Box::from),
+            meta_len,
+            options: options_of(meta).map(Box::new),
             idempotency: meta.get(Key::IDEMPOTENCY).map(Box::from),
-            created_ms,
-            due_ms: due_ms.max(created_ms),
+            due_ms,
+            suspended: false,
         }
     }
 
@@ -154,36 +176,70 @@ impl Plane {
         let hint = crate::config::suggest(name, names.iter().copied());
         format!("there is no {what} '{name}'; {hint}")
     }
-
-    /// Lets every job whose time has come become ready.
-    pub(crate) fn wake_due(&mut self) {
-        let now_ms = wall_ms();
-        while let Some(job) = self.store.take_due(now_ms) {
-            self.offer_job(job);
-            self.settle();
-        }
-    }
 }
 
-/// Metadata that the worker gets as the producer wrote it.
-fn passed_on(meta: Meta<'_>) -> Vec<u8> {
+/// A store's trouble as a producer hears it.
+pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
+    let status = match trouble {
+        Trouble::State(_) => Status::FAILED_PRECONDITION,
+        Trouble::NotFound => Status::NOT_FOUND,
+        Trouble::Full(_) | Trouble::Busy(_) => Status::RESOURCE_EXHAUSTED,
+        Trouble::Io(_) => Status::UNAVAILABLE,
+    };
+    (status, trouble.to_string())
+}
+
+/// What goes to the worker: metadata as the producer wrote it, then the body. Mostly there is none of the
+/// former, and the body is copied once.
+fn bytes_of(meta: Meta<'_>, body: &[u8]) -> (usize, Arc<[u8]>) {
     let mut passed = MetaBuf::new();
     for (key, value) in meta.iter().filter(|(key, _)| !OWN_KEYS.contains(key)) {
         passed.push(key, value);
     }
-    passed.as_meta().bytes().to_vec()
+    let passed = passed.as_meta();
+    match passed.is_empty() {
+        true => (0, body.into()),
+        false => (passed.bytes().len(), [passed.bytes(), body].concat().into()),
+    }
 }
 
-fn backoff(list: &[u8]) -> Backoff {
+/// What a push says beyond the usual, if anything.
+fn options_of(meta: Meta<'_>) -> Option<Options> {
+    let short = |key: Key| meta.uint(key).map(|value| value as u16);
+    let unique = meta.get(Key::UNIQUE).map(|key| Unique {
+        key: text_of(key),
+        until_start: meta.get(Key::UNIQUE_UNTIL_START).is_some(),
+        for_ms: meta.uint(Key::UNIQUE_FOR).filter(|ms| *ms > 0),
+    });
+    let options = Options {
+        tries: short(Key::TRIES),
+        backoff_ms: meta.get(Key::BACKOFF).map(backoff_of).unwrap_or_default(),
+        timeout_ms: meta
+            .uint(Key::TIMEOUT)
+            .filter(|ms| *ms > 0)
+            .map(|ms| ms as u32),
+        fail_on_timeout: meta.get(Key::FAIL_ON_TIMEOUT).is_some(),
+        retry_until_ms: meta.uint(Key::RETRY_UNTIL),
+        max_exceptions: short(Key::MAX_EXCEPTIONS).filter(|max| *max > 0),
+        unique,
+        kind: meta.text(Key::JOB_TYPE).map(str::to_owned),
+        keep_result_ms: meta.uint(Key::KEEP_RESULT),
+    };
+    (options != Options::default()).then_some(options)
+}
+
+fn backoff_of(list: &[u8]) -> Vec<u32> {
     let delays = list.as_chunks::<4>().0.iter();
-    Backoff::List(
-        delays
-            .map(|ms| Span::from_millis(u64::from(u32::from_be_bytes(*ms))))
-            .collect(),
-    )
+    delays.map(|ms| u32::from_be_bytes(*ms)).collect()
 }
 
-/// Keeps the event that a push leads to in one place with the offer of a retried job.
-pub(crate) fn backlog_event(queue: QueueId, class: u8, key: &[u8]) -> Event<'_> {
-    Event::Backlog { queue, class, key }
+/// A key as text: itself where it is UTF-8, else hexadecimal.
+fn text_of(key: &[u8]) -> String {
+    std::str::from_utf8(key).map_or_else(
+        |_| {
+            key.iter()
+                .fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+        },
+        str::to_owned,
+    )
 }

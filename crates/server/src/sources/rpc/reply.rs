@@ -121,7 +121,7 @@ impl Plane {
         self.send_status(conn, id, status, text, retry_ms, false);
     }
 
-    fn send_status(
+    pub(crate) fn send_status(
         &mut self,
         conn: ConnId,
         id: u32,

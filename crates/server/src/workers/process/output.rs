@@ -51,6 +51,7 @@ impl Plane {
                     link.remember_stderr(&buffer[..count]);
                 }
                 let (log, tag) = (link.log.clone(), tag(self));
+                self.keep_output(id, &buffer[..count]);
                 self.log.output(&log, stream, tag, buffer[..count].to_vec());
                 true
             }
@@ -185,10 +186,22 @@ impl Plane {
         }
     }
 
+    /// Output of a worker that has one job is that job's.
+    fn keep_output(&mut self, id: WorkerId, bytes: &[u8]) {
+        let mut lent = self.core.lent_to(id);
+        let (first, second) = (lent.next(), lent.next());
+        drop(lent);
+        if let (Some(task), None) = (first, second)
+            && let Some(held) = self.jobs.held.get_mut(task)
+        {
+            held.write(bytes);
+        }
+    }
+
     pub(crate) fn task_label(&self, task: TaskId) -> String {
         let load = self.load(task);
         match load.origin {
-            Origin::Job(job) => self.store[job].id.to_string(),
+            Origin::Job(job) => self.jobs.uuid(job).to_string(),
             _ => format!("{}#{}", self.core.name(load.name), task.0 + 1),
         }
     }

@@ -1,0 +1,177 @@
+use super::held::HeldJobs;
+use crate::config::JobsConfig;
+use crate::net::ConnId;
+use std::collections::HashMap;
+use stoker_core::{NameId, QueueId, TaskId, WorkerId};
+use stoker_store::{Ask, Counts, Driver, Job, JobId, QueueNo, Ticket, Told, Trouble};
+
+/// What the data plane knows of jobs and of the store in which they live.
+pub(crate) struct Jobs {
+    pub(crate) store: Box<dyn Driver>,
+    /// It tells at once what it was asked, as the one in memory does.
+    pub(crate) inline: bool,
+    /// What it has told and nobody has looked at.
+    pub(crate) told: Vec<Told>,
+    pub(crate) held: HeldJobs,
+    /// By the queue's number in the core; services have none.
+    queues: Vec<Option<JobQueue>>,
+    by_no: HashMap<QueueNo, QueueId>,
+    /// Jobs of ordered queues between two runs: they keep their places.
+    pub(crate) resting: Vec<Job>,
+    asked: Vec<Option<Asked>>,
+    free: Vec<usize>,
+    /// Why the store takes nothing now.
+    pub(crate) failing: Option<Trouble>,
+    /// A job began or ended in this turn.
+    pub(crate) runs_changed: bool,
+    /// Queues in the store that no worker has asked for yet.
+    pub(crate) unopened: Vec<String>,
+}
+
+/// One queue of jobs.
+pub(crate) struct JobQueue {
+    pub(crate) no: QueueNo,
+    pub(crate) name: NameId,
+    pub(crate) config: JobsConfig,
+    pub(crate) counts: Counts,
+    /// Pushes that the store has not answered.
+    pub(crate) pending: u64,
+}
+
+/// Who waits for the store to tell something.
+#[derive(Clone, Debug)]
+pub(crate) enum Asked {
+    /// A producer; `None` if it wants no answer.
+    Push {
+        queue: QueueId,
+        to: Option<(ConnId, u32)>,
+    },
+    /// A worker that acknowledged a task.
+    Ack { worker: WorkerId, task: TaskId },
+    /// A worker that gets the task as soon as it counts as done.
+    Delivery { worker: WorkerId, task: TaskId },
+    /// An operator.
+    Admin {
+        conn: ConnId,
+        id: u32,
+        what: Operator,
+    },
+}
+
+/// What an operator's answer is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Show,
+    List,
+    /// Only jobs that do not run.
+    ListReady,
+    Export,
+    Count,
+    Groups,
+    Changed {
+        /// Those that the core holds are to be cancelled there.
+        cancel: bool,
+    },
+}
+
+impl Jobs {
+    pub(crate) fn new(store: Box<dyn Driver>) -> Self {
+        Self {
+            inline: store.wake().is_none(),
+            unopened: store.queues(),
+            store,
+            told: Vec::new(),
+            held: HeldJobs::default(),
+            queues: Vec::new(),
+            by_no: HashMap::new(),
+            resting: Vec::new(),
+            asked: Vec::new(),
+            free: Vec::new(),
+            failing: None,
+            runs_changed: false,
+        }
+    }
+
+    pub(crate) fn ask(&mut self, ask: Ask) {
+        self.store.ask(ask);
+    }
+
+    /// A ticket for whoever waits.
+    pub(crate) fn ticket(&mut self, asked: Asked) -> Ticket {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.asked.push(None);
+            self.asked.len() - 1
+        });
+        self.asked[at] = Some(asked);
+        Ticket(at as u64, 0)
+    }
+
+    pub(crate) fn asked(&mut self, ticket: Ticket) -> Option<Asked> {
+        let at = usize::try_from(ticket.0).ok()?;
+        let asked = self.asked.get_mut(at)?.take()?;
+        self.free.push(at);
+        Some(asked)
+    }
+
+    pub(crate) fn queue(&self, queue: QueueId) -> Option<&JobQueue> {
+        self.queues.get(queue.index())?.as_ref()
+    }
+
+    pub(crate) fn queue_mut(&mut self, queue: QueueId) -> Option<&mut JobQueue> {
+        self.queues.get_mut(queue.index())?.as_mut()
+    }
+
+    /// The queue that the store knows by this number.
+    pub(crate) fn queue_id(&self, no: QueueNo) -> Option<QueueId> {
+        self.by_no.get(&no).copied()
+    }
+
+    pub(crate) fn add_queue(&mut self, id: QueueId, queue: JobQueue) {
+        if self.queues.len() <= id.index() {
+            self.queues.resize_with(id.index() + 1, || None);
+        }
+        self.by_no.insert(queue.no, id);
+        self.queues[id.index()] = Some(queue);
+    }
+
+    pub(crate) fn counts(&self, queue: QueueId) -> Counts {
+        self.queue(queue)
+            .map(|queue| queue.counts)
+            .unwrap_or_default()
+    }
+
+    /// Bytes of payloads in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self.inline {
+            // It shares what the core holds.
+            true => self.store.bytes(),
+            false => self.store.bytes() + self.held.bytes(),
+        }
+    }
+
+    /// Runs that a job may have, 0 for no bound.
+    pub(crate) fn tries_of(&self, job: &Job) -> u16 {
+        let options = job.options.as_deref();
+        // As in Laravel: who says until when does not mean how often.
+        if options.is_some_and(|options| options.retry_until_ms.is_some()) {
+            return 0;
+        }
+        let of_queue = self.queue_id(job.queue).and_then(|queue| self.queue(queue));
+        let of_queue = of_queue.map_or(1, |queue| queue.config.tries);
+        options
+            .and_then(|options| options.tries)
+            .unwrap_or(of_queue)
+    }
+
+    /// Jobs that are not finished.
+    pub(crate) fn unfinished(&self) -> u64 {
+        let counts = self.queues.iter().flatten().map(|queue| queue.counts);
+        counts
+            .map(|counts| counts.ready + counts.delayed + counts.suspended)
+            .sum()
+    }
+
+    pub(crate) fn uuid(&self, job: JobId) -> uuid::Uuid {
+        self.store.ids().uuid(job)
+    }
+}

@@ -1,0 +1,180 @@
+//! What the store tells.
+
+use super::edge::{Asked, Operator};
+use crate::clock::wall_ms;
+use crate::plane::Plane;
+use stoker_core::{Event, QueueId};
+use stoker_store::{Ask, Changed, Ending, JobId, Lane, QueueNo, Told, Trouble};
+
+impl Plane {
+    /// Takes what the store has told, and does what follows. `false` if it had nothing to tell.
+    pub(crate) fn hear_store(&mut self) -> bool {
+        let mut told = std::mem::take(&mut self.jobs.told);
+        self.jobs.store.hear(&mut told);
+        let any = !told.is_empty();
+        for told in told.drain(..) {
+            self.store_tells(told);
+        }
+        self.jobs.told = told;
+        any
+    }
+
+    pub(crate) fn store_tells(&mut self, told: Told) {
+        match told {
+            Told::Pushed { ticket, pushed } => {
+                if let Some(Asked::Push { queue, to }) = self.jobs.asked(ticket) {
+                    self.pushed(queue, to, pushed);
+                }
+            }
+            Told::Refilled {
+                queue,
+                class,
+                key,
+                jobs,
+                more,
+            } => {
+                jobs.into_iter().for_each(|job| self.load_job(job));
+                self.lane_refilled(queue, class, &key, more);
+            }
+            Told::RefilledLanes { queue, lanes, more } => self.lanes_refilled(queue, lanes, more),
+            Told::Backlog { queue, class, key } => self.has_backlog(queue, class, &key),
+            Told::Resting { job } => {
+                if let Some(queue) = self.jobs.queue_id(job.queue) {
+                    self.block_key(queue, &job.key, true);
+                    self.jobs.resting.push(*job);
+                }
+            }
+            Told::Ended { ticket } => match self.jobs.asked(ticket) {
+                Some(Asked::Ack { worker, task }) => self.tell_acked(worker, task),
+                Some(Asked::Delivery { worker, task }) => self.deliver_acked(worker, task),
+                _ => {}
+            },
+            Told::Changed { ticket, result } => {
+                if let Some(Asked::Admin { conn, id, what }) = self.jobs.asked(ticket) {
+                    let result = result.map(|changed| self.held_changed(changed, what));
+                    self.answer_changed(conn, id, result);
+                }
+            }
+            Told::Found { ticket, found } => {
+                if let Some(Asked::Admin { conn, id, what }) = self.jobs.asked(ticket) {
+                    self.answer_found(conn, id, what, found);
+                }
+            }
+            Told::Counts { queue, counts } => {
+                let queue = self.jobs.queue_id(queue);
+                if let Some(of_queue) = queue.and_then(|queue| self.jobs.queue_mut(queue)) {
+                    of_queue.counts = counts;
+                }
+            }
+            Told::Failing(trouble) => self.store_fails(trouble),
+        }
+    }
+
+    fn store_fails(&mut self, trouble: Option<Trouble>) {
+        match &trouble {
+            Some(trouble) => self.log.error(format!(
+                "{trouble}; new jobs are refused, what is there is kept"
+            )),
+            None => self.log.info("the job store writes again"),
+        }
+        self.jobs.failing = trouble;
+    }
+
+    fn lane_refilled(&mut self, queue: QueueNo, class: u8, key: &[u8], more: bool) {
+        let Some(queue) = self.jobs.queue_id(queue) else {
+            return;
+        };
+        // A key stays while its tasks are asked for, so one that is not there was not asked about.
+        if let Some(key) = self.core.find_key(queue, key) {
+            self.step(
+                Event::Refilled {
+                    queue,
+                    class,
+                    key,
+                    more,
+                },
+                None,
+            );
+        }
+    }
+
+    fn lanes_refilled(&mut self, queue: QueueNo, lanes: Vec<Lane>, more: bool) {
+        for lane in lanes {
+            lane.jobs.into_iter().for_each(|job| self.load_job(job));
+            if lane.more {
+                self.has_backlog(queue, lane.class, &lane.key);
+            }
+        }
+        if let Some(queue) = self.jobs.queue_id(queue) {
+            self.step(Event::RefilledKeys { queue, more }, None);
+        }
+    }
+
+    fn has_backlog(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
+        if let Some(queue) = self.jobs.queue_id(queue) {
+            self.step(Event::Backlog { queue, class, key }, None);
+        }
+    }
+
+    pub(crate) fn block_key(&mut self, queue: QueueId, key: &[u8], blocked: bool) {
+        self.step(
+            Event::Blocked {
+                queue,
+                key,
+                blocked,
+            },
+            None,
+        );
+    }
+
+    /// Jobs that an operator meant and the core holds. Only cancelling reaches those; it ends each with its
+    /// worker, if it does not stop by itself.
+    fn held_changed(&mut self, changed: Changed, what: Operator) -> u64 {
+        if what != (Operator::Changed { cancel: true }) {
+            return changed.count;
+        }
+        let held = changed.held.len() as u64;
+        for job in changed.held {
+            self.cancel_held(job);
+        }
+        changed.count + held
+    }
+
+    pub(crate) fn cancel_held(&mut self, job: JobId) {
+        if let Some(task) = self.jobs.held.task_of(job) {
+            return self.step(Event::Cancel { task, kill: true }, None);
+        }
+        let resting = self.jobs.resting.iter().position(|rests| rests.id == job);
+        if let Some(at) = resting {
+            let job = self.jobs.resting.swap_remove(at);
+            self.jobs.ask(Ask::End {
+                job: job.id,
+                run: job.run,
+                ending: Ending::Cancelled,
+                told: None,
+                output: None,
+            });
+            if let Some(queue) = self.jobs.queue_id(job.queue) {
+                self.block_key(queue, &job.key, false);
+            }
+        }
+    }
+
+    /// When the store or a resting job wants to be looked after, Unix milliseconds.
+    pub(crate) fn next_job_due(&self) -> Option<u64> {
+        let resting = self.jobs.resting.iter().map(|job| job.due_ms).min();
+        [self.jobs.store.next_due(), resting]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    pub(crate) fn wake_due_jobs(&mut self) {
+        let now_ms = wall_ms();
+        if self.next_job_due().is_some_and(|due| due <= now_ms) {
+            self.wake_resting(now_ms);
+            self.hear_store();
+            self.settle();
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use stoker_core::TaskId;
+use stoker_store::{Job, JobId, MAX_OUTPUT};
+
+/// A job that stands in the core, and what is gathered of its run.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) job: Job,
+    /// The end of what its run wrote.
+    pub(crate) output: Vec<u8>,
+    /// Its store counts it as done although it still runs.
+    pub(crate) acked: bool,
+    /// A worker got it in this process's life.
+    pub(crate) delivered: bool,
+}
+
+impl Held {
+    pub(crate) fn new(job: Job) -> Self {
+        Self {
+            job,
+            output: Vec::new(),
+            acked: false,
+            delivered: false,
+        }
+    }
+
+    /// Adds to the output, of which the end is kept.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[bytes.len().saturating_sub(MAX_OUTPUT)..];
+        // Twice the bound before it is cut, so that a chatty job is not moved about at every line.
+        if self.output.len() + bytes.len() > 2 * MAX_OUTPUT {
+            self.output.drain(..self.output.len() - MAX_OUTPUT / 2);
+        }
+        self.output.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn take_output(&mut self) -> Option<Vec<u8>> {
+        let mut output = std::mem::take(&mut self.output);
+        output.drain(..output.len().saturating_sub(MAX_OUTPUT));
+        (!output.is_empty()).then_some(output)
+    }
+}
+
+/// The jobs that stand in the core, by the numbers of their tasks.
+#[derive(Debug, Default)]
+pub(crate) struct HeldJobs {
+    slots: Vec<Option<Held>>,
+    by_id: HashMap<JobId, TaskId, BuildHasherDefault<IdHasher>>,
+    bytes: usize,
+}
+
+/// One multiplication (Fibonacci hashing, Knuth, TAOCP 6.4).
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl HeldJobs {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn insert(&mut self, task: TaskId, job: Job) {
+        if self.slots.len() <= task.index() {
+            self.slots.resize_with(task.index() + 1, || None);
+        }
+        self.bytes += job.bytes.len();
+        self.by_id.insert(job.id, task);
+        self.slots[task.index()] = Some(Held::new(job));
+    }
+
+    pub(crate) fn remove(&mut self, task: TaskId) -> Option<Held> {
+        let held = self.slots.get_mut(task.index())?.take()?;
+        self.by_id.remove(&held.job.id);
+        self.bytes -= held.job.bytes.len();
+        Some(held)
+    }
+
+    pub(crate) fn get(&self, task: TaskId) -> Option<&Held> {
+        self.slots.get(task.index())?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, task: TaskId) -> Option<&mut Held> {
+        self.slots.get_mut(task.index())?.as_mut()
+    }
+
+    pub(crate) fn task_of(&self, job: JobId) -> Option<TaskId> {
+        self.by_id.get(&job).copied()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TaskId, &Held)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(at, held)| Some((TaskId(at as u32), held.as_ref()?)))
+    }
+}

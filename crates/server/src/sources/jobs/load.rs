@@ -1,0 +1,173 @@
+use super::edge::JobQueue;
+use crate::config::JobsConfig;
+use crate::plane::Plane;
+use crate::sources::Origin;
+use std::io;
+use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
+use stoker_store::{Ask, Counts, Job, Keep};
+
+/// Lanes that are handed over at a time where nothing of them was held.
+const LANES: usize = 64;
+
+impl Plane {
+    /// Opens a queue in the store, and asks for what waits there.
+    pub(crate) fn open_queue(&mut self, id: QueueId, config: JobsConfig) -> io::Result<()> {
+        let (name, ordered) = {
+            let queue = self.core.queue(id);
+            (queue.name.to_owned(), queue.config.ordered)
+        };
+        let opened = self
+            .jobs
+            .store
+            .open_queue(&name, keep(&config, ordered, self.core.lane_size()))?;
+        self.jobs.unopened.retain(|unopened| *unopened != name);
+        let Ok(name) = self.core.resolve_job(&name) else {
+            return Ok(());
+        };
+        self.jobs.add_queue(
+            id,
+            JobQueue {
+                no: opened.queue,
+                name,
+                config,
+                counts: Counts::default(),
+                pending: 0,
+            },
+        );
+        if opened.paused {
+            let paused = true;
+            self.step(Event::Paused { queue: id, paused }, None);
+        }
+        self.apply_settings(id, &opened.settings);
+        self.jobs.ask(Ask::RefillLanes {
+            queue: opened.queue,
+            lanes: LANES,
+            limit: self.core.refill_size(id),
+        });
+        Ok(())
+    }
+
+    /// The queue of a name, opened if this is the first that is heard of it.
+    pub(crate) fn known_queue(&mut self, name: NameId) -> io::Result<QueueId> {
+        let id = self.core.queue_of_name(name);
+        if self.jobs.queue(id).is_none() {
+            self.open_queue(id, JobsConfig::default())?;
+        }
+        Ok(id)
+    }
+
+    /// After a worker said what it serves: opens queues that wait in the store for somebody to serve them.
+    pub(crate) fn open_waiting_queues(&mut self) {
+        for name in std::mem::take(&mut self.jobs.unopened) {
+            let opened = match self.core.resolve_job(&name) {
+                Ok(id) => self.known_queue(id).map(|_| ()),
+                Err(_) => {
+                    self.jobs.unopened.push(name);
+                    continue;
+                }
+            };
+            if let Err(error) = opened {
+                self.log
+                    .error(format!("queue {name} can't be opened: {error}"));
+            }
+        }
+    }
+
+    /// Brings a job that the store handed over to the core.
+    pub(crate) fn load_job(&mut self, job: Job) {
+        let Some(queue) = self.jobs.queue_id(job.queue) else {
+            return;
+        };
+        let Some(of_queue) = self.jobs.queue(queue) else {
+            return;
+        };
+        let (name, tries) = (of_queue.name, self.jobs.tries_of(&job));
+        let (class, run) = (job.class, job.run);
+        let options = job.options.as_deref();
+        let limit = options.and_then(|options| options.timeout_ms);
+        let limit = limit.map(|ms| Span::from_millis(u64::from(ms)));
+        let origin = Origin::Job(job.id);
+        let key = job.key.clone();
+        let task = self
+            .loads
+            .insert(origin, name, (0, job.codec, class), &[], &[]);
+        self.jobs.held.insert(task, job);
+        let new = NewTask {
+            id: task,
+            name,
+            key: &key,
+            class,
+            origin: Promise::Job { tries },
+            ttl: None,
+            limit,
+            attempt: run.attempt,
+            crashes: run.crashes,
+            parent: None,
+        };
+        self.step(Event::Arrived(new), None);
+    }
+
+    /// Asks for more of a lane that runs low in the core.
+    pub(crate) fn refill(&mut self, queue: QueueId, class: u8, key: stoker_core::KeyId) {
+        let key: Box<[u8]> = self.core.key_name(queue, key).into();
+        let limit = self.refill_size(queue);
+        if let Some(of_queue) = self.jobs.queue(queue) {
+            let queue = of_queue.no;
+            self.jobs.ask(Ask::Refill {
+                queue,
+                class,
+                key,
+                limit,
+            });
+        }
+    }
+
+    /// Asks for jobs of keys that the core had no room for.
+    pub(crate) fn refill_keys(&mut self, queue: QueueId) {
+        let limit = self.refill_size(queue);
+        let lanes = self.core.key_room(queue).clamp(1, LANES);
+        if let Some(of_queue) = self.jobs.queue(queue) {
+            let queue = of_queue.no;
+            self.jobs.ask(Ask::RefillLanes {
+                queue,
+                lanes,
+                limit,
+            });
+        }
+    }
+
+    /// How many jobs are asked for at a time: one by one where large payloads fill the memory.
+    fn refill_size(&self, queue: QueueId) -> usize {
+        match self.bytes_held() > self.config.max_memory / 2 {
+            true => 1,
+            false => self.core.refill_size(queue),
+        }
+    }
+
+    /// Lets jobs of ordered queues run again whose time has come.
+    pub(crate) fn wake_resting(&mut self, now_ms: u64) {
+        while let Some(at) = self
+            .jobs
+            .resting
+            .iter()
+            .position(|job| job.due_ms <= now_ms)
+        {
+            let job = self.jobs.resting.swap_remove(at);
+            self.load_job(job);
+        }
+    }
+}
+
+fn keep(config: &JobsConfig, ordered: bool, window: u32) -> Keep {
+    Keep {
+        window,
+        ordered,
+        done: config.keep_done as u64,
+        done_ms: config.keep_done_for.as_millis(),
+        failed: config.keep_failed as u64,
+        failed_ms: config.keep_failed_for.as_millis(),
+        payload_ms: config.keep_payloads.as_millis(),
+        result_ms: config.keep_results.as_millis(),
+        ..Keep::default()
+    }
+}

@@ -1,0 +1,159 @@
+//! What happens between a job's delivery and its end.
+
+use super::edge::Asked;
+use super::outcome::run_of;
+use crate::plane::Plane;
+use crate::sources::Origin;
+use serde_json::Value;
+use stoker_core::{Event, Facts, TaskId, WorkerId};
+use stoker_store::{Ask, Ending, MAX_CHECKPOINT, MAX_LINE};
+use stoker_wire::{Encode, EventKind, Frame, Type};
+
+impl Plane {
+    /// A worker is about to get a job. `false` if it gets it later: in a queue that acknowledges on
+    /// delivery a job counts as done before its first line runs, so that it never runs twice.
+    pub(crate) fn may_deliver(&mut self, worker: WorkerId, task: TaskId) -> bool {
+        let Some(held) = self.jobs.held.get_mut(task) else {
+            return true;
+        };
+        self.jobs.runs_changed = true;
+        let first = !std::mem::replace(&mut held.delivered, true);
+        let (job, run, acked) = (held.job.id, held.job.run, held.acked);
+        let options = held.job.options.as_deref();
+        let unique = options.and_then(|options| options.unique.as_ref());
+        if first && unique.is_some_and(|unique| unique.until_start) {
+            self.jobs.ask(Ask::Started { job });
+        }
+        let held = self.jobs.held.get(task);
+        let queue = held.and_then(|held| self.jobs.queue_id(held.job.queue));
+        let of_queue = queue.and_then(|queue| self.jobs.queue(queue));
+        if acked || !of_queue.is_some_and(|of_queue| of_queue.config.ack_on_delivery) {
+            return true;
+        }
+        let told = Some(self.jobs.ticket(Asked::Delivery { worker, task }));
+        let ending = Ending::Done { result: None };
+        self.jobs.ask(Ask::End {
+            job,
+            run,
+            ending,
+            told,
+            output: None,
+        });
+        false
+    }
+
+    /// The job counts as done, and its worker may have it, if it is still there.
+    pub(crate) fn deliver_acked(&mut self, worker: WorkerId, task: TaskId) {
+        let is_lent = self.core.lent_to(worker).any(|lent| lent == task);
+        let Some(held) = self.jobs.held.get_mut(task) else {
+            return;
+        };
+        held.acked = true;
+        if !is_lent {
+            return;
+        }
+        let run = held.job.run;
+        self.send_task(worker, task, None, run.attempt, run.crashes);
+        self.step(Event::Acknowledged { worker, task }, None);
+    }
+
+    /// The core has taken a job's acknowledgement; now its store must.
+    pub(crate) fn acknowledge(&mut self, task: TaskId, facts: Facts) {
+        let Some(held) = self.jobs.held.get_mut(task) else {
+            return;
+        };
+        if std::mem::replace(&mut held.acked, true) {
+            return;
+        }
+        let (job, run) = (held.job.id, run_of(held, facts, None));
+        let Some(worker) = facts.worker else {
+            return;
+        };
+        let told = Some(self.jobs.ticket(Asked::Ack { worker, task }));
+        let ending = Ending::Done { result: None };
+        self.jobs.ask(Ask::End {
+            job,
+            run,
+            ending,
+            told,
+            output: None,
+        });
+    }
+
+    /// Tells a worker that its acknowledgement is safe.
+    pub(crate) fn tell_acked(&mut self, worker: WorkerId, task: TaskId) {
+        let event = Encode {
+            code: EventKind::ACK.0,
+            ..Encode::new(Type::Event, crate::workers::wire_id(task))
+        };
+        self.put_to(worker, event);
+    }
+
+    /// What a worker tells of a job that it runs.
+    pub(crate) fn job_event(&mut self, worker: WorkerId, task: TaskId, frame: &Frame<'_>) {
+        if !self.core.lent_to(worker).any(|lent| lent == task) {
+            return;
+        }
+        let Origin::Job(job) = self.loads[task].origin else {
+            return;
+        };
+        match EventKind(frame.code) {
+            EventKind::ACK => {
+                let again = self.jobs.held.get(task).is_some_and(|held| held.acked);
+                self.step(Event::Acknowledged { worker, task }, None);
+                if again {
+                    self.tell_acked(worker, task);
+                }
+            }
+            EventKind::PROGRESS => {
+                if let Some((percent, text)) = progress_of(frame.body) {
+                    self.jobs.ask(Ask::Progress { job, percent, text });
+                }
+            }
+            EventKind::CHECKPOINT if frame.body.len() <= MAX_CHECKPOINT => {
+                let bytes = frame.body.to_vec();
+                if let Some(held) = self.jobs.held.get_mut(task) {
+                    held.job.checkpoint = Some(bytes.clone().into());
+                }
+                self.jobs.ask(Ask::Checkpoint { job, bytes });
+            }
+            EventKind::CHECKPOINT => self.log.warn(format!(
+                "a checkpoint of {} bytes is not kept: at most {MAX_CHECKPOINT}",
+                frame.body.len()
+            )),
+            _ => {}
+        }
+    }
+
+    /// Tells a durable store which jobs run, so that they count as crashed if this process does not come to
+    /// say how they ended.
+    pub(crate) fn tell_running(&mut self) {
+        if self.jobs.inline || !std::mem::take(&mut self.jobs.runs_changed) {
+            return;
+        }
+        let mut jobs = Vec::new();
+        for worker in self.core.workers() {
+            let slots = usize::from(worker.slots).max(1);
+            for task in self.core.lent_to(worker.id).take(slots) {
+                if let Some(held) = self.jobs.held.get(task).filter(|held| !held.acked) {
+                    jobs.push(held.job.id);
+                }
+            }
+        }
+        self.jobs.ask(Ask::Running { jobs });
+    }
+}
+
+fn progress_of(body: &[u8]) -> Option<(u8, String)> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let percent = value["percent"].as_f64().unwrap_or(0.0).clamp(0.0, 100.0) as u8;
+    let text = value["text"].as_str().unwrap_or_default();
+    let line: String = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(MAX_LINE)
+        .collect();
+    Some((percent, line))
+}
