@@ -114,6 +114,17 @@ impl Queues {
         }
     }
 
+    /// So many jobs that had ended are no longer kept. Those that were done count on.
+    pub(super) fn forgotten(&mut self, queue: QueueNo, state: State, count: u64) {
+        let Some(Tally { counts, kept }) = self.tally(queue) else {
+            return;
+        };
+        match state {
+            State::Failed => counts.failed = counts.failed.saturating_sub(count),
+            _ => *kept = kept.saturating_sub(count),
+        }
+    }
+
     /// Writes what has changed.
     pub(super) fn save(&self, db: &Connection, last: u64, serial: u64) -> rusqlite::Result<()> {
         let mut save = db.prepare_cached(SAVE)?;

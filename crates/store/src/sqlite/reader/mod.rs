@@ -1,8 +1,17 @@
 //! The thread that looks, with a connection of its own: a long list never makes a commit wait.
 
+mod filter;
+mod groups;
+mod view;
+
+pub(super) use filter::{Scan, Source, sources};
+pub(super) use view::{OF_ENDED, OF_JOBS};
+
 use super::post::Post;
-use crate::{Found, Look, Ticket, Told, Trouble};
-use rusqlite::Connection;
+use super::writer::kinds::signed;
+use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View};
+use rusqlite::{Connection, OptionalExtension};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -18,6 +27,9 @@ pub(super) struct Reader {
     pub(super) clock: crate::Clock,
 }
 
+/// Rows that a list reads of a source at a time.
+const PAGE: usize = 256;
+
 impl Reader {
     /// Answers until nobody is left to ask.
     pub(super) fn run(self, questions: &Receiver<Question>) {
@@ -31,7 +43,152 @@ impl Reader {
     }
 
     fn look(&self, look: &Look) -> rusqlite::Result<Found> {
-        let _ = (look, &self.db, &self.clock);
-        Ok(Found::Count(0))
+        match look {
+            Look::One(id) => self.one(*id).map(Found::One),
+            Look::List {
+                filter,
+                after,
+                limit,
+                whole,
+            } => self.list(filter, *after, *limit, *whole),
+            Look::Count(filter) => self.count(filter).map(Found::Count),
+            Look::Groups { filter, limit } => self.groups(filter, *limit).map(Found::Groups),
+        }
+    }
+
+    fn queues(&self) -> rusqlite::Result<u32> {
+        self.db
+            .prepare_cached("SELECT count(*) FROM queues")?
+            .query_row([], |row| row.get(0))
+    }
+
+    fn one(&self, id: JobId) -> rusqlite::Result<Option<Box<View>>> {
+        // One snapshot, or the job could end between the two tables.
+        let snapshot = self.db.unchecked_transaction()?;
+        let Some(mut view) = find(&self.db, id)? else {
+            return Ok(None);
+        };
+        view.whole = Some(Box::new(view::whole(&self.db, &view, (self.clock)())?));
+        snapshot.finish()?;
+        Ok(Some(Box::new(view)))
+    }
+
+    fn list(
+        &self,
+        filter: &Filter,
+        after: Option<JobId>,
+        limit: usize,
+        whole: bool,
+    ) -> rusqlite::Result<Found> {
+        let after = after.map_or(0, |after| after.0);
+        let sources = sources(filter, self.queues()?);
+        let mut streams: Vec<Stream> = sources
+            .into_iter()
+            .map(|source| Stream::new(source, after))
+            .collect();
+        let mut jobs = Vec::new();
+        while jobs.len() <= limit {
+            for stream in &mut streams {
+                stream.fill(&self.db, filter, PAGE.min(limit + 1))?;
+            }
+            let heads = streams.iter_mut().filter(|stream| !stream.read.is_empty());
+            let first = heads.min_by_key(|stream| stream.read.front().map(|view| view.id));
+            let Some(view) = first.and_then(|stream| stream.read.pop_front()) else {
+                break;
+            };
+            // One that ended while the list was made can be met in two places.
+            if jobs.last().is_none_or(|last: &View| last.id != view.id) {
+                jobs.push(view);
+            }
+        }
+        let more = jobs.len() > limit;
+        jobs.truncate(limit);
+        if whole {
+            let now = (self.clock)();
+            for view in &mut jobs {
+                view.whole = Some(Box::new(view::whole(&self.db, view, now)?));
+            }
+        }
+        Ok(Found::List { jobs, more })
+    }
+
+    fn count(&self, filter: &Filter) -> rusqlite::Result<u64> {
+        if let Some(count) = self.counted(filter)? {
+            return Ok(count);
+        }
+        let mut count = 0;
+        for source in sources(filter, self.queues()?) {
+            let mut scan = Scan::new(source, 0);
+            while !scan.is_over() {
+                count += scan.count(&self.db, filter)?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// What the queues' counters tell without a look at any job.
+    fn counted(&self, filter: &Filter) -> rusqlite::Result<Option<u64>> {
+        let column = match filter.state {
+            Some(State::Ready) => "ready",
+            Some(State::Suspended) => "suspended",
+            Some(State::Failed) => "failed",
+            _ => return Ok(None),
+        };
+        let plain = Filter {
+            queue: filter.queue,
+            state: filter.state,
+            ..Filter::default()
+        };
+        if *filter != plain {
+            return Ok(None);
+        }
+        let sql =
+            format!("SELECT ifnull(sum({column}), 0) FROM queues WHERE ?1 IS NULL OR id = ?1");
+        let queue = filter.queue.map(|queue| queue.0);
+        self.db
+            .prepare_cached(&sql)?
+            .query_row([queue], |row| row.get(0))
+            .map(Some)
+    }
+}
+
+/// A job, wherever it is.
+pub(super) fn find(db: &Connection, id: JobId) -> rusqlite::Result<Option<View>> {
+    let unfinished = format!("{OF_JOBS} WHERE id = ?1");
+    let job = db
+        .prepare_cached(&unfinished)?
+        .query_row([id.0 as i64], view::view)
+        .optional()?;
+    if job.is_some() {
+        return Ok(job);
+    }
+    let ended = format!(
+        "{OF_ENDED} WHERE queue IN (SELECT id FROM queues) AND state IN (4, 5, 6) AND id = ?1"
+    );
+    db.prepare_cached(&ended)?
+        .query_row([id.0 as i64], view::view)
+        .optional()
+}
+
+/// One source of a list, and what was read of it.
+struct Stream {
+    scan: Scan,
+    read: VecDeque<View>,
+}
+
+impl Stream {
+    fn new(source: Source, after: u64) -> Self {
+        Self {
+            scan: Scan::new(source, after),
+            read: VecDeque::new(),
+        }
+    }
+
+    /// Reads until there is something, if there is.
+    fn fill(&mut self, db: &Connection, filter: &Filter, page: usize) -> rusqlite::Result<()> {
+        while self.read.is_empty() && !self.scan.is_over() {
+            self.read.extend(self.scan.next(db, filter, page)?);
+        }
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-use super::push::job_id;
+use super::kinds::job_id;
 use super::{Batch, Writer};
 use crate::{QueueNo, State};
 use rusqlite::{OptionalExtension, params};

@@ -1,4 +1,4 @@
-use super::push::{KEPT, UNIQUE, job_id, signed, to_json};
+use super::kinds::{CHECKPOINT, KEPT, OUTPUT, RESULT, UNIQUE, job_id, signed, to_json};
 use super::{Batch, Effect, Writer};
 use crate::{Ending, JobError, JobId, Options, QueueNo, Run, State, What, fingerprint};
 use rusqlite::{OptionalExtension, params};
@@ -11,13 +11,6 @@ pub(super) struct Brief {
     pub(super) marks: u8,
     pub(super) notes: u32,
 }
-
-/// Kinds of rows in `kept`.
-pub(in crate::sqlite) const RESULT: u8 = 0;
-pub(in crate::sqlite) const OUTPUT: u8 = 1;
-pub(in crate::sqlite) const CHECKPOINT: u8 = 2;
-pub(in crate::sqlite) const META: u8 = 3;
-pub(in crate::sqlite) const BODY: u8 = 4;
 
 /// Notes that are kept of one job; the oldest go first.
 const NOTES: u32 = 100;

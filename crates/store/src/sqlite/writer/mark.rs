@@ -1,7 +1,6 @@
 //! What is written of a job without changing what becomes of it.
 
-use super::end::CHECKPOINT;
-use super::push::{UNIQUE, to_json};
+use super::kinds::{CHECKPOINT, UNIQUE, to_json};
 use super::{Effect, Writer};
 use crate::{JobId, QueueNo, What};
 use rusqlite::params;

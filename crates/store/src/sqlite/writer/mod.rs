@@ -2,9 +2,11 @@
 //! commit reaches the disk the next one's asks gather.
 
 mod batch;
+mod change;
 mod commit;
 mod due;
 mod end;
+pub(super) mod kinds;
 mod lanes;
 mod mark;
 mod push;
@@ -45,6 +47,8 @@ pub(super) struct Writer {
     told: Vec<Told>,
     /// Asks that could not be written and are not refused.
     owed: Vec<Ask>,
+    /// Changes of many jobs under way.
+    long: VecDeque<change::Long>,
     failing: Option<commit::Failing>,
     /// What `PRAGMA synchronous` says now.
     level: commit::Level,
@@ -74,6 +78,7 @@ impl Writer {
             todo: VecDeque::new(),
             told: Vec::new(),
             owed: Vec::new(),
+            long: VecDeque::new(),
             failing: None,
             level: commit::Level::Unknown,
             next_due: None,

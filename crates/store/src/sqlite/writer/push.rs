@@ -1,10 +1,7 @@
+use super::kinds::{UNIQUE, job_id, signed, to_json};
 use super::{Batch, Effect, Writer};
 use crate::{JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique};
 use rusqlite::{OptionalExtension, params};
-
-/// Bits of `jobs.marks`.
-pub(super) const UNIQUE: u8 = 1;
-pub(super) const KEPT: u8 = 2;
 
 const INSERT: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, options, meta, \
                       body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
@@ -13,8 +10,10 @@ const TAKEN: &str =
     "SELECT job FROM uniques WHERE queue = ?1 AND key = ?2 AND (until IS NULL OR until > ?3)";
 const KEEP_PUSH: &str =
     "INSERT OR REPLACE INTO pushes (queue, key, job, until) VALUES (?1, ?2, ?3, ?4)";
-const TAKE: &str =
-    "INSERT OR REPLACE INTO uniques (queue, key, job, until) VALUES (?1, ?2, ?3, ?4)";
+// A key whose time is over is free. One that another job took meanwhile is that one's.
+const TAKE: &str = "INSERT INTO uniques (queue, key, job, until) VALUES (?1, ?2, ?3, ?4) \
+                    ON CONFLICT DO UPDATE SET job = excluded.job, until = excluded.until \
+                    WHERE uniques.until <= ?5";
 
 impl Writer {
     pub(super) fn push(&mut self, new: &NewJob, batch: &mut Batch) -> rusqlite::Result<Effect> {
@@ -31,14 +30,18 @@ impl Writer {
         };
         let id = self.ids.make(batch.now);
         self.insert(id, new, state, batch)?;
+        self.keep_push(new, id, batch.now)?;
+        Ok(Effect::Accepted { id, state })
+    }
+
+    /// Remembers which job answers the same push.
+    pub(super) fn keep_push(&self, new: &NewJob, id: JobId, now: u64) -> rusqlite::Result<()> {
         if let Some(key) = &new.idempotency {
-            let until = batch
-                .now
-                .saturating_add(self.queues.keep(new.queue).idempotency_ms);
+            let until = now.saturating_add(self.queues.keep(new.queue).idempotency_ms);
             let mut keep = self.db.prepare_cached(KEEP_PUSH)?;
             keep.execute(params![new.queue.0, key, id.0 as i64, signed(until)])?;
         }
-        Ok(Effect::Accepted { id, state })
+        Ok(())
     }
 
     /// The job that already stands for this push.
@@ -108,25 +111,11 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let until = unique.for_ms.map(|ms| signed(now.saturating_add(ms)));
         let mut take = self.db.prepare_cached(TAKE)?;
-        take.execute(params![queue.0, unique.key, id.0 as i64, until])?;
+        take.execute(params![queue.0, unique.key, id.0 as i64, until, now as i64])?;
         Ok(())
     }
 }
 
 fn unique(new: &NewJob) -> Option<&Unique> {
     new.options.as_ref()?.unique.as_ref()
-}
-
-/// As SQLite keeps it: its numbers have a sign.
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-pub(super) fn job_id(row: &rusqlite::Row<'_>) -> rusqlite::Result<JobId> {
-    row.get::<_, i64>(0).map(|id| JobId(id as u64))
-}
-
-/// What we write as JSON can always be written so: it has no maps and no floating-point numbers.
-pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,8 +1,7 @@
 //! Handing jobs over.
 
 use super::Writer;
-use super::end::CHECKPOINT;
-use super::push::KEPT;
+use super::kinds::{CHECKPOINT, KEPT, signed};
 use crate::{Job, JobId, Lane, QueueNo, Run, Told};
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -78,7 +77,7 @@ impl Writer {
         let mut rows = take.query(params![queue.0, class, key, cursor as i64, limit as i64])?;
         let (mut jobs, mut last) = (Vec::new(), cursor);
         while let Some(row) = rows.next()? {
-            last = row.get::<_, i64>(11)? as u64;
+            last = row.get(11)?;
             jobs.push(self.job(row, queue, class, key.into())?);
         }
         Ok((jobs, last))
@@ -91,7 +90,7 @@ impl Writer {
         class: u8,
         key: Box<[u8]>,
     ) -> rusqlite::Result<Job> {
-        let id = JobId(row.get::<_, i64>(0)? as u64);
+        let id = JobId(row.get(0)?);
         let marks: u8 = row.get(7)?;
         let options = row.get_ref(8)?.as_str_or_null()?;
         let meta = row.get_ref(9)?.as_blob_or_null()?.unwrap_or_default();
@@ -116,9 +115,9 @@ impl Writer {
                 attempt: row.get(3)?,
                 exceptions: row.get(4)?,
                 crashes: row.get(5)?,
-                ran_us: row.get::<_, i64>(6)? as u64,
+                ran_us: row.get(6)?,
             },
-            due_ms: row.get::<_, i64>(2)? as u64,
+            due_ms: row.get(2)?,
             checkpoint,
         })
     }
@@ -141,13 +140,7 @@ impl Writer {
         below: u64,
     ) -> rusqlite::Result<bool> {
         let mut waiting = self.db.prepare_cached(WAITING)?;
-        waiting.exists(params![
-            queue.0,
-            class,
-            key,
-            above as i64,
-            super::push::signed(below)
-        ])
+        waiting.exists(params![queue.0, class, key, above as i64, signed(below)])
     }
 
     pub(super) fn refill_lanes(

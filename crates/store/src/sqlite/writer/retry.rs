@@ -1,5 +1,5 @@
-use super::end::{OUTPUT, summary};
-use super::push::{signed, to_json};
+use super::end::summary;
+use super::kinds::{OUTPUT, signed, to_json};
 use super::{Batch, Effect, Writer};
 use crate::{JobError, JobId, Run, State, What};
 use rusqlite::params;

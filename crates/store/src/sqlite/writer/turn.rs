@@ -2,7 +2,7 @@ use super::commit::trouble;
 use super::{Batch, Effect, Writer, batch::must_last};
 use crate::sqlite::post::Item;
 use crate::sqlite::reader::Question;
-use crate::{Ask, Keep, Opened, QueueNo, Told, Trouble};
+use crate::{Ask, Change, Import, Keep, Opened, QueueNo, Ticket, Told, Trouble, Which};
 use rusqlite::params;
 use std::io;
 use std::sync::mpsc::SyncSender;
@@ -23,12 +23,14 @@ enum Other {
         reply: SyncSender<io::Result<Opened>>,
     },
     Look(Question),
+    Change(Ticket, Which, Change),
+    Import(Ticket, Vec<Import>),
 }
 
 impl Writer {
     pub(in crate::sqlite) fn run(mut self) {
         loop {
-            let wait = match self.todo.is_empty() {
+            let wait = match self.todo.is_empty() && self.long.is_empty() {
                 true => self.sleep(),
                 false => Duration::ZERO,
             };
@@ -81,8 +83,16 @@ impl Writer {
             }
         }
         self.write(writes, close.is_some());
+        let (looks, others): (Vec<Other>, Vec<Other>) = others
+            .into_iter()
+            .partition(|other| matches!(other, Other::Look(_)));
         for other in others {
             self.other(other);
+        }
+        self.go_on();
+        // Last, because whoever looks wants to see what they asked for before.
+        for look in looks {
+            self.other(look);
         }
         close
     }
@@ -91,6 +101,12 @@ impl Writer {
         match ask {
             Ask::Refill { .. } | Ask::RefillLanes { .. } => others.push(Other::Refill(ask)),
             Ask::Look { ticket, look } => others.push(Other::Look(Question { ticket, look })),
+            Ask::Change {
+                ticket,
+                which,
+                change,
+            } => others.push(Other::Change(ticket, which, change)),
+            Ask::Import { ticket, jobs } => others.push(Other::Import(ticket, jobs)),
             // Only the last one counts.
             Ask::Running { .. } => {
                 writes.retain(|ask| !matches!(ask, Ask::Running { .. }));
@@ -189,6 +205,8 @@ impl Writer {
                 let _ = reply.send(opened).is_ok();
             }
             Other::Look(question) => self.pass_on(question),
+            Other::Change(ticket, which, change) => self.start_change(ticket, which, change),
+            Other::Import(ticket, jobs) => self.start_import(ticket, jobs),
         }
     }
 
@@ -261,6 +279,9 @@ impl Writer {
     }
 
     fn close(&mut self) -> io::Result<()> {
+        while !self.long.is_empty() {
+            self.go_on();
+        }
         let done = self.transact(true, |writer, _| writer.running(&[]).map(drop));
         done.map_err(|error| io::Error::other(trouble(&error)))?;
         if !self.owed.is_empty() {

@@ -1,0 +1,212 @@
+//! Filters as SQL, and scans that hold no snapshot for long: a reader that does keeps the log from shrinking.
+
+use super::view::{OF_ENDED, OF_JOBS, view};
+use crate::{Filter, QueueNo, State, View, fingerprint};
+use rusqlite::types::Value;
+use rusqlite::{Connection, ToSql, params_from_iter};
+
+/// Rows that are looked at in one read.
+const AT_ONCE: i64 = 4_096;
+
+/// Where to look: jobs lie in one order per source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sqlite) enum Source {
+    Jobs,
+    Ended(QueueNo, State),
+}
+
+/// Conditions and their values.
+struct Terms {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl Terms {
+    fn add(&mut self, condition: &str, value: impl Into<Value>) {
+        self.values.push(value.into());
+        let number = self.values.len();
+        self.sql.push_str(" AND ");
+        self.sql
+            .push_str(&condition.replace('?', &format!("?{number}")));
+    }
+
+    fn number(&mut self, condition: &str, value: u64) {
+        self.add(condition, super::signed(value));
+    }
+}
+
+fn terms(filter: &Filter, source: Source) -> Terms {
+    let mut terms = Terms {
+        sql: " WHERE true".to_owned(),
+        values: Vec::new(),
+    };
+    match source {
+        Source::Jobs => {
+            if let Some(queue) = filter.queue {
+                terms.add("queue = ?", queue.0);
+            }
+            if let Some(state) = filter.state {
+                terms.add("state = ?", state as u8);
+            }
+            if let Some(before) = filter.before_ms {
+                terms.number("id < ? << 15", before.min(u64::MAX >> 17));
+            }
+        }
+        Source::Ended(queue, state) => {
+            terms.add("queue = ?", queue.0);
+            terms.add("state = ?", state as u8);
+            if let Some(before) = filter.before_ms {
+                terms.number("ended < ?", before);
+            }
+            if let Some(print) = filter.fingerprint.filter(|_| state == State::Failed) {
+                terms.number("fingerprint = ?", print);
+            }
+        }
+    }
+    if let Some(kind) = &filter.kind {
+        terms.add("options ->> '$.type' = ?", kind.clone());
+    }
+    if let Some(class) = &filter.error {
+        terms.add("error ->> '$.class' = ?", class.clone());
+    }
+    if let Some(key) = &filter.key {
+        terms.add("key = ?", key.to_vec());
+    }
+    terms
+}
+
+/// Where jobs that a filter means can be.
+pub(in crate::sqlite) fn sources(filter: &Filter, queues: u32) -> Vec<Source> {
+    let mut sources = Vec::new();
+    if filter.state.is_none_or(|state| !state.is_final()) {
+        sources.push(Source::Jobs);
+    }
+    for queue in (0..queues)
+        .map(QueueNo)
+        .filter(|queue| filter.queue.is_none_or(|one| one == *queue))
+    {
+        let ended = [State::Done, State::Failed, State::Cancelled].into_iter();
+        let meant = ended.filter(|state| filter.state.is_none_or(|one| one == *state));
+        sources.extend(meant.map(|state| Source::Ended(queue, state)));
+    }
+    sources
+}
+
+/// Jobs of one source that a filter means, in order of their ids, read piece by piece.
+#[derive(Debug)]
+pub(in crate::sqlite) struct Scan {
+    source: Source,
+    /// Everything up to here was looked at; `None`: all was.
+    after: Option<u64>,
+}
+
+impl Scan {
+    pub(in crate::sqlite) fn new(source: Source, after: u64) -> Self {
+        Self {
+            source,
+            after: Some(after),
+        }
+    }
+
+    pub(in crate::sqlite) fn is_over(&self) -> bool {
+        self.after.is_none()
+    }
+
+    /// The next of them, at most `limit`. There may be none although more come.
+    pub(in crate::sqlite) fn next(
+        &mut self,
+        db: &Connection,
+        filter: &Filter,
+        limit: usize,
+    ) -> rusqlite::Result<Vec<View>> {
+        let Some((mut terms, upto)) = self.piece(db, filter)? else {
+            return Ok(Vec::new());
+        };
+        let from = match self.source {
+            Source::Jobs => OF_JOBS,
+            Source::Ended(..) => OF_ENDED,
+        };
+        terms.values.push(super::signed(limit as u64).into());
+        let sql = format!(
+            "{from}{} ORDER BY id LIMIT ?{}",
+            terms.sql,
+            terms.values.len()
+        );
+        let mut statement = db.prepare_cached(&sql)?;
+        let rows = statement.query_map(params_from_iter(&terms.values), view)?;
+        let mut views = rows.collect::<rusqlite::Result<Vec<View>>>()?;
+        // With so many there may be more in this piece.
+        if views.len() == limit {
+            self.after = views.last().map(|view| view.id.0);
+        } else {
+            self.after = upto;
+        }
+        views.retain(|view| has_fingerprint(filter, view));
+        Ok(views)
+    }
+
+    /// How many of the next piece are meant.
+    pub(super) fn count(&mut self, db: &Connection, filter: &Filter) -> rusqlite::Result<u64> {
+        if filter.fingerprint.is_some() {
+            return Ok(self.next(db, filter, AT_ONCE as usize)?.len() as u64);
+        }
+        let Some((terms, upto)) = self.piece(db, filter)? else {
+            return Ok(0);
+        };
+        let sql = format!("SELECT count(*) FROM {}{}", self.table(), terms.sql);
+        self.after = upto;
+        db.prepare_cached(&sql)?
+            .query_row(params_from_iter(&terms.values), |row| row.get(0))
+    }
+
+    /// The conditions for the next piece, and where it ends: `None` if nothing comes behind it.
+    fn piece(
+        &self,
+        db: &Connection,
+        filter: &Filter,
+    ) -> rusqlite::Result<Option<(Terms, Option<u64>)>> {
+        let Some(after) = self.after else {
+            return Ok(None);
+        };
+        let after = super::signed(after);
+        let end: Option<i64> = match self.source {
+            Source::Jobs => {
+                let end = "SELECT id FROM jobs WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2";
+                query(db, end, &[&after, &AT_ONCE])?
+            }
+            Source::Ended(queue, state) => {
+                let end = "SELECT id FROM ended WHERE queue = ?1 AND state = ?2 AND id > ?3 \
+                           ORDER BY id LIMIT 1 OFFSET ?4";
+                query(db, end, &[&queue.0, &(state as u8), &after, &AT_ONCE])?
+            }
+        };
+        let mut terms = terms(filter, self.source);
+        terms.add("id > ?", after);
+        if let Some(end) = end {
+            terms.add("id <= ?", end);
+        }
+        Ok(Some((terms, end.map(|end| end as u64))))
+    }
+
+    fn table(&self) -> &'static str {
+        match self.source {
+            Source::Jobs => "jobs",
+            Source::Ended(..) => "ended",
+        }
+    }
+}
+
+fn query(db: &Connection, sql: &str, values: &[&dyn ToSql]) -> rusqlite::Result<Option<i64>> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(values)?;
+    rows.next()?.map(|row| row.get(0)).transpose()
+}
+
+/// Failed jobs have their fingerprint in a column; of the others few have an error at all.
+fn has_fingerprint(filter: &Filter, view: &View) -> bool {
+    filter.fingerprint.is_none_or(|print| {
+        view.error
+            .as_ref()
+            .is_some_and(|error| fingerprint(error) == print)
+    })
+}

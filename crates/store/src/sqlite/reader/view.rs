@@ -1,0 +1,108 @@
+//! Rows as people see them.
+
+use crate::sqlite::writer::kinds::{BODY, CHECKPOINT, META, OUTPUT, RESULT};
+use crate::{Bytes, JobId, Note, QueueNo, Run, State, View, What, Whole};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+/// What a view is made of; the same of both tables.
+pub(in crate::sqlite) const OF_JOBS: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, NULL, options, error, \
+     progress FROM jobs";
+pub(in crate::sqlite) const OF_ENDED: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, ended, options, error, \
+     progress FROM ended";
+
+const PAYLOAD: &str = "SELECT codec, meta, body FROM jobs WHERE id = ?1";
+const PAYLOAD_OF_ENDED: &str =
+    "SELECT codec, meta, body FROM ended WHERE queue = ?2 AND state = ?3 AND id = ?1";
+const KEPT: &str =
+    "SELECT codec, bytes FROM kept WHERE job = ?1 AND kind = ?2 AND (until IS NULL OR until > ?3)";
+const HISTORY: &str = "SELECT at, what, text FROM history WHERE job = ?1 ORDER BY no";
+
+pub(super) fn view(row: &Row<'_>) -> rusqlite::Result<View> {
+    let options: Option<&str> = row.get_ref(11)?.as_str_or_null()?;
+    let error: Option<&str> = row.get_ref(12)?.as_str_or_null()?;
+    let progress: Option<&str> = row.get_ref(13)?.as_str_or_null()?;
+    Ok(View {
+        id: JobId(row.get(0)?),
+        queue: QueueNo(row.get(1)?),
+        state: State::from_code(row.get(2)?).unwrap_or(State::Ready),
+        class: row.get(3)?,
+        key: row.get_ref(4)?.as_blob()?.into(),
+        run: Run {
+            attempt: row.get(5)?,
+            exceptions: row.get(6)?,
+            crashes: row.get(7)?,
+            ran_us: row.get(8)?,
+        },
+        created_ms: JobId(row.get(0)?).made_ms(),
+        due_ms: row.get(9)?,
+        ended_ms: row.get(10)?,
+        options: options.and_then(|text| serde_json::from_str(text).ok()),
+        error: error.and_then(|text| serde_json::from_str(text).ok()),
+        progress: progress.and_then(|text| serde_json::from_str(text).ok()),
+        whole: None,
+    })
+}
+
+/// Everything else that is kept of a job.
+pub(super) fn whole(db: &Connection, view: &View, now: u64) -> rusqlite::Result<Whole> {
+    let (meta, body) = match view.state {
+        State::Done => {
+            let meta = kept(db, view.id, META, now)?;
+            (meta.map(|meta| meta.bytes), kept(db, view.id, BODY, now)?)
+        }
+        state => payload(db, view, state)?,
+    };
+    Ok(Whole {
+        meta: meta.unwrap_or_default(),
+        body,
+        result: kept(db, view.id, RESULT, now)?,
+        output: kept(db, view.id, OUTPUT, now)?.map(|output| output.bytes),
+        checkpoint: kept(db, view.id, CHECKPOINT, now)?.map(|checkpoint| checkpoint.bytes),
+        history: history(db, view.id)?,
+    })
+}
+
+type Payload = (Option<Vec<u8>>, Option<Bytes>);
+
+fn payload(db: &Connection, view: &View, state: State) -> rusqlite::Result<Payload> {
+    let read = |row: &Row<'_>| {
+        let body: Option<Vec<u8>> = row.get(2)?;
+        let codec = row.get(0)?;
+        Ok((row.get(1)?, body.map(|bytes| Bytes { codec, bytes })))
+    };
+    let id = view.id.0 as i64;
+    let payload = match state.is_final() {
+        true => {
+            let mut ended = db.prepare_cached(PAYLOAD_OF_ENDED)?;
+            ended.query_row(params![id, view.queue.0, state as u8], read)
+        }
+        false => db.prepare_cached(PAYLOAD)?.query_row([id], read),
+    };
+    // It may have gone on between two looks.
+    Ok(payload.optional()?.unwrap_or_default())
+}
+
+fn kept(db: &Connection, job: JobId, kind: u8, now: u64) -> rusqlite::Result<Option<Bytes>> {
+    let mut kept = db.prepare_cached(KEPT)?;
+    let bytes = kept.query_row(params![job.0 as i64, kind, now as i64], |row| {
+        Ok(Bytes {
+            codec: row.get(0)?,
+            bytes: row.get(1)?,
+        })
+    });
+    bytes.optional()
+}
+
+fn history(db: &Connection, job: JobId) -> rusqlite::Result<Vec<Note>> {
+    let mut history = db.prepare_cached(HISTORY)?;
+    let notes = history.query_map([job.0 as i64], |row| {
+        // A newer Stoker may know more; then its own version of the file would have been refused.
+        let what = What::from_code(row.get(1)?).unwrap_or(What::Retried);
+        Ok(Note {
+            at_ms: row.get(0)?,
+            what,
+            text: row.get(2)?,
+        })
+    })?;
+    notes.collect()
+}

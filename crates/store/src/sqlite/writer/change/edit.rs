@@ -1,0 +1,139 @@
+use crate::sqlite::writer::kinds::{UNIQUE, signed};
+use crate::sqlite::writer::{Batch, Writer};
+use crate::{Bytes, QueueNo, State, View, What};
+use rusqlite::params;
+
+const BODY: &str = "SELECT body FROM jobs WHERE id = ?1";
+const BODY_OF_ENDED: &str = "SELECT body FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const EDIT: &str = "UPDATE jobs SET codec = ?2, body = ?3, notes = ?4 WHERE id = ?1";
+const EDIT_ENDED: &str = "UPDATE ended SET codec = ?4, body = ?5, notes = ?6 WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const MOVE: &str = "UPDATE jobs SET queue = ?2, state = ?3, ord = ?4, notes = ?5 WHERE id = ?1";
+const MOVE_ENDED: &str =
+    "UPDATE ended SET queue = ?4, notes = ?5 WHERE queue = ?1 AND state = ?2 AND id = ?3";
+
+impl Writer {
+    pub(super) fn edit(
+        &mut self,
+        view: &View,
+        body: &Bytes,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        let (queue, state, id) = (view.queue.0, view.state as u8, view.id.0 as i64);
+        if view.state.is_final() {
+            let mut before = self.db.prepare_cached(BODY_OF_ENDED)?;
+            let before: Option<Vec<u8>> =
+                before.query_row(params![queue, state, id], |row| row.get(0))?;
+            let mut brief = self.brief_ended(view)?;
+            self.note(&mut brief, batch.now, What::Edited, &readable(before))?;
+            let mut edit = self.db.prepare_cached(EDIT_ENDED)?;
+            edit.execute(params![
+                queue,
+                state,
+                id,
+                body.codec,
+                body.bytes,
+                brief.notes
+            ])?;
+        } else if let Some(mut brief) = self.brief(view.id)? {
+            let mut before = self.db.prepare_cached(BODY)?;
+            let before: Option<Vec<u8>> = before.query_row([id], |row| row.get(0))?;
+            self.note(&mut brief, batch.now, What::Edited, &readable(before))?;
+            let mut edit = self.db.prepare_cached(EDIT)?;
+            edit.execute(params![id, body.codec, body.bytes, brief.notes])?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn move_to(
+        &mut self,
+        view: &View,
+        to: QueueNo,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        let Some(from) = self
+            .queues
+            .get(view.queue)
+            .map(|queue| format!("from {}", queue.name))
+        else {
+            return Ok(());
+        };
+        if view.queue == to || self.queues.get(to).is_none() {
+            return Ok(());
+        }
+        match view.state.is_final() {
+            true => self.move_ended(view, to, &from, batch),
+            false => self.move_unfinished(view, to, &from, batch),
+        }
+    }
+
+    fn move_ended(
+        &mut self,
+        view: &View,
+        to: QueueNo,
+        from: &str,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        let mut brief = self.brief_ended(view)?;
+        self.note(&mut brief, batch.now, What::Moved, from)?;
+        let row = params![
+            view.queue.0,
+            view.state as u8,
+            view.id.0 as i64,
+            to.0,
+            brief.notes
+        ];
+        self.db.prepare_cached(MOVE_ENDED)?.execute(row)?;
+        self.queues.count(view.queue, view.state, -1);
+        self.queues.count(to, view.state, 1);
+        batch.age(to, view.state, view.id, true);
+        Ok(())
+    }
+
+    fn move_unfinished(
+        &mut self,
+        view: &View,
+        to: QueueNo,
+        from: &str,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        let Some(mut brief) = self.brief(view.id)? else {
+            return Ok(());
+        };
+        self.note(&mut brief, batch.now, What::Moved, from)?;
+        if brief.marks & UNIQUE != 0 {
+            self.release_unique(&brief, |_| true)?;
+        }
+        if let Some(unique) = view
+            .options
+            .as_ref()
+            .and_then(|options| options.unique.as_ref())
+        {
+            self.take_unique(to, unique, view.id, batch.now)?;
+        }
+        let state = match view.state {
+            State::Suspended => State::Suspended,
+            _ if view.due_ms > batch.now => State::Delayed,
+            _ => State::Ready,
+        };
+        let ord = (state == State::Ready).then(|| self.ids.make(batch.now).0);
+        let row = params![
+            view.id.0 as i64,
+            to.0,
+            state as u8,
+            ord.map(signed),
+            brief.notes
+        ];
+        self.db.prepare_cached(MOVE)?.execute(row)?;
+        self.queues.count(view.queue, view.state, -1);
+        let there = View {
+            queue: to,
+            ..view.clone()
+        };
+        self.enter(&there, state, view.due_ms, batch);
+        Ok(())
+    }
+}
+
+fn readable(bytes: Option<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
+}

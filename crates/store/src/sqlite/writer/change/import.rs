@@ -1,0 +1,49 @@
+use crate::sqlite::writer::kinds::signed;
+use crate::sqlite::writer::{Batch, Writer};
+use crate::{Ending, Import, State, What};
+use rusqlite::params;
+
+const RUN: &str = "UPDATE jobs SET attempt = ?2, exceptions = ?3, crashes = ?4, ran = ?5, notes = ?6 WHERE id = ?1";
+
+impl Writer {
+    /// Takes in one job of an export.
+    pub(super) fn import(&mut self, import: Import, batch: &mut Batch) -> rusqlite::Result<()> {
+        let Import {
+            job: new,
+            run,
+            was,
+            error,
+        } = import;
+        if self.queues.get(new.queue).is_none() {
+            return Ok(());
+        }
+        let state = match (new.suspended, new.due_ms > batch.now) {
+            (true, _) => State::Suspended,
+            (_, true) => State::Delayed,
+            _ => State::Ready,
+        };
+        let id = self.ids.make(batch.now);
+        self.insert(id, &new, state, batch)?;
+        let Some(mut brief) = self.brief(id)? else {
+            return Ok(());
+        };
+        self.note(&mut brief, batch.now, What::Imported, &format!("was {was}"))?;
+        self.db.prepare_cached(RUN)?.execute(params![
+            id.0 as i64,
+            run.attempt,
+            run.exceptions,
+            run.crashes,
+            signed(run.ran_us),
+            brief.notes,
+        ])?;
+        match error {
+            Some(error) => self.finish(brief, Some(run), &Ending::Failed(error), batch),
+            None => {
+                if state == State::Ready {
+                    batch.wake(new.queue, new.class, &new.key);
+                }
+                self.keep_push(&new, id, batch.now)
+            }
+        }
+    }
+}

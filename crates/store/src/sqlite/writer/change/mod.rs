@@ -1,0 +1,222 @@
+//! What operators change: many jobs in slices, so that nobody's commit waits for them.
+
+mod edit;
+mod import;
+mod revive;
+
+use super::{Batch, Writer};
+use crate::sqlite::reader::{Scan, Source, find, sources};
+use crate::{
+    Change, Changed, Ending, Filter, Import, JobId, State, Ticket, Told, Trouble, View, Which,
+};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+/// Rows that one slice looks for, in one transaction.
+const SLICE: usize = 256;
+
+/// A change under way.
+pub(in crate::sqlite) struct Long {
+    ticket: Ticket,
+    work: Work,
+    changed: Changed,
+}
+
+enum Work {
+    One(JobId, Change),
+    Many {
+        filter: Filter,
+        change: Change,
+        scans: VecDeque<Scan>,
+        /// The highest number given when it was asked: jobs that come later are not meant.
+        upto: u64,
+    },
+    Import(VecDeque<Import>),
+}
+
+impl Writer {
+    pub(super) fn start_change(&mut self, ticket: Ticket, which: Which, change: Change) {
+        let work = match which {
+            Which::One(id) => Work::One(id, change),
+            Which::Many(filter) => {
+                let meant = sources(&filter, self.queues.len()).into_iter();
+                let scans = meant.filter(|source| may_apply(&change, *source));
+                let scans = scans.map(|source| Scan::new(source, 0)).collect();
+                Work::Many {
+                    filter,
+                    change,
+                    scans,
+                    upto: self.ids.last(),
+                }
+            }
+        };
+        self.long.push_back(Long {
+            ticket,
+            work,
+            changed: Changed::default(),
+        });
+    }
+
+    pub(super) fn start_import(&mut self, ticket: Ticket, jobs: Vec<Import>) {
+        let work = Work::Import(jobs.into());
+        self.long.push_back(Long {
+            ticket,
+            work,
+            changed: Changed::default(),
+        });
+    }
+
+    /// Does a slice of the change that is first in line.
+    pub(super) fn go_on(&mut self) {
+        let Some(mut long) = self.long.pop_front() else {
+            return;
+        };
+        let mut over = Ok(false);
+        let done = self.transact(true, |writer, batch| {
+            over = writer.slice(&mut long, batch)?;
+            Ok(())
+        });
+        let result = match (done, over) {
+            (Ok(batch), Ok(over)) => {
+                self.recovered();
+                for (queue, class, key) in batch.woken {
+                    self.wake(queue, class, key);
+                }
+                if !over {
+                    self.long.push_front(long);
+                    return;
+                }
+                Ok(long.changed)
+            }
+            (Ok(_), Err(trouble)) => Err(trouble),
+            // Earlier slices have happened. To ask again does the rest.
+            (Err(error), _) => Err(self.fail(&error)),
+        };
+        self.post.questions.fetch_sub(1, Ordering::Relaxed);
+        self.told.push(Told::Changed {
+            ticket: long.ticket,
+            result,
+        });
+    }
+
+    /// Returns whether that was the last one, or why nothing could be done.
+    fn slice(
+        &mut self,
+        long: &mut Long,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<Result<bool, Trouble>> {
+        let changed = &mut long.changed;
+        match &mut long.work {
+            Work::One(job, change) => self.change_one(*job, change, changed, batch),
+            Work::Many {
+                filter,
+                change,
+                scans,
+                upto,
+            } => {
+                let Some(scan) = scans.front_mut() else {
+                    return Ok(Ok(true));
+                };
+                let views = scan.next(&self.db, filter, SLICE)?;
+                let is_over = scan.is_over() || views.last().is_some_and(|view| view.id.0 > *upto);
+                for view in views
+                    .iter()
+                    .filter(|view| view.id.0 <= *upto && applies(change, view))
+                {
+                    self.change(view, change, changed, batch)?;
+                }
+                if is_over {
+                    scans.pop_front();
+                }
+                Ok(Ok(scans.is_empty()))
+            }
+            Work::Import(jobs) => {
+                for job in jobs.drain(..SLICE.min(jobs.len())) {
+                    self.import(job, batch)?;
+                    changed.count += 1;
+                }
+                Ok(Ok(jobs.is_empty()))
+            }
+        }
+    }
+
+    fn change_one(
+        &mut self,
+        job: JobId,
+        change: &Change,
+        changed: &mut Changed,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<Result<bool, Trouble>> {
+        let Some(view) = find(&self.db, job)? else {
+            return Ok(Err(Trouble::NotFound));
+        };
+        if !applies_to(change, view.state) {
+            return Ok(Err(Trouble::State(view.state)));
+        }
+        self.change(&view, change, changed, batch)?;
+        Ok(Ok(true))
+    }
+
+    fn change(
+        &mut self,
+        view: &View,
+        change: &Change,
+        changed: &mut Changed,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        // A held job is the scheduler's: it is told, and ends or gives the job back.
+        if self.lanes.is_held(view.id) {
+            changed.held.push(view.id);
+            return Ok(());
+        }
+        match change {
+            Change::Retry { per_second } => {
+                let wait =
+                    per_second.map_or(0, |rate| changed.count * 1_000 / u64::from(rate.max(1)));
+                self.revive(view, wait, batch)?;
+            }
+            Change::Cancel => {
+                if let Some(brief) = self.brief(view.id)? {
+                    self.finish(brief, None, &Ending::Cancelled, batch)?;
+                }
+            }
+            Change::Discard => self.discard(view)?,
+            Change::Move { to } => self.move_to(view, *to, batch)?,
+            Change::Edit { body } => self.edit(view, body, batch)?,
+            Change::Release => self.release(view, batch)?,
+        }
+        changed.count += 1;
+        Ok(())
+    }
+}
+
+fn applies(change: &Change, view: &View) -> bool {
+    // Those that are there already are not meant.
+    let is_there = matches!(change, Change::Move { to } if *to == view.queue);
+    applies_to(change, view.state) && !is_there
+}
+
+/// Whether a change makes sense for a job in this state.
+fn applies_to(change: &Change, state: State) -> bool {
+    use State::{Cancelled, Delayed, Done, Failed, Retrying, Suspended};
+    match change {
+        Change::Retry { .. } => matches!(state, Failed | Cancelled),
+        Change::Cancel => !state.is_final(),
+        Change::Discard => state.is_final(),
+        Change::Move { .. } => state != Done,
+        Change::Edit { .. } => matches!(state, Failed | Cancelled | Suspended | Delayed),
+        Change::Release => matches!(state, Delayed | Retrying | Suspended),
+    }
+}
+
+/// Whether there can be jobs in a source that a change is for.
+fn may_apply(change: &Change, source: Source) -> bool {
+    match (change, source) {
+        // What was moved there by this very change would be met again.
+        (Change::Move { to }, Source::Ended(queue, _)) if *to == queue => false,
+        (change, Source::Ended(_, state)) => applies_to(change, state),
+        (change, Source::Jobs) => State::ALL
+            .iter()
+            .any(|state| !state.is_final() && applies_to(change, *state)),
+    }
+}

@@ -1,0 +1,120 @@
+//! Jobs that go back to those that are to run.
+
+use crate::sqlite::writer::end::Brief;
+use crate::sqlite::writer::kinds::signed;
+use crate::sqlite::writer::{Batch, Writer};
+use crate::{State, View, What};
+use rusqlite::params;
+
+const REVIVE: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, notes, options, meta, body) \
+     SELECT id, queue, ?4, class, key, ?5, ?6, codec, ?7, ?8, options, meta, body FROM ended \
+     WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const UNEND: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const RELEASE: &str = "UPDATE jobs SET state = 0, ord = ?2, due = ?3 WHERE id = ?1";
+const BRIEF: &str = "SELECT marks, notes FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const FORGET_KEPT: &str = "DELETE FROM kept WHERE job = ?1";
+const FORGET_HISTORY: &str = "DELETE FROM history WHERE job = ?1";
+
+impl Writer {
+    /// What has to be known of the row of a job that has ended.
+    pub(in crate::sqlite::writer) fn brief_ended(&self, view: &View) -> rusqlite::Result<Brief> {
+        let mut brief = self.db.prepare_cached(BRIEF)?;
+        brief.query_row(
+            params![view.queue.0, view.state as u8, view.id.0 as i64],
+            |row| {
+                let (marks, notes) = (row.get(0)?, row.get(1)?);
+                Ok(Brief {
+                    id: view.id,
+                    queue: view.queue,
+                    state: view.state,
+                    marks,
+                    notes,
+                })
+            },
+        )
+    }
+
+    /// A job that has ended runs again, with fresh budgets.
+    pub(super) fn revive(
+        &mut self,
+        view: &View,
+        wait: u64,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        let mut brief = self.brief_ended(view)?;
+        self.note(&mut brief, batch.now, What::Revived, "")?;
+        let state = match wait {
+            0 => State::Ready,
+            _ => State::Delayed,
+        };
+        let ord = (state == State::Ready).then(|| self.ids.make(batch.now).0 as i64);
+        let due = batch.now.saturating_add(wait);
+        let row = (view.queue.0, view.state as u8, view.id.0 as i64);
+        self.db.prepare_cached(REVIVE)?.execute(params![
+            row.0,
+            row.1,
+            row.2,
+            state as u8,
+            ord,
+            signed(due),
+            brief.marks,
+            brief.notes,
+        ])?;
+        self.db.prepare_cached(UNEND)?.execute(row)?;
+        if let Some(unique) = view
+            .options
+            .as_ref()
+            .and_then(|options| options.unique.as_ref())
+        {
+            self.take_unique(view.queue, unique, view.id, batch.now)?;
+        }
+        self.queues.count(view.queue, view.state, -1);
+        self.enter(view, state, due, batch);
+        Ok(())
+    }
+
+    /// Counts a job where it waits now, and sees to it that it is found there.
+    pub(super) fn enter(&mut self, view: &View, state: State, due: u64, batch: &mut Batch) {
+        self.queues.count(view.queue, state, 1);
+        match state {
+            State::Ready => batch.wake(view.queue, view.class, &view.key),
+            State::Suspended => {}
+            _ => batch.wait_until(due),
+        }
+    }
+
+    /// A job need not wait any longer.
+    pub(super) fn release(&mut self, view: &View, batch: &mut Batch) -> rusqlite::Result<()> {
+        let ord = self.ids.make(batch.now).0 as i64;
+        self.db.prepare_cached(RELEASE)?.execute(params![
+            view.id.0 as i64,
+            ord,
+            batch.now as i64
+        ])?;
+        self.queues.count(view.queue, view.state, -1);
+        self.enter(view, State::Ready, batch.now, batch);
+        Ok(())
+    }
+
+    /// Forgets a job that has ended.
+    pub(super) fn discard(&mut self, view: &View) -> rusqlite::Result<()> {
+        let row = (view.queue.0, view.state as u8, view.id.0 as i64);
+        self.db.prepare_cached(UNEND)?.execute(row)?;
+        self.queues.forgotten(view.queue, view.state, 1);
+        self.forget_traces(view.id)
+    }
+
+    /// Forgets what is kept of a job beside its row.
+    pub(in crate::sqlite::writer) fn forget_traces(
+        &self,
+        job: crate::JobId,
+    ) -> rusqlite::Result<()> {
+        self.db
+            .prepare_cached(FORGET_KEPT)?
+            .execute([job.0 as i64])?;
+        self.db
+            .prepare_cached(FORGET_HISTORY)?
+            .execute([job.0 as i64])?;
+        Ok(())
+    }
+}

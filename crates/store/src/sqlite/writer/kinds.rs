@@ -1,0 +1,26 @@
+//! Codes and forms that rows share.
+
+/// Bits of `marks`.
+pub(in crate::sqlite) const UNIQUE: u8 = 1;
+pub(in crate::sqlite) const KEPT: u8 = 2;
+
+/// Kinds of rows in `kept`.
+pub(in crate::sqlite) const RESULT: u8 = 0;
+pub(in crate::sqlite) const OUTPUT: u8 = 1;
+pub(in crate::sqlite) const CHECKPOINT: u8 = 2;
+pub(in crate::sqlite) const META: u8 = 3;
+pub(in crate::sqlite) const BODY: u8 = 4;
+
+/// As SQLite keeps it: its numbers have a sign.
+pub(in crate::sqlite) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What we write as JSON can always be written so: it has no maps and no floating-point numbers.
+pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+pub(super) fn job_id(row: &rusqlite::Row<'_>) -> rusqlite::Result<crate::JobId> {
+    row.get(0).map(crate::JobId)
+}
