@@ -19,7 +19,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
 /// How a store is kept.
@@ -76,7 +76,7 @@ impl SqliteStore {
         let lock = Lock::take(path)?;
         let io = |error: io::Error| StoreError::io(path, &error);
         let post = Arc::new(Post::new().map_err(io)?);
-        let (ask, questions) = channel();
+        let (ask, questions) = sync_channel(post::QUESTIONS);
         let writer = writer::Writer::open(path, &options, post.clone(), ask)?;
         let reader = reader::Reader {
             db: schema::open_to_read(path)?,

@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 
 pub(super) struct Writer {
     pub(super) db: Connection,
@@ -37,7 +37,7 @@ pub(super) struct Writer {
     pub(super) sync: bool,
     pub(super) clock: Clock,
     pub(super) post: Arc<Post>,
-    pub(super) reader: Sender<Question>,
+    pub(super) reader: SyncSender<Question>,
     pub(super) ids: Ids,
     queues: Queues,
     lanes: Lanes,
@@ -60,7 +60,7 @@ impl Writer {
         path: &Path,
         options: &SqliteOptions,
         post: Arc<Post>,
-        reader: Sender<Question>,
+        reader: SyncSender<Question>,
     ) -> Result<Self, StoreError> {
         let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
         let db = schema::open(path, options.cache_kib)?;

@@ -1,0 +1,24 @@
+//! What holds for every engine. A test is a function of a [`World`]; it runs once for each engine.
+
+mod changes;
+mod ending;
+mod handing;
+mod keys;
+mod limits;
+mod looking;
+mod retrying;
+mod timing;
+mod world;
+
+/// Makes a test for every engine of each function.
+macro_rules! every_engine {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(#[test] fn $name() { super::$name(&mut crate::world::World::memory()); })*
+        }
+        mod sqlite {
+            $(#[test] fn $name() { super::$name(&mut crate::world::World::sqlite()); })*
+        }
+    };
+}
+pub(crate) use every_engine;

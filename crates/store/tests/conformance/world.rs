@@ -1,0 +1,427 @@
+use rustix::event::{PollFd, PollFlags, poll};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stoker_store::{
+    Ask, Change, Changed, Clock, Counts, Driver, Ending, Filter, Found, Job, JobError, JobId, Keep,
+    Look, MemoryStore, NewJob, Pushed, QueueNo, Run, SqliteOptions, SqliteStore, Ticket, Told,
+    Trouble, View, Which,
+};
+
+/// When every test begins.
+pub(crate) const START: u64 = 1_800_000_000_000;
+
+/// An engine, a clock that the test turns, and what was told.
+pub(crate) struct World {
+    path: Option<PathBuf>,
+    clock: Arc<AtomicU64>,
+    driver: Option<Box<dyn Driver>>,
+    pub(crate) told: Vec<Told>,
+    tickets: u64,
+}
+
+impl World {
+    pub(crate) fn memory() -> Self {
+        Self::new(None)
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("stoker-store-{}-{count}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Self::new(Some(dir.join("jobs.db")))
+    }
+
+    fn new(path: Option<PathBuf>) -> Self {
+        let clock = Arc::new(AtomicU64::new(START));
+        let mut world = Self {
+            path,
+            clock,
+            driver: None,
+            told: Vec::new(),
+            tickets: 0,
+        };
+        world.driver = Some(world.open());
+        world
+    }
+
+    fn open(&self) -> Box<dyn Driver> {
+        let now = self.clock.clone();
+        let clock: Clock = Arc::new(move || now.load(Ordering::SeqCst));
+        match &self.path {
+            None => Box::new(MemoryStore::new(clock, 64 << 20)),
+            Some(path) => {
+                let options = SqliteOptions {
+                    clock,
+                    sync: false,
+                    ..SqliteOptions::default()
+                };
+                Box::new(SqliteStore::open(path, options).unwrap())
+            }
+        }
+    }
+
+    pub(crate) fn driver(&mut self) -> &mut dyn Driver {
+        self.driver.as_deref_mut().unwrap()
+    }
+
+    /// Whether jobs outlive the engine.
+    pub(crate) fn is_durable(&mut self) -> bool {
+        self.driver().abilities().durable
+    }
+
+    pub(crate) fn path(&self) -> &PathBuf {
+        self.path.as_ref().unwrap()
+    }
+
+    /// Ends as a server does that was asked to, and starts again.
+    pub(crate) fn reopen(&mut self) {
+        let mut told = Vec::new();
+        self.driver().close(&mut told).unwrap();
+        self.told.append(&mut told);
+        self.crash();
+    }
+
+    /// Ends without a word, and starts again.
+    pub(crate) fn crash(&mut self) {
+        drop(self.driver.take());
+        self.told.clear();
+        self.driver = Some(self.open());
+    }
+
+    pub(crate) fn stop(&mut self) {
+        drop(self.driver.take());
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn advance(&mut self, ms: u64) {
+        self.clock.fetch_add(ms, Ordering::SeqCst);
+        self.settle();
+    }
+
+    pub(crate) fn queue(&mut self, name: &str) -> QueueNo {
+        self.queue_with(name, Keep::default())
+    }
+
+    pub(crate) fn queue_with(&mut self, name: &str, keep: Keep) -> QueueNo {
+        self.driver().open_queue(name, keep).unwrap().queue
+    }
+
+    pub(crate) fn ask(&mut self, ask: Ask) {
+        self.driver().ask(ask);
+    }
+
+    pub(crate) fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets, 7)
+    }
+
+    /// Waits until all that was asked is done and told. A look sees what was asked before it, so its answer
+    /// is the last.
+    pub(crate) fn settle(&mut self) {
+        let ticket = self.ticket();
+        let nothing = Filter {
+            key: Some(b"no such tenant"[..].into()),
+            ..Filter::default()
+        };
+        self.ask(Ask::Look {
+            ticket,
+            look: Look::Count(nothing),
+        });
+        self.wait(|told| matches!(told, Told::Found { ticket: of, .. } if *of == ticket));
+        self.told
+            .retain(|told| !matches!(told, Told::Found { ticket: of, .. } if *of == ticket));
+    }
+
+    /// Hears until something was told.
+    pub(crate) fn wait(&mut self, is_it: impl Fn(&Told) -> bool) -> Told {
+        self.driver().flush();
+        loop {
+            let mut told = std::mem::take(&mut self.told);
+            self.driver().hear(&mut told);
+            self.told = told;
+            if let Some(it) = self.told.iter().find(|told| is_it(told)) {
+                return it.clone();
+            }
+            let wake = self.driver.as_ref().unwrap().wake();
+            let wake = wake.expect("an engine that tells at once has told");
+            let patience = rustix::event::Timespec {
+                tv_sec: 60,
+                tv_nsec: 0,
+            };
+            let ready = poll(&mut [PollFd::new(&wake, PollFlags::IN)], Some(&patience)).unwrap();
+            assert!(ready > 0, "it never came; told: {:?}", self.told);
+        }
+    }
+
+    /// Pushes to a scheduler that has room.
+    pub(crate) fn push(&mut self, job: NewJob) -> Pushed {
+        self.push_to(true, job)
+    }
+
+    pub(crate) fn push_to(&mut self, room: bool, job: NewJob) -> Pushed {
+        let ticket = self.ticket();
+        self.ask(Ask::Push {
+            ticket,
+            room,
+            job: Box::new(job),
+        });
+        let told =
+            self.wait(|told| matches!(told, Told::Pushed { ticket: of, .. } if *of == ticket));
+        match told {
+            Told::Pushed { pushed, .. } => pushed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Pushes a job that must be accepted.
+    pub(crate) fn add(&mut self, job: NewJob) -> JobId {
+        self.accept(job).0
+    }
+
+    /// The same; the job comes along if it was handed over.
+    pub(crate) fn accept(&mut self, job: NewJob) -> (JobId, Option<Job>) {
+        match self.push(job) {
+            Pushed::Accepted { id, job } => (id, job.map(|job| *job)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Pushes a job that must be handed over at once.
+    pub(crate) fn hold(&mut self, job: NewJob) -> Job {
+        self.accept(job).1.expect("handed over")
+    }
+
+    pub(crate) fn refill(
+        &mut self,
+        queue: QueueNo,
+        key: &[u8],
+        limit: usize,
+    ) -> (Vec<JobId>, bool) {
+        let (jobs, more) = self.refill_jobs(queue, 0, key, limit);
+        (jobs.iter().map(|job| job.id).collect(), more)
+    }
+
+    pub(crate) fn refill_jobs(
+        &mut self,
+        queue: QueueNo,
+        class: u8,
+        key: &[u8],
+        limit: usize,
+    ) -> (Vec<Job>, bool) {
+        self.settle();
+        self.told
+            .retain(|told| !matches!(told, Told::Refilled { .. }));
+        self.ask(Ask::Refill {
+            queue,
+            class,
+            key: key.into(),
+            limit,
+        });
+        match self.wait(|told| matches!(told, Told::Refilled { .. })) {
+            Told::Refilled { jobs, more, .. } => (jobs, more),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn refill_lanes(
+        &mut self,
+        queue: QueueNo,
+        lanes: usize,
+        limit: usize,
+    ) -> (Vec<stoker_store::Lane>, bool) {
+        self.settle();
+        self.told
+            .retain(|told| !matches!(told, Told::RefilledLanes { .. }));
+        self.ask(Ask::RefillLanes {
+            queue,
+            lanes,
+            limit,
+        });
+        match self.wait(|told| matches!(told, Told::RefilledLanes { .. })) {
+            Told::RefilledLanes { lanes, more, .. } => (lanes, more),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn end(&mut self, job: JobId, ending: Ending) {
+        self.end_run(
+            job,
+            Run {
+                attempt: 1,
+                ran_us: 1_000,
+                ..Run::default()
+            },
+            ending,
+        );
+    }
+
+    pub(crate) fn end_run(&mut self, job: JobId, run: Run, ending: Ending) {
+        let ticket = self.ticket();
+        self.ask(Ask::End {
+            job,
+            run,
+            ending,
+            told: Some(ticket),
+            output: None,
+        });
+        self.wait(|told| matches!(told, Told::Ended { ticket: of } if *of == ticket));
+        self.settle();
+    }
+
+    pub(crate) fn done(&mut self, job: JobId) {
+        self.end(job, Ending::Done { result: None });
+    }
+
+    pub(crate) fn fail(&mut self, job: JobId) {
+        let error = self.error("boom");
+        self.end(job, Ending::Failed(error));
+    }
+
+    pub(crate) fn error(&self, message: &str) -> JobError {
+        JobError {
+            class: "App\\Boom".to_owned(),
+            message: message.to_owned(),
+            place: Some("app/Job.php:7".to_owned()),
+            at_ms: self.now(),
+        }
+    }
+
+    pub(crate) fn retry(&mut self, job: JobId, due_ms: u64, hold: bool) {
+        let error = self.error("not now");
+        let run = Run {
+            attempt: 1,
+            exceptions: 1,
+            ran_us: 1_000,
+            ..Run::default()
+        };
+        self.ask(Ask::Retry {
+            job,
+            run,
+            due_ms,
+            error,
+            output: None,
+            hold,
+        });
+        self.settle();
+    }
+
+    pub(crate) fn change(&mut self, which: Which, change: Change) -> Result<Changed, Trouble> {
+        let ticket = self.ticket();
+        self.ask(Ask::Change {
+            ticket,
+            which,
+            change,
+        });
+        match self.wait(|told| matches!(told, Told::Changed { ticket: of, .. } if *of == ticket)) {
+            Told::Changed { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn look(&mut self, look: Look) -> Found {
+        let ticket = self.ticket();
+        self.ask(Ask::Look { ticket, look });
+        match self.wait(|told| matches!(told, Told::Found { ticket: of, .. } if *of == ticket)) {
+            Told::Found { found, .. } => found.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn view(&mut self, job: JobId) -> Option<View> {
+        match self.look(Look::One(job)) {
+            Found::One(view) => view.map(|view| *view),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn state(&mut self, job: JobId) -> Option<stoker_store::State> {
+        self.view(job).map(|view| view.state)
+    }
+
+    pub(crate) fn list(&mut self, filter: Filter) -> Vec<JobId> {
+        match self.look(Look::List {
+            filter,
+            after: None,
+            limit: 1_000,
+            whole: false,
+        }) {
+            Found::List { jobs, .. } => jobs.iter().map(|view| view.id).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn count(&mut self, filter: Filter) -> u64 {
+        match self.look(Look::Count(filter)) {
+            Found::Count(count) => count,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What was last told of a queue's counts.
+    pub(crate) fn counts(&mut self, queue: QueueNo) -> Counts {
+        self.settle();
+        let counts = self.told.iter().rev().find_map(|told| match told {
+            Told::Counts { queue: of, counts } if *of == queue => Some(*counts),
+            _ => None,
+        });
+        counts.expect("counts are told")
+    }
+
+    /// Lanes of which a backlog was told since they were last asked for.
+    pub(crate) fn backlogs(&mut self) -> Vec<(u8, Vec<u8>)> {
+        self.settle();
+        let mut lanes = Vec::new();
+        self.told.retain(|told| match told {
+            Told::Backlog { class, key, .. } => {
+                lanes.push((*class, key.to_vec()));
+                false
+            }
+            _ => true,
+        });
+        lanes
+    }
+
+    /// Turns until something holds that the engine does by and by.
+    pub(crate) fn until(&mut self, what: &str, holds: impl Fn(&mut Self) -> bool) {
+        for _ in 0..10_000 {
+            if holds(self) {
+                return;
+            }
+            self.settle();
+        }
+        panic!("never: {what}");
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(dir) = self.path.as_ref().and_then(|path| path.parent()) {
+            drop(std::fs::remove_dir_all(dir));
+        }
+    }
+}
+
+/// A job that says nothing special.
+pub(crate) fn job(queue: QueueNo) -> NewJob {
+    NewJob {
+        queue,
+        codec: 1,
+        bytes: b"metabody"[..].into(),
+        meta_len: 4,
+        ..NewJob::default()
+    }
+}
+
+/// A job of a tenant.
+pub(crate) fn job_of(queue: QueueNo, key: &[u8]) -> NewJob {
+    NewJob {
+        key: key.into(),
+        ..job(queue)
+    }
+}
