@@ -181,6 +181,15 @@ impl Core {
         self.names.jobs.get(queue).copied().ok_or(Unknown)
     }
 
+    /// A queue that the store knows from before and that nobody serves yet. `None` when there are too many.
+    pub fn restore_queue(&mut self, name: &str) -> Option<QueueId> {
+        match self.find_queue(Kind::Jobs, name) {
+            None if self.queues.len() >= self.limits.queues => None,
+            None => Some(self.new_queue(Kind::Jobs, name)),
+            known => known,
+        }
+    }
+
     /// Whether some pool serves every job queue, so that any name of a queue is a good one.
     pub fn serves_all_jobs(&self) -> bool {
         !self.names.any_jobs.is_empty()

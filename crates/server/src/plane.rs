@@ -30,8 +30,6 @@ pub(crate) enum Todo {
         queue: QueueId,
         key: Box<[u8]>,
     },
-    /// A worker said what it serves.
-    OpenQueues,
     Measured {
         worker: WorkerId,
         rss: u64,
@@ -132,7 +130,6 @@ impl Plane {
                 Todo::Refill { queue, class, key } => self.refill(queue, class, key),
                 Todo::RefillKeys { queue } => self.refill_keys(queue),
                 Todo::Unblock { queue, key } => self.block_key(queue, &key, false),
-                Todo::OpenQueues => self.open_waiting_queues(),
                 Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),
                 Todo::KillDialled { worker } => self.kill_dialled(worker),
             }

@@ -7,7 +7,7 @@ use crate::net::{Poller, Slots, Source};
 use crate::observe::Log;
 use crate::plane::{Alarm, Plane};
 use crate::sources::Loads;
-use crate::sources::jobs::Jobs;
+use crate::sources::jobs::{Jobs, open_store};
 use crate::watch;
 use crate::workers::kill_marked;
 use rustix::fd::OwnedFd;
@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stoker_angel::{Channel, ToAngel, ToServer};
 use stoker_core::{Core, Event, Kind, Limits, Span, Time};
-use stoker_store::{Driver, MemoryStore, wall_clock};
 use stoker_wire::MetaBuf;
 
 /// How long clients may take to fetch their last answers.
@@ -89,13 +88,6 @@ fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
             }
         }
     }
-}
-
-fn open_store(config: &Config) -> io::Result<Box<dyn Driver>> {
-    Ok(Box::new(MemoryStore::new(
-        wall_clock(),
-        config.max_memory / 2,
-    )))
 }
 
 impl Plane {
@@ -186,6 +178,7 @@ impl Plane {
                 .add_queue(Kind::Jobs, &queue.name, queue.core, &share);
             self.open_queue(id, queue.jobs)?;
         }
+        self.restore_queues()?;
         for service in config.services {
             let share = [(pools[service.pool], 1)];
             self.core

@@ -139,6 +139,12 @@ impl Plane {
         let known = self.core.find_queue(Kind::Jobs, name);
         let known = known.or(self.core.find_queue(Kind::Calls, name));
         if let Some(queue) = known {
+            // One that a worker announced may not have been opened in the store yet.
+            if self.core.queue(queue).kind == Kind::Jobs
+                && let Ok(name) = self.core.resolve_job(name)
+            {
+                self.known_queue(name).map_err(unavailable)?;
+            }
             return Ok(queue);
         }
         match self
@@ -146,11 +152,12 @@ impl Plane {
             .serves_all_jobs()
             .then(|| self.core.resolve_job(name))
         {
-            Some(Ok(name)) => {
-                let opened = self.known_queue(name);
-                opened.map_err(|error| Refused(stoker_wire::Status::UNAVAILABLE, error.to_string()))
-            }
+            Some(Ok(name)) => self.known_queue(name).map_err(unavailable),
             _ => Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
         }
     }
+}
+
+fn unavailable(error: std::io::Error) -> Refused {
+    Refused(stoker_wire::Status::UNAVAILABLE, error.to_string())
 }

@@ -3,7 +3,7 @@
 use crate::clock::wall_ms;
 use crate::net::{ConnId, Role, Source};
 use crate::observe::WorkerLog;
-use crate::plane::{Alarm, Plane, Todo};
+use crate::plane::{Alarm, Plane};
 use crate::sources::rpc::offer;
 use crate::workers::Link;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -24,7 +24,6 @@ impl Plane {
             },
             None,
         );
-        self.todo.push_back(Todo::OpenQueues);
     }
 
     /// The core has let a worker in that dialled.

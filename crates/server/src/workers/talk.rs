@@ -2,7 +2,7 @@
 
 use crate::net::ConnId;
 use crate::observe::Stream;
-use crate::plane::{Plane, Todo};
+use crate::plane::Plane;
 use crate::sources::rpc::{Fault, offer};
 use crate::sources::{Load, Origin};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -101,7 +101,6 @@ impl Plane {
             },
             None,
         );
-        self.todo.push_back(Todo::OpenQueues);
         Ok(())
     }
 

@@ -24,8 +24,6 @@ pub(crate) struct Jobs {
     pub(crate) failing: Option<Trouble>,
     /// A job began or ended in this turn.
     pub(crate) runs_changed: bool,
-    /// Queues in the store that no worker has asked for yet.
-    pub(crate) unopened: Vec<String>,
 }
 
 /// One queue of jobs.
@@ -78,7 +76,6 @@ impl Jobs {
     pub(crate) fn new(store: Box<dyn Driver>) -> Self {
         Self {
             inline: store.wake().is_none(),
-            unopened: store.queues(),
             store,
             told: Vec::new(),
             held: HeldJobs::default(),

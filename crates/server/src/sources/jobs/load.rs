@@ -20,7 +20,6 @@ impl Plane {
             .jobs
             .store
             .open_queue(&name, keep(&config, ordered, self.core.lane_size()))?;
-        self.jobs.unopened.retain(|unopened| *unopened != name);
         let Ok(name) = self.core.resolve_job(&name) else {
             return Ok(());
         };
@@ -56,21 +55,21 @@ impl Plane {
         Ok(id)
     }
 
-    /// After a worker said what it serves: opens queues that wait in the store for somebody to serve them.
-    pub(crate) fn open_waiting_queues(&mut self) {
-        for name in std::mem::take(&mut self.jobs.unopened) {
-            let opened = match self.core.resolve_job(&name) {
-                Ok(id) => self.known_queue(id).map(|_| ()),
-                Err(_) => {
-                    self.jobs.unopened.push(name);
-                    continue;
+    /// Opens the queues that the store knows from before and the configuration does not name, so that what
+    /// waits in them is seen, and runs as soon as a worker serves it.
+    pub(crate) fn restore_queues(&mut self) -> io::Result<()> {
+        for name in self.jobs.store.queues() {
+            match self.core.restore_queue(&name) {
+                Some(id) if self.jobs.queue(id).is_none() => {
+                    self.open_queue(id, JobsConfig::default())?;
                 }
-            };
-            if let Err(error) = opened {
-                self.log
-                    .error(format!("queue {name} can't be opened: {error}"));
+                Some(_) => {}
+                None => self.log.error(format!(
+                    "there are too many queues to serve {name} from the store"
+                )),
             }
         }
+        Ok(())
     }
 
     /// Brings a job that the store handed over to the core.

@@ -4,11 +4,13 @@ mod edge;
 mod hear;
 mod held;
 mod load;
+mod open;
 mod outcome;
 mod push;
 mod run;
 mod view;
 
 pub(crate) use edge::{Asked, Jobs, Operator};
+pub(crate) use open::open_store;
 pub(crate) use push::refusal_of;
 pub(crate) use view::{error_json, job_json, state_named, view_of};

@@ -18,7 +18,7 @@ impl Plane {
         facts: Facts,
         answer: Option<&Frame<'_>>,
     ) {
-        let Some((queue, mut held)) = self.let_go(task, facts, answer) else {
+        let Some((_, mut held)) = self.let_go(task, facts, answer) else {
             return;
         };
         let ending = match outcome {
@@ -29,15 +29,10 @@ impl Plane {
             outcome => Ending::Failed(error_of(outcome, answer)),
         };
         let run = run_of(&held, facts, answer);
-        self.end_in_store(queue, &mut held, run, ending);
+        self.end_in_store(&mut held, run, ending);
     }
 
-    fn end_in_store(&mut self, queue: QueueId, held: &mut Held, run: Run, ending: Ending) {
-        if matches!(ending, Ending::Done { .. })
-            && let Some(of_queue) = self.jobs.queue_mut(queue)
-        {
-            of_queue.counts.ready = of_queue.counts.ready.saturating_sub(1);
-        }
+    fn end_in_store(&mut self, held: &mut Held, run: Run, ending: Ending) {
         self.jobs.ask(Ask::End {
             job: held.job.id,
             run,
@@ -70,7 +65,7 @@ impl Plane {
                 let key = held.job.key.clone();
                 self.todo.push_back(Todo::Unblock { queue, key });
             }
-            return self.end_in_store(queue, &mut held, run, Ending::Failed(error));
+            return self.end_in_store(&mut held, run, Ending::Failed(error));
         }
         let wait = after.unwrap_or_else(|| self.backoff_of(queue, &held, facts.attempt));
         let due_ms = wall_ms().saturating_add(wait.0.div_ceil(1_000));

@@ -105,9 +105,11 @@ impl Plane {
                 (None, None) => {}
             }
         }
+        // A store that tells at once tells its counts at the end of the turn only; another one with this.
+        let uncounted = u64::from(self.jobs.inline && id.is_some());
         if let Some(of_queue) = self.jobs.queue_mut(queue) {
             of_queue.pending -= 1;
-            of_queue.counts.ready += u64::from(id.is_some());
+            of_queue.counts.ready += uncounted;
         }
         if let Pushed::Accepted { job: Some(job), .. } = pushed {
             self.load_job(*job);
