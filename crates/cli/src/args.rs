@@ -115,40 +115,142 @@ pub(crate) struct Push {
     /// Runs allowed, the first one included; 0 for no bound [default: the queue's]
     #[arg(long)]
     pub(crate) tries: Option<u16>,
+    /// Waits before the second run, the third, …; the last repeats, such as 1s,5s,1m [default: the queue's]
+    #[arg(long, value_name = "TIMES", value_delimiter = ',')]
+    pub(crate) backoff: Vec<String>,
+    /// The longest one run may take [default: the pool's]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+    /// A run that overran its time is the last
+    #[arg(long)]
+    pub(crate) fail_on_timeout: bool,
+    /// Try again for so long, instead of so many times
+    #[arg(long, value_name = "TIME")]
+    pub(crate) retry_for: Option<String>,
+    /// Runs that may end in an exception; releases do not count
+    #[arg(long)]
+    pub(crate) max_exceptions: Option<u16>,
+    /// Refuse the push while another unfinished job of the queue has this key
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unique: Option<String>,
+    /// Hold the unique key for so long at the most
+    #[arg(long, value_name = "TIME", requires = "unique")]
+    pub(crate) unique_for: Option<String>,
+    /// Hold the unique key until the first run starts, not until the job has ended
+    #[arg(long, requires = "unique")]
+    pub(crate) unique_until_start: bool,
+    /// Pushing twice with the same key makes one job
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency: Option<String>,
+    /// What the job is, for people and filters
+    #[arg(long = "type", value_name = "NAME")]
+    pub(crate) kind: Option<String>,
+    /// How long what it returns is kept [default: the queue's]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) keep_result: Option<String>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Jobs {
     /// List jobs, oldest first
     List {
-        #[arg(long)]
-        queue: Option<String>,
-        /// ready, running, delayed, retrying, done, failed or cancelled
-        #[arg(long)]
-        state: Option<String>,
+        #[command(flatten)]
+        filter: Filter,
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
         limit: u64,
         /// Only jobs after this id: the `next` of an earlier list
         #[arg(long, value_name = "ID")]
         after: Option<String>,
     },
-    /// Show one job whole
+    /// Count jobs
+    Count(Filter),
+    /// Show one job whole: payload, error, result, output, history
     Show { id: String },
-    /// Run failed or cancelled jobs again: one by id, or all that the options name
-    Retry(Which),
-    /// End jobs that are not finished: one by id, or all that the options name
+    /// Show failed jobs by what they failed of, most frequent first
+    Failures {
+        #[command(flatten)]
+        filter: Filter,
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
+        limit: u64,
+    },
+    /// Run failed or cancelled jobs again with fresh budgets
+    Retry {
+        #[command(flatten)]
+        which: Which,
+        /// So many a second
+        #[arg(long, value_name = "RATE")]
+        per_second: Option<u32>,
+    },
+    /// End jobs that are not finished, running ones included
     Cancel(Which),
+    /// Forget jobs that have ended
+    Discard(Which),
+    /// Run delayed, retrying and suspended jobs now
+    Release(Which),
+    /// Move failed, cancelled and waiting jobs to another queue
+    Move {
+        #[command(flatten)]
+        which: Which,
+        /// The queue
+        #[arg(long, value_name = "QUEUE")]
+        to: String,
+    },
+    /// Give a failed, cancelled, delayed or suspended job another payload; its history keeps the former
+    Edit {
+        id: String,
+        #[arg(value_name = "JSON")]
+        body: String,
+    },
+    /// Print jobs whole, a JSON object a line, for `import`
+    Export(Filter),
+    /// Push exported jobs from a file, or from standard input
+    Import {
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+}
+
+/// All that is given must hold.
+#[derive(clap::Args, Default)]
+pub(crate) struct Filter {
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// ready, running, delayed, retrying, suspended, done, failed or cancelled
+    #[arg(long)]
+    pub(crate) state: Option<String>,
+    /// The job's type
+    #[arg(long = "type", value_name = "NAME")]
+    pub(crate) kind: Option<String>,
+    /// The class of its error
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) error: Option<String>,
+    /// What it failed of, as `failures` shows it
+    #[arg(long)]
+    pub(crate) fingerprint: Option<String>,
+    /// The tenant
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Ended, or if it has not was pushed, longer ago than this, such as 2h or 7d
+    #[arg(long, value_name = "TIME")]
+    pub(crate) older: Option<String>,
 }
 
 #[derive(clap::Args)]
-#[group(required = true, multiple = true)]
 pub(crate) struct Which {
-    #[arg(conflicts_with_all = ["queue", "state"])]
+    /// One job
+    #[arg(conflicts_with_all = ["queue", "state", "kind", "error", "fingerprint", "key", "older", "all"])]
     pub(crate) id: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// All jobs for which it makes sense
     #[arg(long)]
-    pub(crate) queue: Option<String>,
+    pub(crate) all: bool,
+    /// Only say how many jobs are meant
     #[arg(long)]
-    pub(crate) state: Option<String>,
+    pub(crate) dry_run: bool,
+    /// Do not ask on a terminal
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Subcommand)]

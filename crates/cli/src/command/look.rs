@@ -1,12 +1,12 @@
-use super::steer::which;
-use crate::args::{Jobs, Quarantine};
+use super::jobs::print_whole;
+use crate::args::Quarantine;
 use crate::client::Client;
 use crate::exit::{Result, print};
 use crate::table::{Columns, table};
 use serde_json::{Value, json};
 
 /// Prints an answer: as it is for machines, its list under `key` as a table for people.
-fn show(value: &Value, key: &str, columns: Columns<'_>, json: bool) -> Result {
+pub(super) fn show(value: &Value, key: &str, columns: Columns<'_>, json: bool) -> Result {
     if json {
         return print(&value.to_string());
     }
@@ -14,61 +14,6 @@ fn show(value: &Value, key: &str, columns: Columns<'_>, json: bool) -> Result {
     match rows.is_empty() {
         true => print(&format!("no {key}")),
         false => print(&table(&rows, columns)),
-    }
-}
-
-pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
-    match jobs {
-        Jobs::List {
-            queue,
-            state,
-            limit,
-            after,
-        } => {
-            let ask = json!({"op": "list", "queue": queue, "state": state, "limit": limit, "after": after});
-            let value = client.own("stoker.job", &ask)?;
-            show(
-                &value,
-                "jobs",
-                &[
-                    ("ID", "/id"),
-                    ("QUEUE", "/queue"),
-                    ("STATE", "/state"),
-                    ("ATTEMPT", "/attempt"),
-                    ("CRASHES", "/crashes"),
-                    ("DUE", "/due_at"),
-                    ("ERROR", "/error/message"),
-                ],
-                json,
-            )?;
-            match (json, value["next"].as_str()) {
-                (false, Some(next)) => print(&format!("there are more: --after {next}")),
-                _ => Ok(()),
-            }
-        }
-        Jobs::Show { id } => print_whole(
-            client.own("stoker.job", &json!({"op": "show", "id": id}))?,
-            json,
-        ),
-        Jobs::Retry(some) => count(client, "retry", &which(some), json),
-        Jobs::Cancel(some) => count(client, "cancel", &which(some), json),
-    }
-}
-
-fn count(client: &mut Client, op: &str, which: &Value, json: bool) -> Result {
-    let mut ask = which.clone();
-    ask["op"] = op.into();
-    let value = client.own("stoker.job", &ask)?;
-    match json {
-        true => print(&value.to_string()),
-        false => print(&format!("{} jobs", value["count"])),
-    }
-}
-
-fn print_whole(value: Value, json: bool) -> Result {
-    match json {
-        true => print(&value.to_string()),
-        false => print(&format!("{value:#}")),
     }
 }
 

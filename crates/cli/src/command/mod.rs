@@ -1,7 +1,9 @@
 //! What the commands do, one file each kind.
 
 mod call;
+mod carry;
 mod check;
+mod jobs;
 mod look;
 mod push;
 mod serve;
@@ -21,10 +23,11 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Check { file } => check::check(file, json),
         Command::Call(call) => call::call(&mut connect()?, &call),
         Command::Push(push) => push::push(&mut connect()?, &push, json),
-        Command::Jobs(jobs) => look::jobs(&mut connect()?, &jobs, json),
+        Command::Jobs(jobs) => jobs::jobs(&mut connect()?, &jobs, json),
         Command::Queues => look::queues(&mut connect()?, json),
         Command::Workers => look::workers(&mut connect()?, json),
         Command::Quarantine(which) => look::quarantine(&mut connect()?, &which, json),
+
         Command::Pause { queue } => steer::pause(&mut connect()?, &queue, true, json),
         Command::Resume { queue } => steer::pause(&mut connect()?, &queue, false, json),
         Command::Set {

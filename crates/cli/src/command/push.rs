@@ -3,6 +3,7 @@ use crate::args::Push;
 use crate::client::{Client, Request};
 use crate::exit::{Failure, Result, print};
 use serde_json::json;
+use std::time::{SystemTime, UNIX_EPOCH};
 use stoker_server::config::parse_time;
 use stoker_wire::{Codec, Flags, Key, MetaBuf, Status, check_name};
 
@@ -59,20 +60,76 @@ fn print_ids(ids: &[String], json: bool) -> Result {
 fn metadata(push: &Push) -> Result<MetaBuf> {
     let mut meta = MetaBuf::new();
     meta.push(Key::QUEUE, push.queue.as_bytes());
-    if let Some(delay) = &push.delay {
-        let span = parse_time(delay);
-        let span =
-            span.ok_or_else(|| Failure::Usage(format!("'{delay}' is no time; write 30s, 5m, 2h")))?;
-        meta.push(Key::DELAY, &span.as_millis().to_be_bytes());
-    }
-    if let Some(key) = &push.key {
-        if key.is_empty() || key.len() > 200 {
-            return Err(Failure::Usage("a key has 1 to 200 bytes".to_owned()));
+    let times = [
+        (Key::DELAY, &push.delay),
+        (Key::UNIQUE_FOR, &push.unique_for),
+        (Key::KEEP_RESULT, &push.keep_result),
+    ];
+    for (key, time) in times {
+        if let Some(time) = time {
+            meta.push(key, &millis(time)?.to_be_bytes());
         }
-        meta.push(Key::FAIRNESS, key.as_bytes());
+    }
+    if let Some(time) = &push.retry_for {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let until = now.map_or(0, |now| now.as_millis() as u64) + millis(time)?;
+        meta.push(Key::RETRY_UNTIL, &until.to_be_bytes());
+    }
+    let texts = [
+        (Key::FAIRNESS, &push.key, 200),
+        (Key::UNIQUE, &push.unique, 200),
+        (Key::IDEMPOTENCY, &push.idempotency, 200),
+        (Key::JOB_TYPE, &push.kind, 255),
+    ];
+    for (key, text, max) in texts {
+        if let Some(text) = text {
+            if text.is_empty() || text.len() > max {
+                return Err(Failure::Usage(format!(
+                    "a key or type has 1 to {max} bytes"
+                )));
+            }
+            meta.push(key, text.as_bytes());
+        }
     }
     if let Some(tries) = push.tries {
         meta.push(Key::TRIES, &tries.to_be_bytes());
     }
+    if let Some(max) = push.max_exceptions {
+        meta.push(Key::MAX_EXCEPTIONS, &max.to_be_bytes());
+    }
+    if let Some(time) = &push.timeout {
+        meta.push(Key::TIMEOUT, &short(time)?.to_be_bytes());
+    }
+    if !push.backoff.is_empty() {
+        let waits = push
+            .backoff
+            .iter()
+            .map(|time| Ok(short(time)?.to_be_bytes()));
+        let waits = waits.collect::<Result<Vec<[u8; 4]>>>()?;
+        if waits.len() > 100 {
+            return Err(Failure::Usage("a backoff has at most 100 waits".to_owned()));
+        }
+        meta.push(Key::BACKOFF, &waits.concat());
+    }
+    for (key, given) in [
+        (Key::FAIL_ON_TIMEOUT, push.fail_on_timeout),
+        (Key::UNIQUE_UNTIL_START, push.unique_until_start),
+    ] {
+        if given {
+            meta.push(key, b"");
+        }
+    }
     Ok(meta)
+}
+
+fn millis(time: &str) -> Result<u64> {
+    let bad = || Failure::Usage(format!("'{time}' is no time; write 30s, 5m, 2h"));
+    parse_time(time)
+        .map(|span| span.as_millis())
+        .ok_or_else(bad)
+}
+
+fn short(time: &str) -> Result<u32> {
+    let long = |_| Failure::Usage(format!("'{time}' is longer than 49 days"));
+    u32::try_from(millis(time)?).map_err(long)
 }

@@ -1,4 +1,3 @@
-use crate::args::Which;
 use crate::client::Client;
 use crate::exit::{Failure, Result, print};
 use serde_json::{Value, json};
@@ -77,9 +76,4 @@ fn say(value: &Value, text: &str, json: bool) -> Result {
         true => print(&value.to_string()),
         false => print(text),
     }
-}
-
-/// The jobs that a command means, as a request names them.
-pub(crate) fn which(which: &Which) -> Value {
-    json!({"id": which.id, "queue": which.queue, "state": which.state})
 }

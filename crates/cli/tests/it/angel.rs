@@ -9,7 +9,7 @@ use stoker_wire::Status;
 
 #[test]
 fn a_killed_server_is_started_again_and_its_workers_do_not_outlive_it() {
-    let app = start("workers = 2");
+    let app = start("workers = 2\n[store]\ndriver = \"memory\"");
     let (server, workers) = (app.server(), app.pids());
     let mut client = app.client();
     client.push(&Ask::push("mails", "ok"));

@@ -54,7 +54,7 @@ fn what_runs_is_finished_and_what_comes_is_refused() {
 
 #[test]
 fn a_running_job_is_finished_and_a_waiting_one_is_counted_as_lost() {
-    let app = start("workers = 1");
+    let app = start("workers = 1\n[store]\ndriver = \"memory\"");
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     client.push(&Ask::push("mails", "gate gate;note first"));

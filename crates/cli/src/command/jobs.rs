@@ -1,0 +1,214 @@
+//! Jobs: found, shown, and steered, one or many.
+
+use super::carry;
+use super::look::show;
+use crate::args::{Filter, Jobs, Which};
+use crate::client::Client;
+use crate::exit::{Failure, Result, print};
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Write};
+use stoker_server::config::parse_time;
+
+pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
+    match jobs {
+        Jobs::List {
+            filter,
+            limit,
+            after,
+        } => list(client, filter, *limit, after.as_deref(), json),
+        Jobs::Count(filter) => {
+            let value = ask(client, "count", filter_json(filter)?)?;
+            say_count(&value, json)
+        }
+        Jobs::Show { id } => print_whole(ask(client, "show", json!({"id": id}))?, json),
+        Jobs::Failures { filter, limit } => failures(client, filter, *limit, json),
+        Jobs::Retry { which, per_second } => {
+            let more = json!({"per_second": per_second});
+            change(client, "retry", which, more, json)
+        }
+        Jobs::Cancel(which) => change(client, "cancel", which, json!({}), json),
+        Jobs::Discard(which) => change(client, "discard", which, json!({}), json),
+        Jobs::Release(which) => change(client, "release", which, json!({}), json),
+        Jobs::Move { which, to } => change(client, "move", which, json!({"to": to}), json),
+        Jobs::Edit { id, body } => {
+            let body = super::call::json_body(Some(body))?;
+            let value = ask(client, "edit", json!({"id": id, "body": body}))?;
+            say_count(&value, json)
+        }
+        Jobs::Export(filter) => carry::export(client, &filter_json(filter)?),
+        Jobs::Import { file } => carry::import(client, file.as_deref(), json),
+    }
+}
+
+pub(super) fn ask(client: &mut Client, op: &str, mut ask: Value) -> Result<Value> {
+    ask["op"] = op.into();
+    client.own("stoker.job", &ask)
+}
+
+fn list(
+    client: &mut Client,
+    filter: &Filter,
+    limit: u64,
+    after: Option<&str>,
+    json: bool,
+) -> Result {
+    let mut meant = filter_json(filter)?;
+    meant["limit"] = limit.into();
+    meant["after"] = after.into();
+    let value = ask(client, "list", meant)?;
+    show(
+        &value,
+        "jobs",
+        &[
+            ("ID", "/id"),
+            ("QUEUE", "/queue"),
+            ("TYPE", "/type"),
+            ("STATE", "/state"),
+            ("ATTEMPT", "/attempt"),
+            ("CRASHES", "/crashes"),
+            ("DUE", "/due_at"),
+            ("ERROR", "/error/message"),
+        ],
+        json,
+    )?;
+    match (json, value["next"].as_str()) {
+        (false, Some(next)) => print(&format!("there are more: --after {next}")),
+        _ => Ok(()),
+    }
+}
+
+fn failures(client: &mut Client, filter: &Filter, limit: u64, json: bool) -> Result {
+    let mut meant = filter_json(filter)?;
+    meant["limit"] = limit.into();
+    let value = ask(client, "groups", meant)?;
+    show(
+        &value,
+        "groups",
+        &[
+            ("FINGERPRINT", "/fingerprint"),
+            ("COUNT", "/count"),
+            ("QUEUE", "/queue"),
+            ("FIRST", "/first_at"),
+            ("LAST", "/last_at"),
+            ("ERROR", "/error/class"),
+            ("MESSAGE", "/error/message"),
+            ("FOR EXAMPLE", "/job"),
+        ],
+        json,
+    )
+}
+
+/// Changes one job, or many after saying how many.
+fn change(client: &mut Client, op: &str, which: &Which, more: Value, json: bool) -> Result {
+    let mut meant = match &which.id {
+        Some(id) => json!({"id": id}),
+        None => filter_json(&which.filter)?,
+    };
+    if which.id.is_none() && !which.all && meant.as_object().is_none_or(|meant| meant.is_empty()) {
+        return Err(Failure::Usage(
+            "name a job by its id, or many by --queue, --state, --type, --error, --fingerprint, --key or \
+             --older, or all by --all"
+                .to_owned(),
+        ));
+    }
+    if which.id.is_none() && !is_meant(client, op, which, &meant, json)? {
+        return Ok(());
+    }
+    if which.all {
+        meant["all"] = true.into();
+    }
+    if let (Some(meant), Some(more)) = (meant.as_object_mut(), more.as_object()) {
+        meant.extend(more.clone());
+    }
+    // As many as there are, in slices that do not hold up the producers.
+    client.wait_for(None)?;
+    let value = ask(client, op, meant)?;
+    say_count(&value, json)
+}
+
+/// Says how many jobs a filter means, and on a terminal asks whether they are.
+fn is_meant(
+    client: &mut Client,
+    op: &str,
+    which: &Which,
+    meant: &Value,
+    json: bool,
+) -> Result<bool> {
+    let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !which.dry_run && (which.yes || !asks) {
+        return Ok(true);
+    }
+    let states: &[&str] = match op {
+        _ if which.filter.state.is_some() => &[],
+        "retry" => &["failed", "cancelled"],
+        "cancel" => &["ready", "delayed", "retrying", "suspended"],
+        "discard" => &["done", "failed", "cancelled"],
+        "release" => &["delayed", "retrying", "suspended"],
+        _ => &[
+            "ready",
+            "delayed",
+            "retrying",
+            "suspended",
+            "failed",
+            "cancelled",
+        ],
+    };
+    let mut count = 0;
+    for state in states
+        .iter()
+        .map(Some)
+        .chain(states.is_empty().then_some(None))
+    {
+        let mut meant = meant.clone();
+        if let Some(state) = state {
+            meant["state"] = (*state).into();
+        }
+        count += ask(client, "count", meant)?["count"].as_u64().unwrap_or(0);
+    }
+    if which.dry_run {
+        say_count(&json!({"count": count}), json)?;
+        return Ok(false);
+    }
+    eprint!("{op} {count} jobs? [y/N] ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn say_count(value: &Value, json: bool) -> Result {
+    match json {
+        true => print(&value.to_string()),
+        false => print(&format!("{} jobs", value["count"])),
+    }
+}
+
+pub(super) fn print_whole(value: Value, json: bool) -> Result {
+    match json {
+        true => print(&value.to_string()),
+        false => print(&format!("{value:#}")),
+    }
+}
+
+/// A filter as a request has it: only what was given.
+fn filter_json(filter: &Filter) -> Result<Value> {
+    let mut value = json!({});
+    let texts = [
+        ("queue", &filter.queue),
+        ("state", &filter.state),
+        ("type", &filter.kind),
+        ("error", &filter.error),
+        ("fingerprint", &filter.fingerprint),
+        ("key", &filter.key),
+    ];
+    for (key, text) in texts {
+        if let Some(text) = text {
+            value[key] = text.as_str().into();
+        }
+    }
+    if let Some(older) = &filter.older {
+        let bad = || Failure::Usage(format!("'{older}' is no time; write 30s, 5m, 2h, 7d"));
+        value["older_ms"] = parse_time(older).ok_or_else(bad)?.as_millis().into();
+    }
+    Ok(value)
+}
