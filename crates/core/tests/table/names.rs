@@ -302,3 +302,15 @@ fn views_tell_of_one_alone() {
     w.die(worker);
     assert_eq!(w.core.worker_state(worker), None);
 }
+
+/// What the store knows from before is there before anybody serves it, but not beyond all bounds.
+#[test]
+fn queues_of_the_store_are_restored() {
+    let mut w = World::with(Limits {
+        queues: 2,
+        ..Limits::default()
+    });
+    let [a, b, c] = ["a", "b", "c"].map(|name| w.core.restore_queue(name));
+    assert!(a.is_some() && b.is_some() && a != b);
+    assert_eq!((c, w.core.restore_queue("a")), (None, a));
+}

@@ -161,3 +161,63 @@ fn acknowledging_what_one_has_not_begun_is_a_fault() {
         .any(|action| matches!(action, Action::Kill { .. }));
     assert!(killed, "{:?}", w.seen);
 }
+
+/// An acknowledgement is a job's: who calls waits for what the answer says.
+#[test]
+fn a_call_cannot_be_acknowledged() {
+    let (mut w, pool) = World::ready(workers(1));
+    let get = w.calls(pool, "users.get", QueueConfig::default());
+    let task = w.bring(call(get));
+    acknowledge(&mut w, task);
+    assert_eq!(w.end(task), None);
+    assert!(w.was_killed(w.books.holder[&task], Why::Misbehaved));
+}
+
+/// What stands behind another has not begun, so it can't be done.
+#[test]
+fn what_is_lent_ahead_cannot_be_acknowledged() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.learn(&job(mail), Span(50));
+    let tasks = w.bring_many(9, &job(mail));
+    let worker = w.on(tasks[1]).expect("it is lent ahead");
+    acknowledge(&mut w, tasks[1]);
+    assert!(w.was_killed(worker, Why::Misbehaved));
+    assert_eq!(w.end(tasks[1]), None);
+}
+
+/// As many as wait in the store hold a key back, and each lets go by itself.
+#[test]
+fn a_key_waits_for_all_that_are_to_run_again() {
+    let (mut w, mail) = ordered(1);
+    for blocked in [true, true] {
+        block(&mut w, mail, "a", blocked);
+    }
+    let task = w.bring(job(mail).key("a"));
+    block(&mut w, mail, "a", false);
+    assert!(w.waits(task));
+    block(&mut w, mail, "a", false);
+    assert!(w.on(task).is_some());
+}
+
+/// A key is remembered while something of it is to come back, and no longer.
+#[test]
+fn a_blocked_key_is_known_until_it_is_let_go() {
+    let (mut w, mail) = ordered(1);
+    let queue = w.queue(mail);
+    block(&mut w, mail, "a", true);
+    assert!(w.core.knows_key(queue, b"a"));
+    block(&mut w, mail, "a", false);
+    assert!(!w.core.knows_key(queue, b"a"));
+}
+
+/// One that came back from the store without being waited for goes to the end.
+#[test]
+fn a_second_run_that_nobody_waits_for_has_no_privilege() {
+    let (mut w, mail) = ordered(1);
+    let running = w.bring(job(mail).key("a"));
+    let next = w.bring(job(mail).key("a"));
+    let again = w.bring(job(mail).key("a").attempt(1));
+    w.done(running);
+    assert!(w.on(next).is_some() && w.waits(again));
+}

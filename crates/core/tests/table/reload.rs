@@ -315,3 +315,21 @@ fn a_drain_ends_a_reload() {
     );
     assert_eq!(reloaded(&w, pool), Some(false));
 }
+
+/// Fewer are wanted in the middle of a reload: it comes to its end first, and no successor is ended for it.
+#[test]
+fn a_reload_goes_on_while_a_pool_is_scaled_down() {
+    let (mut w, pool, _) = pool_of(3);
+    w.step(Event::Reload { pool });
+    w.hello(w.starting()[0], &Hello::default());
+    w.look();
+    w.step(Event::Scale {
+        pool,
+        min: 1,
+        max: 1,
+    });
+    assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 0);
+    w.boot();
+    let_go(&mut w);
+    assert_eq!((versions(&w), reloaded(&w, pool)), (vec![2], Some(true)));
+}
