@@ -30,7 +30,11 @@ impl MemoryStore {
     }
 
     fn meant(&self, filter: &Filter, change: &Change) -> Vec<JobId> {
-        let fits = |entry: &&Entry| applies(change, entry.state) && means(filter, entry);
+        // Those that are there already are not meant to move.
+        let is_there = |entry: &Entry| matches!(change, Change::Move { to } if *to == entry.job.queue);
+        let fits = |entry: &&Entry| {
+            applies(change, entry.state) && means(filter, entry) && !is_there(entry)
+        };
         let mut jobs: Vec<JobId> = self
             .jobs
             .values()

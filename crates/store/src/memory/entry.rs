@@ -19,6 +19,8 @@ pub(super) struct Entry {
     pub(super) progress: Option<(u8, String)>,
     pub(super) result: Option<Bytes>,
     pub(super) result_until: u64,
+    /// When the payload of a done job is no longer kept.
+    pub(super) payload_until: u64,
     pub(super) output: Option<Vec<u8>>,
     pub(super) history: Vec<Note>,
     pub(super) ended_ms: u64,
@@ -55,6 +57,7 @@ impl Entry {
             progress: None,
             result: None,
             result_until: 0,
+            payload_until: 0,
             output: None,
             history: Vec::new(),
             ended_ms: 0,
@@ -79,6 +82,8 @@ impl Entry {
                 let keep_ms = options.and_then(|options| options.keep_result_ms);
                 self.result_until = now.saturating_add(keep_ms.unwrap_or(keep.result_ms));
                 self.result = result;
+                self.payload_until = now.saturating_add(keep.payload_ms);
+                self.job.checkpoint = None;
             }
             Ending::Failed(error) => {
                 let text = format!("{}: {}", error.class, first_line(&error.message));
@@ -122,9 +127,12 @@ impl Entry {
     }
 
     fn whole(&self, now: u64) -> Whole {
-        let has_payload = self.state != State::Done || !self.job.bytes.is_empty();
+        let has_payload = match self.state {
+            State::Done => now < self.payload_until && !self.job.bytes.is_empty(),
+            _ => true,
+        };
         Whole {
-            meta: self.job.meta().to_vec(),
+            meta: if has_payload { self.job.meta().to_vec() } else { Vec::new() },
             body: has_payload.then(|| Bytes {
                 codec: self.job.codec,
                 bytes: self.job.body().to_vec(),

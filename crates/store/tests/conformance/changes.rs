@@ -1,1 +1,458 @@
+//! What operators do to jobs.
 
+use crate::world::{World, job, job_of};
+use stoker_store::{
+    Ask, Bytes, Change, Changed, Filter, Found, Import, JobId, Keep, Look, NewJob, QueueNo, Run,
+    State, Ticket, Told, Trouble, What, Which,
+};
+
+crate::every_engine! {
+    a_failed_job_runs_again,
+    many_run_again_at_a_rate,
+    a_waiting_job_is_cancelled,
+    a_held_job_is_told_back,
+    ended_jobs_are_discarded,
+    a_waiting_job_moves,
+    a_failed_job_moves,
+    a_suspended_job_is_edited,
+    a_failed_job_is_edited,
+    jobs_are_released,
+    what_makes_no_sense_is_refused,
+    many_are_changed,
+    an_export_is_taken_in,
+}
+
+const RETRY: Change = Change::Retry { per_second: None };
+
+fn changed(count: u64) -> Result<Changed, Trouble> {
+    Ok(Changed {
+        count,
+        held: vec![],
+    })
+}
+
+fn failed(world: &mut World, queue: QueueNo) -> JobId {
+    let id = world.hold(job(queue)).id;
+    world.fail(id);
+    id
+}
+
+fn a_failed_job_runs_again(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = failed(world, queue);
+    world.advance(10);
+    assert_eq!(world.change(Which::One(id), RETRY), changed(1));
+    let view = world.view(id).unwrap();
+    assert_eq!(
+        (view.state, view.run, view.error),
+        (State::Ready, Run::default(), None)
+    );
+    assert_eq!((view.ended_ms, view.due_ms), (None, world.now()));
+    let history = view.whole.unwrap().history;
+    let what: Vec<What> = history.iter().map(|note| note.what).collect();
+    assert_eq!(what, [What::Failed, What::Revived]);
+    assert_eq!(world.backlogs(), [(0, vec![])]);
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 5);
+    assert_eq!(
+        (jobs[0].id, jobs[0].body(), jobs[0].run),
+        (id, &b"body"[..], Run::default())
+    );
+    world.done(id);
+    let counts = world.counts(queue);
+    assert_eq!((counts.ready, counts.failed, counts.done), (0, 0, 1));
+}
+
+fn many_run_again_at_a_rate(world: &mut World) {
+    let queue = world.queue("mails");
+    let jobs: Vec<JobId> = (0..5).map(|_| failed(world, queue)).collect();
+    let all = Filter {
+        queue: Some(queue),
+        ..Filter::default()
+    };
+    let retry = Change::Retry {
+        per_second: Some(2),
+    };
+    assert_eq!(world.change(Which::Many(all), retry), changed(5));
+    let now = world.now();
+    let due: Vec<u64> = jobs
+        .iter()
+        .map(|id| world.view(*id).unwrap().due_ms - now)
+        .collect();
+    assert_eq!(due, [0, 500, 1_000, 1_500, 2_000]);
+    assert_eq!(world.refill(queue, b"", 10).0, jobs[..1]);
+    world.advance(1_000);
+    assert_eq!(world.refill(queue, b"", 10).0, jobs[1..3]);
+    world.advance(1_000);
+    assert_eq!(world.refill(queue, b"", 10).0, jobs[3..]);
+}
+
+fn a_waiting_job_is_cancelled(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            window: 1,
+            ..Keep::default()
+        },
+    );
+    let later = world.now() + 1_000;
+    world.hold(job(queue));
+    let ready = world.add(job(queue));
+    let delayed = world.add(NewJob {
+        due_ms: later,
+        ..job(queue)
+    });
+    let suspended = world.add(NewJob {
+        suspended: true,
+        ..job(queue)
+    });
+    for id in [ready, delayed, suspended] {
+        assert_eq!(world.change(Which::One(id), Change::Cancel), changed(1));
+        assert_eq!(world.state(id), Some(State::Cancelled));
+    }
+    assert_eq!(world.refill(queue, b"", 10).0, []);
+    world.advance(2_000);
+    assert_eq!(world.refill(queue, b"", 10).0, []);
+    let counts = world.counts(queue);
+    assert_eq!(
+        (
+            counts.ready,
+            counts.delayed,
+            counts.suspended,
+            counts.cancelled
+        ),
+        (1, 0, 0, 3)
+    );
+}
+
+fn a_held_job_is_told_back(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            window: 2,
+            ..Keep::default()
+        },
+    );
+    let held = [world.hold(job(queue)).id, world.hold(job(queue)).id];
+    let waits = world.add(job(queue));
+    let all = Filter {
+        queue: Some(queue),
+        ..Filter::default()
+    };
+    let result = world.change(Which::Many(all), Change::Cancel);
+    assert_eq!(
+        result,
+        Ok(Changed {
+            count: 1,
+            held: held.to_vec()
+        })
+    );
+    assert_eq!(world.state(waits), Some(State::Cancelled));
+    assert_eq!(world.state(held[0]), Some(State::Ready));
+    let result = world.change(Which::One(held[0]), Change::Cancel);
+    assert_eq!(
+        result,
+        Ok(Changed {
+            count: 0,
+            held: vec![held[0]]
+        })
+    );
+}
+
+fn ended_jobs_are_discarded(world: &mut World) {
+    let queue = world.queue("mails");
+    let (one, other) = (failed(world, queue), failed(world, queue));
+    let done = world.hold(job(queue)).id;
+    world.done(done);
+    assert_eq!(world.change(Which::One(one), Change::Discard), changed(1));
+    assert_eq!(world.view(one), None);
+    assert_eq!(world.counts(queue).failed, 1);
+    assert_eq!(
+        world.change(Which::Many(Filter::default()), Change::Discard),
+        changed(2)
+    );
+    assert_eq!((world.view(other), world.view(done)), (None, None));
+    assert_eq!(
+        (world.counts(queue).failed, world.counts(queue).done),
+        (0, 1)
+    );
+}
+
+fn a_waiting_job_moves(world: &mut World) {
+    let (from, to) = (world.queue("from"), world.queue("to"));
+    world.push_to(false, job_of(from, b"a"));
+    let later = world.now() + 1_000;
+    world.add(NewJob {
+        due_ms: later,
+        ..job_of(from, b"a")
+    });
+    world.backlogs();
+    let all = Filter {
+        queue: Some(from),
+        ..Filter::default()
+    };
+    assert_eq!(
+        world.change(Which::Many(all), Change::Move { to }),
+        changed(2)
+    );
+    assert_eq!(world.backlogs(), [(0, b"a".to_vec())]);
+    assert_eq!(world.refill(from, b"a", 10).0, []);
+    let (jobs, _) = world.refill_jobs(to, 0, b"a", 10);
+    assert_eq!((jobs.len(), jobs[0].queue), (1, to));
+    let view = world.view(jobs[0].id).unwrap();
+    assert_eq!(view.queue, to);
+    assert_eq!(view.whole.unwrap().history[0].text, "from from");
+    world.advance(1_000);
+    assert_eq!(world.refill(to, b"a", 10).0.len(), 1);
+    assert_eq!(
+        (world.counts(from).ready, world.counts(from).delayed),
+        (0, 0)
+    );
+    assert_eq!((world.counts(to).ready, world.counts(to).delayed), (2, 0));
+}
+
+fn a_failed_job_moves(world: &mut World) {
+    let (from, to) = (world.queue("from"), world.queue("to"));
+    let id = failed(world, from);
+    assert_eq!(
+        world.change(Which::One(id), Change::Move { to }),
+        changed(1)
+    );
+    let view = world.view(id).unwrap();
+    assert_eq!((view.queue, view.state), (to, State::Failed));
+    assert_eq!((world.counts(from).failed, world.counts(to).failed), (0, 1));
+    assert_eq!(world.change(Which::One(id), RETRY), changed(1));
+    assert_eq!(world.refill(to, b"", 10).0, [id]);
+}
+
+fn edit() -> Change {
+    Change::Edit {
+        body: Bytes {
+            codec: 2,
+            bytes: b"better".to_vec(),
+        },
+    }
+}
+
+fn a_suspended_job_is_edited(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.add(NewJob {
+        suspended: true,
+        ..job(queue)
+    });
+    assert_eq!(world.change(Which::One(id), edit()), changed(1));
+    assert_eq!(world.change(Which::One(id), Change::Release), changed(1));
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
+    assert_eq!(
+        (jobs[0].codec, jobs[0].meta(), jobs[0].body()),
+        (2, &b"meta"[..], &b"better"[..])
+    );
+}
+
+fn a_failed_job_is_edited(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = failed(world, queue);
+    assert_eq!(world.change(Which::One(id), edit()), changed(1));
+    let whole = world.view(id).unwrap().whole.unwrap();
+    assert_eq!(
+        whole.body,
+        Some(Bytes {
+            codec: 2,
+            bytes: b"better".to_vec()
+        })
+    );
+    assert_eq!(whole.meta, b"meta");
+    let note = whole.history.last().unwrap();
+    assert_eq!((note.what, note.text.as_str()), (What::Edited, "body"));
+    world.change(Which::One(id), RETRY).unwrap();
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
+    assert_eq!(jobs[0].body(), b"better");
+}
+
+fn jobs_are_released(world: &mut World) {
+    let queue = world.queue("mails");
+    let later = world.now() + 1_000;
+    let delayed = world.add(NewJob {
+        due_ms: later,
+        ..job(queue)
+    });
+    let suspended = world.add(NewJob {
+        suspended: true,
+        ..job(queue)
+    });
+    let retrying = world.hold(job(queue)).id;
+    world.retry(retrying, later, false);
+    for id in [suspended, retrying, delayed] {
+        assert_eq!(world.change(Which::One(id), Change::Release), changed(1));
+    }
+    assert_eq!(
+        world.refill(queue, b"", 10).0,
+        [suspended, retrying, delayed]
+    );
+    world.advance(5_000);
+    assert_eq!(world.counts(queue).ready, 3);
+    assert_eq!(world.refill(queue, b"", 10).0, []);
+}
+
+fn what_makes_no_sense_is_refused(world: &mut World) {
+    let queue = world.queue("mails");
+    let held = world.hold(job(queue)).id;
+    let done = world.hold(job(queue)).id;
+    world.done(done);
+    let refused = |state| Err(Trouble::State(state));
+    for change in [RETRY, Change::Discard, Change::Release, edit()] {
+        assert_eq!(
+            world.change(Which::One(held), change),
+            refused(State::Ready)
+        );
+    }
+    for change in [
+        RETRY,
+        Change::Cancel,
+        Change::Release,
+        Change::Move { to: queue },
+        edit(),
+    ] {
+        assert_eq!(world.change(Which::One(done), change), refused(State::Done));
+    }
+    let nobody = JobId(12_345);
+    assert_eq!(
+        world.change(Which::One(nobody), Change::Cancel),
+        Err(Trouble::NotFound)
+    );
+    assert_eq!(world.view(nobody), None);
+}
+
+fn many_are_changed(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            window: 10_000,
+            ..Keep::default()
+        },
+    );
+    let other = world.queue("other");
+    for number in 0..1_200_u32 {
+        let key = format!("tenant{}", number % 2);
+        let id = world.hold(job_of(queue, key.as_bytes())).id;
+        let error = world.error("x");
+        world.ask(Ask::End {
+            job: id,
+            run: Run::default(),
+            ending: stoker_store::Ending::Failed(error),
+            told: None,
+            output: None,
+        });
+    }
+    failed(world, other);
+    let key = Some(b"tenant1"[..].into());
+    let filter = Filter {
+        queue: Some(queue),
+        key,
+        ..Filter::default()
+    };
+    assert_eq!(
+        world.change(Which::Many(filter.clone()), RETRY),
+        changed(600)
+    );
+    assert_eq!(world.counts(queue).ready, 600);
+    assert_eq!(world.counts(queue).failed, 600);
+    assert_eq!(world.refill(queue, b"tenant1", 1_000).0.len(), 600);
+    assert_eq!(world.refill(queue, b"tenant0", 1_000).0.len(), 0);
+    let all = Filter::default();
+    assert_eq!(
+        world
+            .change(Which::Many(all), Change::Move { to: other })
+            .unwrap()
+            .count,
+        600
+    );
+    assert_eq!(
+        (world.counts(queue).failed, world.counts(other).failed),
+        (0, 601)
+    );
+}
+
+fn an_export_is_taken_in(world: &mut World) {
+    let queue = world.queue("mails");
+    let later = world.now() + 1_000;
+    let run = Run {
+        attempt: 2,
+        exceptions: 1,
+        crashes: 0,
+        ran_us: 5,
+    };
+    let error = world.error("it had failed");
+    let import = |new: NewJob, error| Import {
+        job: new,
+        run,
+        was: "id-1".to_owned(),
+        error,
+    };
+    let jobs = vec![
+        import(job(queue), None),
+        import(
+            NewJob {
+                due_ms: later,
+                ..job(queue)
+            },
+            None,
+        ),
+        import(
+            NewJob {
+                suspended: true,
+                ..job(queue)
+            },
+            None,
+        ),
+        import(job_of(queue, b"a"), Some(error.clone())),
+    ];
+    let ticket = Ticket(999, 1);
+    world.ask(Ask::Import { ticket, jobs });
+    let told = world.wait(|told| matches!(told, Told::Changed { .. }));
+    assert_eq!(
+        told,
+        Told::Changed {
+            ticket,
+            result: changed(4)
+        }
+    );
+    let counts = world.counts(queue);
+    assert_eq!(
+        (
+            counts.ready,
+            counts.delayed,
+            counts.suspended,
+            counts.failed
+        ),
+        (1, 1, 1, 1)
+    );
+    let list = Look::List {
+        filter: Filter::default(),
+        after: None,
+        limit: 10,
+        whole: true,
+    };
+    let Found::List { jobs, more: false } = world.look(list) else {
+        panic!("a list");
+    };
+    assert_eq!(jobs.len(), 4);
+    assert!(jobs.iter().all(|view| view.run == run));
+    let history = |at: usize| &jobs[at].whole.as_ref().unwrap().history[0];
+    assert_eq!(
+        (history(0).what, history(0).text.as_str()),
+        (What::Imported, "was id-1")
+    );
+    assert_eq!(
+        (jobs[3].state, jobs[3].error.clone()),
+        (State::Failed, Some(error))
+    );
+    assert_eq!(
+        jobs[3].whole.as_ref().unwrap().body.as_ref().unwrap().bytes,
+        b"body"
+    );
+    let (taken, _) = world.refill_jobs(queue, 0, b"", 10);
+    assert_eq!(
+        (taken.len(), taken[0].run, taken[0].body()),
+        (1, run, &b"body"[..])
+    );
+}

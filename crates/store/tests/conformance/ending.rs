@@ -1,1 +1,469 @@
+//! How jobs end, what is counted, and what is kept.
 
+use crate::world::{World, job};
+use stoker_store::{
+    Ask, Bytes, Counts, Ending, Filter, Job, Keep, NewJob, Options, QueueNo, Run, State, What,
+};
+
+crate::every_engine! {
+    done,
+    done_after_a_failed_run,
+    failed,
+    cancelled,
+    everything_is_counted,
+    ending_twice_is_ending_once,
+    a_result_is_kept_for_its_time,
+    output_is_that_of_the_last_run_that_wrote,
+    a_done_job_may_keep_its_payload,
+    the_oldest_are_forgotten_beyond_a_number,
+    the_order_is_that_in_which_they_ended,
+    the_old_are_forgotten_after_a_time,
+    failed_jobs_are_kept_apart,
+    a_forgotten_job_leaves_nothing,
+    nothing_is_kept_where_nothing_is_to_be,
+    progress_is_told,
+    what_happens_after_the_end_is_told,
+}
+
+fn done(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    world.advance(50);
+    let run = Run {
+        attempt: 1,
+        exceptions: 0,
+        crashes: 0,
+        ran_us: 1_234,
+    };
+    world.end_run(id, run, Ending::Done { result: None });
+    let view = world.view(id).unwrap();
+    assert_eq!(
+        (view.state, view.run, view.error.clone()),
+        (State::Done, run, None)
+    );
+    assert_eq!(
+        (view.created_ms, view.ended_ms),
+        (world.now() - 50, Some(world.now()))
+    );
+    let whole = view.whole.unwrap();
+    assert_eq!(
+        (whole.body, whole.result, whole.history.len()),
+        (None, None, 0)
+    );
+}
+
+fn done_after_a_failed_run(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    world.retry(id, world.now(), true);
+    world.done(id);
+    let view = world.view(id).unwrap();
+    assert_eq!((view.state, view.error.unwrap().message.as_str()), (State::Done, "not now"));
+    assert_eq!(view.whole.unwrap().history.len(), 1);
+}
+
+fn failed(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    let error = world.error("boom\nsecond line");
+    let run = Run {
+        attempt: 3,
+        exceptions: 3,
+        crashes: 1,
+        ran_us: 9,
+    };
+    world.end_run(id, run, Ending::Failed(error.clone()));
+    let view = world.view(id).unwrap();
+    assert_eq!(
+        (view.state, view.run, view.error),
+        (State::Failed, run, Some(error))
+    );
+    let whole = view.whole.unwrap();
+    assert_eq!(whole.meta, b"meta");
+    assert_eq!(
+        whole.body,
+        Some(Bytes {
+            codec: 1,
+            bytes: b"body".to_vec()
+        })
+    );
+    let last = whole.history.last().unwrap();
+    assert_eq!(
+        (last.what, last.text.as_str()),
+        (What::Failed, "App\\Boom: boom")
+    );
+}
+
+fn cancelled(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    world.end(id, Ending::Cancelled);
+    let view = world.view(id).unwrap();
+    assert_eq!(view.state, State::Cancelled);
+    let whole = view.whole.unwrap();
+    assert!(whole.body.is_some());
+    assert_eq!(whole.history.last().unwrap().what, What::Cancelled);
+}
+
+fn everything_is_counted(world: &mut World) {
+    let queue = world.queue("mails");
+    let held: Vec<Job> = (0..6).map(|_| world.hold(job(queue))).collect();
+    let later = world.now() + 1_000;
+    world.add(NewJob {
+        due_ms: later,
+        ..job(queue)
+    });
+    world.add(NewJob {
+        suspended: true,
+        ..job(queue)
+    });
+    world.push_to(false, job(queue));
+    let start = Counts {
+        ready: 7,
+        delayed: 1,
+        suspended: 1,
+        ..Counts::default()
+    };
+    assert_eq!(world.counts(queue), start);
+    world.done(held[0].id);
+    world.fail(held[1].id);
+    world.end(held[2].id, Ending::Cancelled);
+    world.retry(held[3].id, later, false);
+    world.retry(held[4].id, later, true);
+    let expected = Counts {
+        ready: 2,
+        delayed: 3,
+        suspended: 1,
+        done: 1,
+        cancelled: 1,
+        failed: 1,
+        retried: 2,
+    };
+    assert_eq!(world.counts(queue), expected);
+    world.done(held[4].id);
+    let expected = Counts {
+        delayed: 2,
+        done: 2,
+        ..expected
+    };
+    assert_eq!(world.counts(queue), expected);
+    world.advance(2_000);
+    assert_eq!(
+        world.counts(queue),
+        Counts {
+            ready: 4,
+            delayed: 0,
+            ..expected
+        }
+    );
+}
+
+fn ending_twice_is_ending_once(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    world.done(id);
+    let counts = world.counts(queue);
+    world.fail(id);
+    world.retry(id, world.now() + 5, false);
+    assert_eq!(world.counts(queue), counts);
+    assert_eq!(world.state(id), Some(State::Done));
+}
+
+fn result(text: &str) -> Ending {
+    Ending::Done {
+        result: Some(Bytes {
+            codec: 3,
+            bytes: text.into(),
+        }),
+    }
+}
+
+fn a_result_is_kept_for_its_time(world: &mut World) {
+    let keep = Keep {
+        result_ms: 60_000,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let own = Options {
+        keep_result_ms: Some(1_000),
+        ..Options::default()
+    };
+    let short = world
+        .hold(NewJob {
+            options: Some(Box::new(own)),
+            ..job(queue)
+        })
+        .id;
+    let long = world.hold(job(queue)).id;
+    world.end(short, result("short"));
+    world.end(long, result("long"));
+    let of = |world: &mut World, id| world.view(id).unwrap().whole.unwrap().result;
+    assert_eq!(
+        of(world, short),
+        Some(Bytes {
+            codec: 3,
+            bytes: b"short".to_vec()
+        })
+    );
+    world.advance(999);
+    assert!(of(world, short).is_some());
+    world.advance(1);
+    assert_eq!(of(world, short), None);
+    world.advance(58_999);
+    assert!(of(world, long).is_some());
+    world.advance(1);
+    assert_eq!(of(world, long), None);
+}
+
+fn output_is_that_of_the_last_run_that_wrote(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    let (error, run) = (world.error("once more"), Run::default());
+    let due_ms = world.now() + 10;
+    let output = Some(b"first".to_vec());
+    world.ask(Ask::Retry {
+        job: id,
+        run,
+        due_ms,
+        error,
+        output,
+        hold: true,
+    });
+    let of = |world: &mut World| world.view(id).unwrap().whole.unwrap().output;
+    assert_eq!(of(world), Some(b"first".to_vec()));
+    let error = world.error("and again");
+    let output = Some(b"second".to_vec());
+    world.ask(Ask::Retry {
+        job: id,
+        run,
+        due_ms,
+        error,
+        output,
+        hold: true,
+    });
+    assert_eq!(of(world), Some(b"second".to_vec()));
+    world.fail(id);
+    assert_eq!(of(world), Some(b"second".to_vec()));
+}
+
+fn a_done_job_may_keep_its_payload(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            payload_ms: 5_000,
+            ..Keep::default()
+        },
+    );
+    let id = world.hold(job(queue)).id;
+    world.done(id);
+    let whole = world.view(id).unwrap().whole.unwrap();
+    assert_eq!(whole.meta, b"meta");
+    assert_eq!(
+        whole.body,
+        Some(Bytes {
+            codec: 1,
+            bytes: b"body".to_vec()
+        })
+    );
+    world.advance(5_000);
+    let whole = world.view(id).unwrap().whole.unwrap();
+    assert_eq!((whole.meta, whole.body), (vec![], None));
+}
+
+fn end_many(
+    world: &mut World,
+    queue: QueueNo,
+    count: u64,
+    failed: bool,
+) -> Vec<stoker_store::JobId> {
+    let jobs: Vec<_> = (0..count).map(|_| world.hold(job(queue)).id).collect();
+    for id in &jobs {
+        match failed {
+            true => world.fail(*id),
+            false => world.done(*id),
+        }
+    }
+    jobs
+}
+
+fn the_oldest_are_forgotten_beyond_a_number(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            done: 5,
+            ..Keep::default()
+        },
+    );
+    let jobs = end_many(world, queue, 12, false);
+    world.until("five are kept", |world| world.count(Filter::default()) == 5);
+    assert_eq!(world.list(Filter::default()), jobs[7..]);
+    assert_eq!(world.counts(queue).done, 12);
+}
+
+fn the_order_is_that_in_which_they_ended(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            done: 2,
+            ..Keep::default()
+        },
+    );
+    let jobs: Vec<_> = (0..4).map(|_| world.hold(job(queue)).id).collect();
+    for at in [3, 1, 0, 2] {
+        world.advance(1);
+        match at {
+            0 => world.end(jobs[at], Ending::Cancelled),
+            _ => world.done(jobs[at]),
+        }
+    }
+    world.until("two are kept", |world| world.count(Filter::default()) == 2);
+    assert_eq!(world.list(Filter::default()), [jobs[0], jobs[2]]);
+}
+
+fn the_old_are_forgotten_after_a_time(world: &mut World) {
+    let keep = Keep {
+        done_ms: 10_000,
+        failed_ms: 20_000,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    end_many(world, queue, 3, false);
+    let failed = end_many(world, queue, 2, true);
+    world.advance(5_000);
+    let young = end_many(world, queue, 1, false);
+    world.advance(6_000);
+    // Some engine looks only when something ends.
+    let last = end_many(world, queue, 1, false);
+    world.until("the old are gone", |world| {
+        world.count(Filter::default()) == 4
+    });
+    let mut expected = [&young[..], &failed, &last].concat();
+    expected.sort();
+    assert_eq!(world.list(Filter::default()), expected);
+    world.advance(20_000);
+    end_many(world, queue, 1, true);
+    world.until("all but the last are gone", |world| {
+        world.count(Filter::default()) == 1
+    });
+    assert_eq!(world.counts(queue).failed, 1);
+}
+
+fn failed_jobs_are_kept_apart(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            done: 1,
+            failed: 2,
+            ..Keep::default()
+        },
+    );
+    let failed = end_many(world, queue, 4, true);
+    let done = end_many(world, queue, 3, false);
+    world.until("three are kept", |world| {
+        world.count(Filter::default()) == 3
+    });
+    let failed_ones = Filter {
+        state: Some(State::Failed),
+        ..Filter::default()
+    };
+    assert_eq!(world.list(failed_ones), failed[2..]);
+    let done_ones = Filter {
+        state: Some(State::Done),
+        ..Filter::default()
+    };
+    assert_eq!(world.list(done_ones), done[2..]);
+    assert_eq!(
+        (world.counts(queue).failed, world.counts(queue).done),
+        (2, 3)
+    );
+}
+
+fn a_forgotten_job_leaves_nothing(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            done: 0,
+            failed: 0,
+            ..Keep::default()
+        },
+    );
+    let id = world.hold(job(queue)).id;
+    world.ask(Ask::Checkpoint {
+        job: id,
+        bytes: b"so far".to_vec(),
+    });
+    world.ask(Ask::Note {
+        job: id,
+        what: What::Acknowledged,
+        text: String::new(),
+    });
+    world.end(id, result("gone"));
+    world.until("it is forgotten", |world| world.view(id).is_none());
+    let other = world.hold(job(queue)).id;
+    world.fail(other);
+    world.until("it is forgotten", |world| world.view(other).is_none());
+    assert_eq!(world.counts(queue).failed, 0);
+}
+
+fn nothing_is_kept_where_nothing_is_to_be(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            done: 0,
+            ..Keep::default()
+        },
+    );
+    end_many(world, queue, 20, false);
+    world.until("nothing is left", |world| {
+        world.count(Filter::default()) == 0
+    });
+    assert_eq!(world.counts(queue).done, 20);
+}
+
+fn progress_is_told(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    assert_eq!(world.view(id).unwrap().progress, None);
+    world.ask(Ask::Progress {
+        job: id,
+        percent: 40,
+        text: "half \"way\"".to_owned(),
+    });
+    assert_eq!(
+        world.view(id).unwrap().progress,
+        Some((40, "half \"way\"".to_owned()))
+    );
+    world.done(id);
+    assert_eq!(
+        world.view(id).unwrap().progress,
+        Some((40, "half \"way\"".to_owned()))
+    );
+}
+
+fn what_happens_after_the_end_is_told(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    world.ask(Ask::Note {
+        job: id,
+        what: What::Acknowledged,
+        text: "early".to_owned(),
+    });
+    world.done(id);
+    world.ask(Ask::Note {
+        job: id,
+        what: What::AfterAck,
+        text: "it failed all the same".to_owned(),
+    });
+    let history = world.view(id).unwrap().whole.unwrap().history;
+    let told: Vec<_> = history
+        .iter()
+        .map(|note| (note.what, note.text.as_str()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (What::Acknowledged, "early"),
+            (What::AfterAck, "it failed all the same")
+        ]
+    );
+}

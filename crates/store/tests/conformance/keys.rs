@@ -1,1 +1,186 @@
+//! Unique and idempotency keys.
 
+use crate::world::{World, job};
+use stoker_store::{Ask, Change, Ending, Keep, NewJob, Options, Pushed, QueueNo, Unique, Which};
+
+crate::every_engine! {
+    a_unique_key_is_held_until_the_end,
+    a_unique_key_is_held_while_a_job_retries,
+    a_unique_key_may_be_held_until_the_start,
+    a_unique_key_may_be_held_for_a_time,
+    unique_keys_are_each_queues_own,
+    a_cancelled_job_frees_its_key,
+    a_revived_job_takes_its_key_again,
+    a_revived_job_leaves_a_key_that_is_taken,
+    a_repeated_push_is_the_same_job,
+    a_push_is_recognised_for_a_time,
+    a_repetition_goes_before_a_taken_key,
+}
+
+fn unique_with(queue: QueueNo, until_start: bool, for_ms: Option<u64>) -> NewJob {
+    let unique = Some(Unique {
+        key: "report 7 \"ü\"".to_owned(),
+        until_start,
+        for_ms,
+    });
+    NewJob {
+        options: Some(Box::new(Options {
+            unique,
+            ..Options::default()
+        })),
+        ..job(queue)
+    }
+}
+
+fn unique(queue: QueueNo) -> NewJob {
+    unique_with(queue, false, None)
+}
+
+fn a_unique_key_is_held_until_the_end(world: &mut World) {
+    let queue = world.queue("mails");
+    for ending in [
+        Ending::Done { result: None },
+        Ending::Cancelled,
+        Ending::Failed(world.error("x")),
+    ] {
+        let id = world.hold(unique(queue)).id;
+        assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+        world.ask(Ask::Started { job: id });
+        assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+        world.end(id, ending);
+    }
+    world.hold(unique(queue));
+}
+
+fn a_unique_key_is_held_while_a_job_retries(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(unique(queue)).id;
+    world.retry(id, world.now() + 1_000, false);
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+    world.advance(2_000);
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+}
+
+fn a_unique_key_may_be_held_until_the_start(world: &mut World) {
+    let queue = world.queue("mails");
+    let first = world.hold(unique_with(queue, true, None)).id;
+    assert_eq!(
+        world.push(unique_with(queue, true, None)),
+        Pushed::Taken(first)
+    );
+    world.ask(Ask::Started { job: first });
+    let second = world.hold(unique_with(queue, true, None)).id;
+    // The key is the second's now; the first one's end does not free it.
+    world.done(first);
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(second));
+}
+
+fn a_unique_key_may_be_held_for_a_time(world: &mut World) {
+    let queue = world.queue("mails");
+    let first = world.hold(unique_with(queue, false, Some(1_000))).id;
+    world.advance(999);
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(first));
+    world.advance(1);
+    let second = world.hold(unique(queue)).id;
+    world.done(first);
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(second));
+}
+
+fn unique_keys_are_each_queues_own(world: &mut World) {
+    let (one, other) = (world.queue("one"), world.queue("other"));
+    world.hold(unique(one));
+    world.hold(unique(other));
+}
+
+fn a_cancelled_job_frees_its_key(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.add(NewJob {
+        suspended: true,
+        ..unique(queue)
+    });
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+    assert_eq!(
+        world.change(Which::One(id), Change::Cancel).unwrap().count,
+        1
+    );
+    world.hold(unique(queue));
+}
+
+fn a_revived_job_takes_its_key_again(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(unique(queue)).id;
+    world.fail(id);
+    world
+        .change(Which::One(id), Change::Retry { per_second: None })
+        .unwrap();
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+    assert_eq!(world.refill(queue, b"", 1).0, [id]);
+    world.done(id);
+    world.hold(unique(queue));
+}
+
+fn a_revived_job_leaves_a_key_that_is_taken(world: &mut World) {
+    let queue = world.queue("mails");
+    let first = world.hold(unique(queue)).id;
+    world.fail(first);
+    let second = world.hold(unique(queue)).id;
+    world
+        .change(Which::One(first), Change::Retry { per_second: None })
+        .unwrap();
+    assert_eq!(world.refill(queue, b"", 1).0, [first]);
+    world.done(first);
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(second));
+}
+
+fn idempotent(queue: QueueNo, key: &[u8]) -> NewJob {
+    NewJob {
+        idempotency: Some(key.into()),
+        ..job(queue)
+    }
+}
+
+fn a_repeated_push_is_the_same_job(world: &mut World) {
+    let (queue, other) = (world.queue("mails"), world.queue("other"));
+    let id = world.hold(idempotent(queue, b"order \xff 1")).id;
+    assert_eq!(
+        world.push(idempotent(queue, b"order \xff 1")),
+        Pushed::Repeated(id)
+    );
+    world.done(id);
+    assert_eq!(
+        world.push(idempotent(queue, b"order \xff 1")),
+        Pushed::Repeated(id)
+    );
+    world.hold(idempotent(queue, b"order \xff 2"));
+    world.hold(idempotent(other, b"order \xff 1"));
+}
+
+fn a_push_is_recognised_for_a_time(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            idempotency_ms: 1_000,
+            ..Keep::default()
+        },
+    );
+    let first = world.hold(idempotent(queue, b"1")).id;
+    world.advance(999);
+    assert_eq!(world.push(idempotent(queue, b"1")), Pushed::Repeated(first));
+    world.advance(1);
+    let second = world.hold(idempotent(queue, b"1")).id;
+    assert_eq!(
+        world.push(idempotent(queue, b"1")),
+        Pushed::Repeated(second)
+    );
+}
+
+fn a_repetition_goes_before_a_taken_key(world: &mut World) {
+    let queue = world.queue("mails");
+    let new = NewJob {
+        idempotency: Some(b"1"[..].into()),
+        ..unique(queue)
+    };
+    let id = world.hold(new.clone()).id;
+    assert_eq!(world.push(new), Pushed::Repeated(id));
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+}

@@ -4,9 +4,9 @@ mod changes;
 mod ending;
 mod handing;
 mod keys;
-mod limits;
 mod looking;
 mod retrying;
+mod surviving;
 mod timing;
 mod world;
 

@@ -1,1 +1,207 @@
+//! Jobs that run again.
 
+use crate::world::{World, job, job_of};
+use stoker_store::{Ask, Keep, Run, State, What};
+
+crate::every_engine! {
+    a_retry_waits_for_its_time,
+    a_retry_goes_behind_what_came_meanwhile,
+    what_a_retry_has_been_through_comes_along,
+    a_checkpoint_comes_along,
+    a_checkpoint_is_dropped_when_the_job_is_done,
+    a_held_retry_is_not_handed_over,
+    a_held_retry_keeps_its_place_in_the_window,
+    a_held_retry_ends,
+    a_held_retry_may_be_let_go_later,
+    old_notes_make_room,
+}
+
+fn a_retry_waits_for_its_time(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    let due = world.now() + 1_000;
+    world.retry(id, due, false);
+    let view = world.view(id).unwrap();
+    assert_eq!((view.state, view.due_ms), (State::Retrying, due));
+    assert_eq!(view.error.unwrap().message, "not now");
+    let history = view.whole.unwrap().history;
+    assert_eq!(
+        (history[0].what, history[0].text.as_str()),
+        (What::Retried, "App\\Boom: not now")
+    );
+    assert_eq!(world.refill(queue, b"", 10).0, []);
+    world.advance(999);
+    assert_eq!(world.backlogs(), []);
+    world.advance(1);
+    assert_eq!(world.backlogs(), [(0, vec![])]);
+    assert_eq!(world.refill(queue, b"", 10), (vec![id], false));
+    assert_eq!(world.state(id), Some(State::Ready));
+}
+
+fn a_retry_goes_behind_what_came_meanwhile(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            window: 1,
+            ..Keep::default()
+        },
+    );
+    let first = world.hold(job(queue)).id;
+    let second = world.add(job(queue));
+    world.retry(first, world.now() + 10, false);
+    world.advance(20);
+    let third = world.add(job(queue));
+    assert_eq!(world.refill(queue, b"", 10).0, [second, first, third]);
+}
+
+fn what_a_retry_has_been_through_comes_along(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    let run = Run {
+        attempt: 4,
+        exceptions: 2,
+        crashes: 1,
+        ran_us: 77,
+    };
+    let (error, due_ms) = (world.error("x"), world.now() + 1);
+    world.ask(Ask::Retry {
+        job: id,
+        run,
+        due_ms,
+        error,
+        output: None,
+        hold: false,
+    });
+    world.settle();
+    world.advance(5);
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
+    assert_eq!((jobs[0].id, jobs[0].run, jobs[0].due_ms), (id, run, due_ms));
+    assert_eq!(
+        (jobs[0].meta(), jobs[0].body()),
+        (&b"meta"[..], &b"body"[..])
+    );
+}
+
+fn a_checkpoint_comes_along(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    world.ask(Ask::Checkpoint {
+        job: id,
+        bytes: b"page 1".to_vec(),
+    });
+    world.ask(Ask::Checkpoint {
+        job: id,
+        bytes: b"page 2".to_vec(),
+    });
+    let whole = world.view(id).unwrap().whole.unwrap();
+    assert_eq!(whole.checkpoint, Some(b"page 2".to_vec()));
+    world.retry(id, world.now() + 1, false);
+    world.advance(1);
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
+    assert_eq!(jobs[0].checkpoint.as_deref(), Some(&b"page 2"[..]));
+}
+
+fn a_checkpoint_is_dropped_when_the_job_is_done(world: &mut World) {
+    let queue = world.queue("mails");
+    let jobs = [world.hold(job(queue)).id, world.hold(job(queue)).id];
+    for id in jobs {
+        world.ask(Ask::Checkpoint {
+            job: id,
+            bytes: b"page 1".to_vec(),
+        });
+    }
+    world.done(jobs[0]);
+    world.fail(jobs[1]);
+    let of = |world: &mut World, id| world.view(id).unwrap().whole.unwrap().checkpoint;
+    assert_eq!(of(world, jobs[0]), None);
+    assert!(of(world, jobs[1]).is_some(), "it may run again");
+}
+
+fn a_held_retry_is_not_handed_over(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            ordered: true,
+            ..Keep::default()
+        },
+    );
+    let id = world.hold(job_of(queue, b"a")).id;
+    world.retry(id, world.now() + 1_000, true);
+    assert_eq!(world.state(id), Some(State::Retrying));
+    world.advance(5_000);
+    assert_eq!(world.backlogs(), []);
+    assert_eq!(world.refill(queue, b"a", 10), (vec![], false));
+    assert_eq!(world.refill_lanes(queue, 10, 10), (vec![], false));
+    assert_eq!(world.state(id), Some(State::Retrying));
+}
+
+fn a_held_retry_keeps_its_place_in_the_window(world: &mut World) {
+    let keep = Keep {
+        ordered: true,
+        window: 1,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let id = world.hold(job_of(queue, b"a")).id;
+    world.retry(id, world.now() + 1_000, true);
+    let next = world.accept(job_of(queue, b"a"));
+    assert_eq!(next.1, None);
+    // Its lane is held, so it is not one of those of which nothing is.
+    assert_eq!(world.refill_lanes(queue, 10, 10), (vec![], false));
+    assert_eq!(world.refill(queue, b"a", 10), (vec![next.0], false));
+}
+
+fn a_held_retry_ends(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            ordered: true,
+            ..Keep::default()
+        },
+    );
+    let id = world.hold(job_of(queue, b"a")).id;
+    world.retry(id, world.now() + 10, true);
+    world.advance(10);
+    world.retry(id, world.now() + 10, true);
+    world.advance(10);
+    world.done(id);
+    assert_eq!(world.state(id), Some(State::Done));
+    let counts = world.counts(queue);
+    assert_eq!(
+        (counts.ready, counts.delayed, counts.done, counts.retried),
+        (0, 0, 1, 2)
+    );
+}
+
+fn a_held_retry_may_be_let_go_later(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            ordered: true,
+            ..Keep::default()
+        },
+    );
+    let id = world.hold(job_of(queue, b"a")).id;
+    world.retry(id, world.now() + 10, true);
+    world.retry(id, world.now() + 10, false);
+    world.advance(10);
+    assert_eq!(world.refill(queue, b"a", 10), (vec![id], false));
+}
+
+fn old_notes_make_room(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    for number in 0..150 {
+        world.ask(Ask::Note {
+            job: id,
+            what: What::AfterAck,
+            text: number.to_string(),
+        });
+    }
+    let history = world.view(id).unwrap().whole.unwrap().history;
+    assert_eq!(history.len(), 100);
+    assert_eq!(
+        (history[0].text.as_str(), history[99].text.as_str()),
+        ("50", "149")
+    );
+}

@@ -40,10 +40,13 @@ impl Writer {
         let mut batch = Batch::new((self.clock)());
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let result = work(self, &mut batch)
-            .and_then(|()| self.write_counts(&batch))
+            .and_then(|()| self.write_counts(&mut batch))
             .and_then(|()| self.db.prepare_cached("COMMIT")?.execute([]));
         if let Err(error) = result {
             self.queues.undo();
+            // What this commit found out about them may be wrong.
+            self.next_due = Some(0);
+            self.tidy_at.set(0);
             if !self.db.is_autocommit() {
                 // Where even this fails the next transaction can't begin, and tells.
                 let _ = self.db.execute_batch("ROLLBACK").is_ok();
@@ -60,7 +63,7 @@ impl Writer {
         Ok(batch)
     }
 
-    fn write_counts(&mut self, batch: &Batch) -> rusqlite::Result<()> {
+    fn write_counts(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
         for ((queue, kind), ids) in &batch.ended {
             let no = self.ids.make(batch.now).0 as i64;
             self.db.prepare_cached(AGE)?.execute(params![
@@ -71,6 +74,7 @@ impl Writer {
                 ids
             ])?;
         }
+        self.make_room(batch)?;
         let last = self.ids.last();
         self.queues.save(&self.db, last, self.serial + 1)
     }

@@ -22,8 +22,8 @@ const MOVE: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due,
      ifnull(?6, crashes), ifnull(?7, ran), codec, ?8, ?9, ?10, options, ifnull(?11, error), progress, \
      meta, body FROM jobs WHERE id = ?1";
 const MOVE_DONE: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, codec, \
-     marks, notes, options, progress) \
-     SELECT queue, 4, id, class, key, ?2, due, ?3, ?4, ?5, ?6, codec, ?7, ?8, options, progress \
+     marks, notes, options, error, progress) \
+     SELECT queue, 4, id, class, key, ?2, due, ?3, ?4, ?5, ?6, codec, ?7, ?8, options, error, progress \
      FROM jobs WHERE id = ?1";
 const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
 const KEEP: &str =
@@ -126,7 +126,9 @@ impl Writer {
                 .execute(params![brief.id.0 as i64, CHECKPOINT])?;
         }
         if keep.payload_ms > 0 {
-            let until = signed(now.saturating_add(keep.payload_ms));
+            let until = now.saturating_add(keep.payload_ms);
+            self.expire(until);
+            let until = signed(until);
             self.db
                 .prepare_cached(KEEP_PAYLOAD)?
                 .execute(params![brief.id.0 as i64, until])?;
@@ -181,6 +183,9 @@ impl Writer {
         codec: u8,
         bytes: &[u8],
     ) -> rusqlite::Result<()> {
+        if let Some(until) = until {
+            self.expire(until);
+        }
         let until = until.map(signed);
         let mut keep = self.db.prepare_cached(KEEP)?;
         keep.execute(params![brief.id.0 as i64, kind, until, codec, bytes])?;

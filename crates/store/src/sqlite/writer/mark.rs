@@ -1,11 +1,13 @@
 //! What is written of a job without changing what becomes of it.
 
 use super::kinds::{CHECKPOINT, UNIQUE, to_json};
-use super::{Effect, Writer};
+use super::{Batch, Effect, Writer};
+use crate::sqlite::reader::find;
 use crate::{JobId, QueueNo, What};
 use rusqlite::params;
 
 const MARK: &str = "UPDATE jobs SET marks = ?2, notes = ?3 WHERE id = ?1";
+const MARK_ENDED: &str = "UPDATE ended SET notes = ?4 WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const PROGRESS: &str = "UPDATE jobs SET progress = ?2 WHERE id = ?1";
 const RUNNING: &str = "INSERT OR REPLACE INTO running (slot, ids) VALUES (0, ?1)";
 const PAUSE: &str = "UPDATE queues SET paused = ?2 WHERE id = ?1";
@@ -32,11 +34,19 @@ impl Writer {
         job: JobId,
         what: What,
         text: &str,
-        now: u64,
+        batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
         if let Some(mut brief) = self.brief(job)? {
-            self.note(&mut brief, now, what, text)?;
+            self.note(&mut brief, batch.now, what, text)?;
             self.mark(&brief)?;
+        } else if let Some(view) = find(&self.db, job)? {
+            // One that had said that it is done goes on.
+            let mut brief = self.brief_ended(&view)?;
+            self.note(&mut brief, batch.now, what, text)?;
+            let row = params![view.queue.0, view.state as u8, job.0 as i64, brief.notes];
+            self.db.prepare_cached(MARK_ENDED)?.execute(row)?;
+            // Once more, so that its history is forgotten with it.
+            batch.age(view.queue, view.state, job, true);
         }
         Ok(Effect::None)
     }

@@ -6,6 +6,7 @@ mod change;
 mod commit;
 mod due;
 mod end;
+mod forget;
 pub(super) mod kinds;
 mod lanes;
 mod mark;
@@ -24,6 +25,7 @@ use crate::{Ask, Clock, Ids, Told};
 use batch::{Batch, Effect};
 use lanes::Lanes;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -53,6 +55,8 @@ pub(super) struct Writer {
     /// What `PRAGMA synchronous` says now.
     level: commit::Level,
     next_due: Option<u64>,
+    /// When there is something to forget.
+    tidy_at: Cell<u64>,
 }
 
 impl Writer {
@@ -82,6 +86,7 @@ impl Writer {
             failing: None,
             level: commit::Level::Unknown,
             next_due: None,
+            tidy_at: Cell::new(u64::MAX),
             db,
         };
         writer.recover().map_err(error)?;

@@ -38,6 +38,7 @@ impl Writer {
     pub(super) fn keep_push(&self, new: &NewJob, id: JobId, now: u64) -> rusqlite::Result<()> {
         if let Some(key) = &new.idempotency {
             let until = now.saturating_add(self.queues.keep(new.queue).idempotency_ms);
+            self.expire(until);
             let mut keep = self.db.prepare_cached(KEEP_PUSH)?;
             keep.execute(params![new.queue.0, key, id.0 as i64, signed(until)])?;
         }
@@ -109,7 +110,11 @@ impl Writer {
         id: JobId,
         now: u64,
     ) -> rusqlite::Result<()> {
-        let until = unique.for_ms.map(|ms| signed(now.saturating_add(ms)));
+        let until = unique.for_ms.map(|ms| now.saturating_add(ms));
+        if let Some(until) = until {
+            self.expire(until);
+        }
+        let until = until.map(signed);
         let mut take = self.db.prepare_cached(TAKE)?;
         take.execute(params![queue.0, unique.key, id.0 as i64, until, now as i64])?;
         Ok(())

@@ -58,7 +58,13 @@ impl Writer {
             .next_due
             .filter(|_| failing.is_none())
             .map(|due| Duration::from_millis(due.saturating_sub((self.clock)())));
-        [again, due]
+        let tidy = match self.failing {
+            None => Some(Duration::from_millis(
+                self.tidy_at.get().saturating_sub((self.clock)()),
+            )),
+            Some(_) => None,
+        };
+        [again, due, tidy]
             .into_iter()
             .flatten()
             .fold(LONGEST_SLEEP, Duration::min)
@@ -90,6 +96,7 @@ impl Writer {
             self.other(other);
         }
         self.go_on();
+        self.tidy();
         // Last, because whoever looks wants to see what they asked for before.
         for look in looks {
             self.other(look);
@@ -177,7 +184,7 @@ impl Writer {
             Ask::Running { jobs } => self.running(jobs),
             Ask::Checkpoint { job, bytes } => self.checkpoint(*job, bytes),
             Ask::Progress { job, percent, text } => self.progress(*job, *percent, text),
-            Ask::Note { job, what, text } => self.add_note(*job, *what, text, batch.now),
+            Ask::Note { job, what, text } => self.add_note(*job, *what, text, batch),
             Ask::Pause { queue, paused } => self.pause(*queue, *paused),
             Ask::Settings { queue, settings } => self.settings(*queue, settings),
             Ask::Refill { .. }
@@ -264,6 +271,8 @@ impl Writer {
             return Ok(());
         };
         of_queue.keep = keep;
+        // Less may be kept than before.
+        self.tidy_at.set(0);
         let (was_open, counts) = (of_queue.is_open, of_queue.tally.counts);
         if !was_open {
             self.resume_resting(queue, keep.ordered)?;

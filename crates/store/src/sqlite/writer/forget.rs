@@ -1,0 +1,243 @@
+//! Forgetting what need not be kept any longer: a little with every commit, the rest in slices in between.
+
+use super::{Batch, Writer};
+use crate::{JobId, QueueNo, State};
+use rusqlite::{OptionalExtension, params};
+
+/// Rows that one slice forgets of each sort.
+const SLICE: usize = 256;
+
+/// Passes are so far apart: keys that expire one after another go together.
+const PAUSE_MS: u64 = 1_000;
+
+const OLDEST: &str =
+    "SELECT no, at, ids FROM ages WHERE queue = ?1 AND kind = ?2 ORDER BY no LIMIT 1";
+const OLDEST_AT: &str = "SELECT at FROM ages WHERE queue = ?1 AND kind = ?2 ORDER BY no LIMIT 1";
+const DROP_AGE: &str = "DELETE FROM ages WHERE queue = ?1 AND kind = ?2 AND no = ?3";
+const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 AND no = ?3";
+// One that was revived and ended again has a later place as well.
+const FORGET_DONE: &str =
+    "DELETE FROM ended WHERE queue = ?1 AND state IN (4, 6) AND id = ?2 AND ended <= ?3";
+const FORGET_FAILED: &str =
+    "DELETE FROM ended WHERE queue = ?1 AND state = 5 AND id = ?2 AND ended <= ?3";
+const EXPIRED: [&str; 3] = [
+    "DELETE FROM pushes WHERE (queue, key) IN \
+     (SELECT queue, key FROM pushes WHERE until <= ?1 ORDER BY until LIMIT ?2)",
+    "DELETE FROM kept WHERE (job, kind) IN \
+     (SELECT job, kind FROM kept WHERE until IS NOT NULL AND until <= ?1 ORDER BY until LIMIT ?2)",
+    "DELETE FROM uniques WHERE (queue, key) IN \
+     (SELECT queue, key FROM uniques WHERE until IS NOT NULL AND until <= ?1 ORDER BY until LIMIT ?2)",
+];
+const EXPIRES: &str = "SELECT min(a, b, c) FROM (SELECT \
+     ifnull((SELECT min(until) FROM pushes), ?1) AS a, \
+     ifnull((SELECT min(until) FROM kept WHERE until IS NOT NULL), ?1) AS b, \
+     ifnull((SELECT min(until) FROM uniques WHERE until IS NOT NULL), ?1) AS c)";
+
+/// The highest bit of an entry in `ages`: the job left something beside its row.
+const EVENTFUL: u64 = 1 << 63;
+
+const STATES: [State; 2] = [State::Done, State::Failed];
+
+impl Writer {
+    /// Forgets about as much as this commit added, so that nothing piles up under load.
+    pub(super) fn make_room(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
+        let ended: Vec<(QueueNo, u8, usize)> = batch
+            .ended
+            .iter()
+            .map(|((queue, kind), ids)| (*queue, *kind, ids.len() / 8))
+            .collect();
+        for (queue, kind, count) in ended {
+            let (_, keep_ms) = self.bounds(queue, kind);
+            self.expire(batch.now.saturating_add(keep_ms));
+            self.forget_ended(queue, kind, 2 * count, batch.now)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_untidy(&self) -> bool {
+        self.tidy_at.get() <= (self.clock)()
+    }
+
+    /// Something is to be forgotten then.
+    pub(super) fn expire(&self, at: u64) {
+        self.tidy_at.set(self.tidy_at.get().min(at));
+    }
+
+    /// Does a slice of what there is to forget.
+    pub(super) fn tidy(&mut self) {
+        if self.failing.is_some() || !self.is_untidy() {
+            return;
+        }
+        let mut next = 0;
+        let done = self.transact(false, |writer, batch| {
+            next = writer.forget(batch)?;
+            Ok(())
+        });
+        match done {
+            Ok(_) => self.tidy_at.set(next),
+            Err(error) => drop(self.fail(&error)),
+        }
+    }
+
+    /// Returns when to go on.
+    fn forget(&mut self, batch: &mut Batch) -> rusqlite::Result<u64> {
+        let now = batch.now;
+        let mut budget = SLICE;
+        for queue in (0..self.queues.len()).map(QueueNo) {
+            for kind in 0..2 {
+                budget -= self.forget_ended(queue, kind, budget, now)?;
+            }
+        }
+        let mut is_over = budget > 0;
+        for expired in EXPIRED {
+            let gone = self
+                .db
+                .prepare_cached(expired)?
+                .execute(params![now as i64, SLICE as i64])?;
+            is_over &= gone < SLICE;
+        }
+        match is_over {
+            true => self.next_expiry(now),
+            false => Ok(now),
+        }
+    }
+
+    /// When something expires next.
+    fn next_expiry(&self, now: u64) -> rusqlite::Result<u64> {
+        let mut expires = self.db.prepare_cached(EXPIRES)?;
+        let mut first: u64 = expires.query_row([i64::MAX], |row| row.get(0))?;
+        for queue in (0..self.queues.len()).map(QueueNo) {
+            for kind in 0..2 {
+                let (_, keep_ms) = self.bounds(queue, kind);
+                if let Some(at) = self.oldest_at(queue, kind)? {
+                    first = first.min(at.saturating_add(keep_ms));
+                }
+            }
+        }
+        Ok(first.max(now + PAUSE_MS))
+    }
+
+    fn oldest_at(&self, queue: QueueNo, kind: u8) -> rusqlite::Result<Option<u64>> {
+        let mut oldest = self.db.prepare_cached(OLDEST_AT)?;
+        oldest
+            .query_row(params![queue.0, kind], |row| row.get(0))
+            .optional()
+    }
+
+    /// How many are to be forgotten because there are too many, and after how long all are. Of a queue that
+    /// nobody has opened nobody has said what is to be kept, and nothing is forgotten.
+    fn bounds(&self, queue: QueueNo, kind: u8) -> (u64, u64) {
+        let Some(of_queue) = self.queues.get(queue).filter(|of_queue| of_queue.is_open) else {
+            return (0, u64::MAX);
+        };
+        let (tally, keep) = (&of_queue.tally, &of_queue.keep);
+        match kind {
+            0 => (tally.kept.saturating_sub(keep.done), keep.done_ms),
+            _ => (
+                tally.counts.failed.saturating_sub(keep.failed),
+                keep.failed_ms,
+            ),
+        }
+    }
+
+    /// Forgets the oldest jobs beyond what is to be kept, by number and by age, looking at `budget` at the
+    /// most. Returns at how many it looked.
+    fn forget_ended(
+        &mut self,
+        queue: QueueNo,
+        kind: u8,
+        budget: usize,
+        now: u64,
+    ) -> rusqlite::Result<usize> {
+        let mut looked = 0;
+        while looked < budget {
+            let (excess, keep_ms) = self.bounds(queue, kind);
+            if excess == 0 && (keep_ms == u64::MAX || !self.is_old(queue, kind, keep_ms, now)?) {
+                break;
+            }
+            let Some(oldest) = self.oldest(queue, kind)? else {
+                break;
+            };
+            let is_old = oldest.at.saturating_add(keep_ms) <= now;
+            let all = oldest.ids.len() / 8;
+            let excess = usize::try_from(excess).unwrap_or(usize::MAX);
+            let take = all
+                .min(budget - looked)
+                .min(if is_old { all } else { excess });
+            self.forget_some(queue, kind, &oldest, take)?;
+            looked += take;
+        }
+        Ok(looked)
+    }
+
+    fn is_old(&self, queue: QueueNo, kind: u8, keep_ms: u64, now: u64) -> rusqlite::Result<bool> {
+        let at = self.oldest_at(queue, kind)?;
+        Ok(at.is_some_and(|at| at.saturating_add(keep_ms) <= now))
+    }
+
+    fn oldest(&self, queue: QueueNo, kind: u8) -> rusqlite::Result<Option<Oldest>> {
+        let mut oldest = self.db.prepare_cached(OLDEST)?;
+        let row = oldest.query_row(params![queue.0, kind], |row| {
+            Ok(Oldest {
+                no: row.get(0)?,
+                at: row.get(1)?,
+                ids: row.get(2)?,
+            })
+        });
+        row.optional()
+    }
+
+    /// Forgets the first jobs of a row of `ages`.
+    fn forget_some(
+        &mut self,
+        queue: QueueNo,
+        kind: u8,
+        oldest: &Oldest,
+        count: usize,
+    ) -> rusqlite::Result<()> {
+        let (ids, rest) = oldest.ids.split_at(count * 8);
+        let mut forgotten = 0;
+        for id in ids.chunks_exact(8).filter_map(|id| id.try_into().ok()) {
+            let entry = u64::from_le_bytes(id);
+            let job = JobId(entry & !EVENTFUL);
+            let forget = if kind == 0 {
+                FORGET_DONE
+            } else {
+                FORGET_FAILED
+            };
+            let mut forget = self.db.prepare_cached(forget)?;
+            let gone = forget.execute(params![queue.0, job.0 as i64, oldest.at as i64])?;
+            drop(forget);
+            forgotten += gone as u64;
+            // One that is elsewhere now keeps what it left.
+            if entry & EVENTFUL != 0 && (gone > 0 || !self.exists(job)?) {
+                self.forget_traces(job)?;
+            }
+        }
+        self.queues
+            .forgotten(queue, STATES[usize::from(kind)], forgotten);
+        let no = oldest.no;
+        match rest.is_empty() {
+            true => self
+                .db
+                .prepare_cached(DROP_AGE)?
+                .execute(params![queue.0, kind, no])?,
+            false => self
+                .db
+                .prepare_cached(CUT_AGE)?
+                .execute(params![queue.0, kind, no, rest])?,
+        };
+        Ok(())
+    }
+
+    fn exists(&self, job: JobId) -> rusqlite::Result<bool> {
+        crate::sqlite::reader::find(&self.db, job).map(|view| view.is_some())
+    }
+}
+
+/// The row of jobs that ended first.
+struct Oldest {
+    no: i64,
+    at: u64,
+    ids: Vec<u8>,
+}

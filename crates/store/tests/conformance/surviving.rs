@@ -1,0 +1,307 @@
+//! What a restart leaves, what queues remember.
+
+use crate::world::{World, job, job_of};
+use stoker_store::{Ask, Counts, Keep, NewJob, Pushed, Run, State, Told, What};
+
+crate::every_engine! {
+    queues_have_numbers,
+    a_queue_stays_paused,
+    jobs_survive,
+    order_survives,
+    counts_survive,
+    keys_survive,
+    numbers_go_on,
+    what_ran_counts_as_crashed,
+    what_was_to_rest_rests,
+    a_queue_that_is_no_longer_ordered_does_not_rest,
+    due_times_survive,
+}
+
+fn queues_have_numbers(world: &mut World) {
+    let (one, two) = (world.queue("one"), world.queue("two"));
+    assert_ne!(one, two);
+    assert_eq!(world.queue("one"), one);
+    assert_eq!(world.driver().queues(), ["one", "two"]);
+    if world.is_durable() {
+        world.reopen();
+        assert_eq!(world.driver().queues(), ["one", "two"]);
+        assert_eq!((world.queue("two"), world.queue("one")), (two, one));
+    }
+}
+
+fn a_queue_stays_paused(world: &mut World) {
+    let queue = world.queue("mails");
+    world.ask(Ask::Pause {
+        queue,
+        paused: true,
+    });
+    world.ask(Ask::Settings {
+        queue,
+        settings: "{\"weight\":3}".to_owned(),
+    });
+    world.settle();
+    if world.is_durable() {
+        world.crash();
+    }
+    let opened = world.driver().open_queue("mails", Keep::default()).unwrap();
+    assert_eq!(
+        (opened.paused, opened.settings.as_str()),
+        (true, "{\"weight\":3}")
+    );
+    world.ask(Ask::Pause {
+        queue,
+        paused: false,
+    });
+    world.settle();
+    assert!(
+        !world
+            .driver()
+            .open_queue("mails", Keep::default())
+            .unwrap()
+            .paused
+    );
+}
+
+fn jobs_survive(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    for how in [World::reopen, World::crash] {
+        let queue = world.queue("mails");
+        let held = world.hold(job_of(queue, b"a")).id;
+        let waits = match world.push_to(false, job_of(queue, b"a")) {
+            Pushed::Accepted { id, .. } => id,
+            other => panic!("{other:?}"),
+        };
+        how(world);
+        let queue = world.queue("mails");
+        assert_eq!(world.refill(queue, b"a", 10).0, [held, waits]);
+        for id in [held, waits] {
+            world.done(id);
+        }
+    }
+}
+
+fn order_survives(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let keep = Keep {
+        window: 3,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let jobs: Vec<_> = (0..10).map(|_| world.add(job(queue))).collect();
+    world.refill(queue, b"", 2);
+    world.done(jobs[0]);
+    world.reopen();
+    let queue = world.queue_with("mails", keep);
+    assert_eq!(world.accept(job(queue)).1, None, "others wait before it");
+    assert_eq!(world.refill(queue, b"", 9).0, jobs[1..]);
+}
+
+fn counts_survive(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let queue = world.queue("mails");
+    let jobs: Vec<_> = (0..5).map(|_| world.hold(job(queue)).id).collect();
+    world.done(jobs[0]);
+    world.fail(jobs[1]);
+    world.retry(jobs[2], world.now() + 1_000, false);
+    world.add(NewJob {
+        suspended: true,
+        ..job(queue)
+    });
+    let counts = world.counts(queue);
+    world.crash();
+    let queue = world.queue("mails");
+    assert_eq!(world.counts(queue), counts);
+    let expected = Counts {
+        ready: 2,
+        delayed: 1,
+        suspended: 1,
+        done: 1,
+        failed: 1,
+        retried: 1,
+        cancelled: 0,
+    };
+    assert_eq!(counts, expected);
+}
+
+fn keys_survive(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let queue = world.queue("mails");
+    let new = NewJob {
+        idempotency: Some(b"1"[..].into()),
+        ..job(queue)
+    };
+    let id = world.hold(new.clone()).id;
+    let uuid = world.driver().ids().uuid(id);
+    world.crash();
+    world.queue("mails");
+    assert_eq!(world.push(new), Pushed::Repeated(id));
+    assert_eq!(world.driver().ids().number(uuid), Some(id));
+}
+
+fn numbers_go_on(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let queue = world.queue("mails");
+    let mut last = world.hold(job(queue)).id;
+    for _ in 0..3 {
+        // All that there was is gone, and yet no number comes twice.
+        world.done(last);
+        world.crash();
+        let queue = world.queue_with(
+            "mails",
+            Keep {
+                done: 0,
+                ..Keep::default()
+            },
+        );
+        world.settle();
+        let next = world.hold(job(queue)).id;
+        assert!(next > last, "{next} after {last}");
+        last = next;
+    }
+}
+
+fn what_ran_counts_as_crashed(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let queue = world.queue("mails");
+    let (ran, waited) = (world.hold(job(queue)).id, world.hold(job(queue)).id);
+    for crashes in 1..=2 {
+        world.ask(Ask::Running { jobs: vec![ran] });
+        world.settle();
+        world.crash();
+        world.queue("mails");
+        let (jobs, _) = world.refill_jobs(queue, 0, b"", 10);
+        assert_eq!(
+            jobs.iter().map(|job| job.id).collect::<Vec<_>>(),
+            [ran, waited]
+        );
+        assert_eq!((jobs[0].run.crashes, jobs[1].run.crashes), (crashes, 0));
+    }
+    // Two that are suspected can't both be blamed.
+    let other = world.hold(job(queue)).id;
+    let run = Run {
+        crashes: 2,
+        ..Run::default()
+    };
+    let (error, due_ms) = (world.error("it died"), world.now());
+    world.ask(Ask::Retry {
+        job: other,
+        run,
+        due_ms,
+        error,
+        output: None,
+        hold: false,
+    });
+    world.ask(Ask::Running {
+        jobs: vec![other, ran],
+    });
+    world.settle();
+    world.crash();
+    world.queue("mails");
+    world.until("all are ready", |world| world.counts(queue).ready == 3);
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 10);
+    assert!(
+        jobs.iter()
+            .all(|job| job.run.crashes == if job.id == waited { 0 } else { 2 })
+    );
+    // One alone is.
+    world.ask(Ask::Running {
+        jobs: vec![ran, waited],
+    });
+    world.settle();
+    world.crash();
+    world.queue("mails");
+    let view = world.view(ran).unwrap();
+    assert_eq!((view.state, view.run.crashes), (State::Failed, 3));
+    assert_eq!(view.error.unwrap().class, "Quarantined");
+    let history = view.whole.unwrap().history;
+    assert!(history.iter().any(|note| note.what == What::Crashed));
+    assert_eq!(world.view(waited).unwrap().run.crashes, 1);
+    // What is closed in order did not crash.
+    world.refill(queue, b"", 10);
+    world.ask(Ask::Running { jobs: vec![waited] });
+    world.reopen();
+    assert_eq!(world.view(waited).unwrap().run.crashes, 1);
+}
+
+fn what_was_to_rest_rests(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let keep = Keep {
+        ordered: true,
+        window: 4,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let rests = world.hold(job_of(queue, b"a")).id;
+    let next = world.hold(job_of(queue, b"a")).id;
+    let due = world.now() + 10_000;
+    world.retry(rests, due, true);
+    world.crash();
+    world.queue_with("mails", keep);
+    world.settle();
+    let resting = world.told.iter().filter_map(|told| match told {
+        Told::Resting { job } => Some((job.id, job.due_ms, job.run.attempt)),
+        _ => None,
+    });
+    assert_eq!(resting.collect::<Vec<_>>(), [(rests, due, 1)]);
+    assert_eq!(world.refill(queue, b"a", 10), (vec![next], false));
+    world.advance(20_000);
+    assert_eq!(world.refill(queue, b"a", 10), (vec![], false));
+    world.done(rests);
+    world.done(next);
+    let counts = world.counts(queue);
+    assert_eq!((counts.ready, counts.delayed, counts.done), (0, 0, 2));
+}
+
+fn a_queue_that_is_no_longer_ordered_does_not_rest(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            ordered: true,
+            ..Keep::default()
+        },
+    );
+    let id = world.hold(job_of(queue, b"a")).id;
+    world.retry(id, world.now() + 1_000, true);
+    world.crash();
+    world.queue("mails");
+    world.advance(500);
+    assert_eq!(world.refill(queue, b"a", 10).0, []);
+    world.advance(500);
+    assert_eq!(world.refill(queue, b"a", 10).0, [id]);
+}
+
+fn due_times_survive(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let queue = world.queue("mails");
+    let due_ms = world.now() + 1_000;
+    let delayed = world.add(NewJob {
+        due_ms,
+        ..job(queue)
+    });
+    let retried = world.hold(job(queue)).id;
+    world.retry(retried, due_ms + 1, false);
+    world.crash();
+    world.queue("mails");
+    assert_eq!(world.refill(queue, b"", 10).0, []);
+    world.advance(1_001);
+    assert_eq!(world.refill(queue, b"", 10).0, [delayed, retried]);
+}
