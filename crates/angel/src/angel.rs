@@ -25,6 +25,8 @@ pub struct Options {
 const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
 /// Deaths after which a server that never got as far as asking for a worker is given up.
 const HOPELESS: usize = 2;
+/// The end of a server that says nothing of the server.
+const KILLED: End = End::Signal(9);
 /// A server that lived this long starts the row of waits anew.
 const SETTLED: Duration = Duration::from_secs(60);
 /// When to look again at what tells nothing of itself.
@@ -282,8 +284,9 @@ impl Angel {
         if lived > SETTLED {
             self.quick_deaths = 0;
         }
-        if !self.ever_served && self.quick_deaths >= HOPELESS {
-            // It never got anywhere, and has said why: another try will say the same.
+        if !self.ever_served && self.quick_deaths >= HOPELESS && end != KILLED {
+            // It never got anywhere, and has said why: another try will say the same. One that was killed
+            // may have served workers that dial in, for which nothing is asked of the angel.
             return self.end(1);
         }
         self.restarts += 1;

@@ -15,6 +15,7 @@ pub struct Setup {
     dir: Dir,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    before: Option<String>,
 }
 
 /// A running Stoker in a directory of its own. When it is dropped it is told to end, and everything that
@@ -25,6 +26,8 @@ pub struct App {
     mark: String,
     child: Option<Child>,
     angel: i32,
+    /// Processes that are none of Stoker's, and may stay.
+    spared: Vec<i32>,
     log: Log,
 }
 
@@ -43,6 +46,7 @@ impl Setup {
             dir: Dir::new(),
             args: Vec::new(),
             env: Vec::new(),
+            before: None,
         }
     }
 
@@ -54,6 +58,13 @@ impl Setup {
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Has a shell run a script first, and then become Stoker.
+    #[must_use]
+    pub fn after(mut self, script: &str) -> Self {
+        self.before = Some(script.to_owned());
         self
     }
 
@@ -88,8 +99,16 @@ impl Setup {
         let name = self.dir.path().display();
         let mark = format!("STOKERS_TEST={name}");
         let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
-        let spawn = Spawn::new(&self.stoker)
-            .args(&args)
+        let spawn = match &self.before {
+            None => Spawn::new(&self.stoker).args(&args),
+            Some(script) => {
+                let stoker = self.stoker.display().to_string();
+                let script = format!("{script}\nexec \"$0\" \"$@\"");
+                let shell = Spawn::new("/bin/sh").args(&["-c", &script, &stoker]);
+                shell.args(&args)
+            }
+        };
+        let spawn = spawn
             .env("STOKERS_TEST", name.to_string())
             .within(self.dir.path())
             .stdout(Stdio::null())
@@ -104,6 +123,7 @@ impl Setup {
             stoker: self.stoker,
             mark,
             child: Some(child),
+            spared: Vec::new(),
             log,
         };
         until("the socket", || UnixStream::connect(app.socket()).ok());
@@ -222,6 +242,11 @@ impl App {
         found.unwrap_or_else(|| panic!("no line of the log is like: {pattern}"))
     }
 
+    /// Lets a process stay that runs below it and is not its own.
+    pub fn spare(&mut self, pid: i32) {
+        self.spared.push(pid);
+    }
+
     /// Tells it to end, as an operator does.
     pub fn term(&self) {
         procs::signal(self.angel, Signal::TERM);
@@ -250,7 +275,7 @@ impl App {
         let took = began.elapsed();
         // A killed angel is a zombie no more, and its server still cleans up.
         let end = Instant::now() + limit(2.0);
-        let is_left = |pid: &i32| procs::is_alive(*pid);
+        let is_left = |pid: &i32| procs::is_alive(*pid) && !self.spared.contains(pid);
         while self.processes().iter().chain(&below).any(is_left) && Instant::now() < end {
             crate::pause(Duration::from_millis(3));
         }

@@ -4,7 +4,7 @@ use crate::{pool_of, setup, start, start_of};
 use rustix::process::Signal;
 use serde_json::json;
 use std::time::Instant;
-use stoker_testkit::{Ask, limit, procs, until};
+use stoker_testkit::{App, Ask, Dir, Spawn, limit, procs, run, until};
 use stoker_wire::Status;
 
 #[test]
@@ -185,6 +185,100 @@ fn a_worker_that_dies_with_its_socket_in_a_childs_hands_is_dead_at_once() {
         began.elapsed() < limit(2.0),
         "not when the child closes the socket"
     );
+}
+
+/// What a shell has started before it becomes Stoker is the angel's child and none of its own.
+const STRANGER: &str = "sleep 1000 2>/dev/null & echo $! >stranger";
+
+/// The process that such a shell has left behind.
+#[track_caller]
+fn stranger_of(app: &mut App) -> i32 {
+    let text = std::fs::read_to_string(app.dir.file("stranger"));
+    let pid = text.ok().and_then(|text| text.trim().parse().ok());
+    let pid = pid.expect("the shell wrote it before it became Stoker");
+    assert!(procs::children(app.angel()).contains(&pid));
+    app.spare(pid);
+    pid
+}
+
+#[test]
+fn a_stranger_among_the_angels_children_is_left_alone() {
+    let config = pool_of("serve", "workers = 1");
+    let mut app = setup().config(&config).after(STRANGER).start();
+    let stranger = stranger_of(&mut app);
+    let answer = app.call("t.run", "child silence;exit 1");
+    assert_eq!(answer.status(), Status::WORKER_DIED);
+    app.wait_for_log("left a process behind, which is ended: *bad-worker silence");
+    assert!(procs::is_alive(stranger), "it is no worker's");
+    procs::kill(app.server());
+    app.wait_for_log("the server was started again");
+    app.ready();
+    assert!(procs::is_alive(stranger), "nor the server's");
+    assert!(procs::children(app.angel()).contains(&stranger));
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "nobody waits for it: {}", ended.log);
+    assert!(procs::is_alive(stranger), "it outlives them all");
+    assert!(!ended.log.contains("sleep"), "{}", ended.log);
+    procs::kill(stranger);
+}
+
+#[test]
+fn a_stranger_does_not_go_with_a_killed_angel() {
+    let config = pool_of("serve", "workers = 1");
+    let mut app = setup().config(&config).after(STRANGER).start();
+    let stranger = stranger_of(&mut app);
+    procs::kill(app.angel());
+    assert_eq!(app.ended().code, 137);
+    assert!(procs::is_alive(stranger));
+    procs::kill(stranger);
+}
+
+#[test]
+fn a_stranger_that_ends_is_reaped_and_nobodys_loss() {
+    let setup = setup().config(&pool_of("serve", "workers = 1"));
+    let gate = setup.dir().gate("gate");
+    let script = "cat gate 2>/dev/null & echo $! >stranger";
+    let mut app = setup.after(script).start();
+    let stranger = stranger_of(&mut app);
+    let workers = app.pids();
+    drop(gate.meet());
+    until("it is gone, not only dead", || {
+        (!procs::children(app.angel()).contains(&stranger)).then_some(())
+    });
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+    assert_eq!(app.pids(), workers);
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+/// Each server ends for the same reason before it has asked for a worker: its log is a file that only the
+/// angel's own process can open.
+#[test]
+fn a_server_that_never_gets_anywhere_is_given_up_with_its_reason() {
+    let dir = Dir::new();
+    let log = "workers = 1\n[log]\nfile = \"/proc/self/task/PID/comm\"";
+    dir.write("template", pool_of("serve", log));
+    let script = "sed s/PID/$$/ template >stoker.toml; exec \"$0\" serve";
+    let mark = dir.path().display().to_string();
+    let spawn = Spawn::new("/bin/sh").args(&["-c", script, env!("CARGO_BIN_EXE_stoker")]);
+    let output = run(spawn.env("STOKERS_TEST", &mark).within(dir.path()));
+    assert_eq!(output.code, 1, "{}", output.stderr);
+    let reasons = output.stderr.matches("No such file or directory");
+    assert_eq!(reasons.count(), 3, "{}", output.stderr);
+    assert!(output.stderr.contains("/comm"), "{}", output.stderr);
+    assert!(!dir.file("stoker.sock").exists());
+    assert!(procs::marked(&format!("STOKERS_TEST={mark}")).is_empty());
+}
+
+#[test]
+fn a_server_that_has_nothing_to_ask_for_is_not_hopeless() {
+    let app = setup().config("[pool.dialled]").launch();
+    for times in 1..=3 {
+        procs::kill(app.server());
+        app.wait_for_log(&format!(
+            "the server was started again ({times} times by now)"
+        ));
+        app.client();
+    }
 }
 
 #[test]
