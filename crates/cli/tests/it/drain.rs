@@ -2,8 +2,8 @@
 
 use crate::{start, start_of};
 use std::time::Duration;
-use stoker_testkit::{Ask, procs};
-use stoker_wire::{Status, Type};
+use stoker_testkit::{App, Ask, Client, procs, until};
+use stoker_wire::{Key, Status, Type};
 
 #[test]
 fn an_idle_stoker_ends_at_once_and_takes_its_socket_along() {
@@ -60,9 +60,7 @@ fn a_running_job_is_finished_and_a_waiting_one_is_counted_as_lost() {
     client.push(&Ask::push("mails", "gate gate;note first"));
     let held = gate.meet();
     client.push(&Ask::push("mails", "note second"));
-    client.push(
-        &Ask::push("mails", "note third").meta(stoker_wire::Key::DELAY, 60_000u64.to_be_bytes()),
-    );
+    client.push(&Ask::push("mails", "note third").meta(Key::DELAY, 60_000u64.to_be_bytes()));
     app.term();
     app.wait_for_log("draining");
     drop(held);
@@ -183,4 +181,123 @@ fn a_paused_queue_does_not_hold_up_the_end() {
     let ended = app.stop();
     assert_eq!(ended.code, 0);
     assert!(ended.took < stoker_testkit::limit(2.0), "{:?}", ended.took);
+}
+
+/// A bound that suits the workers' threads, say, is none for the server's own, which say what they need.
+#[test]
+fn the_end_needs_no_more_of_the_machine_than_the_beginning() {
+    let config = crate::pool_of("serve", "workers = 1");
+    let config = crate::setup().config(&config);
+    let app = config
+        .env("RUST_MIN_STACK", &(1u64 << 60).to_string())
+        .start();
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(ended.log.trim_end().ends_with("drained"), "{}", ended.log);
+}
+
+/// More than a socket takes that nobody reads.
+const LARGE: usize = 4_000_000;
+
+/// A client that waits for such an answer and has not read it when the server has drained.
+#[track_caller]
+fn unread_answer(app: &App) -> (Client, u32) {
+    let mut client = app.client();
+    let call = client.send(&Ask::call("t.run", format!("big {LARGE}")));
+    until("it is answered", || {
+        (app.client().queue("t")["done"] == 1).then_some(())
+    });
+    app.term();
+    app.wait_for_log("p-1 has gone");
+    (client, call)
+}
+
+#[test]
+fn who_has_not_read_an_answer_when_all_is_done_still_gets_it() {
+    let app = start("workers = 1");
+    let (mut client, call) = unread_answer(&app);
+    assert_eq!(client.answer(call).body.len(), LARGE);
+    while let Some(got) = client.frame() {
+        assert_eq!(got.kind, Type::Goaway, "nothing but that before the end");
+    }
+    let ended = app.ended();
+    assert_eq!(ended.code, 0);
+    assert!(ended.log.trim_end().ends_with("drained"), "{}", ended.log);
+}
+
+#[test]
+fn who_never_reads_an_answer_does_not_hold_up_the_end_for_ever() {
+    let app = start("workers = 1");
+    let (client, _) = unread_answer(&app);
+    let ended = app.ended();
+    assert_eq!(ended.code, 0);
+    // That is another bound, and a longer one.
+    assert!(!ended.log.contains("is disconnected"), "{}", ended.log);
+    assert!(ended.log.trim_end().ends_with("drained"), "{}", ended.log);
+    drop(client);
+}
+
+/// Pushes jobs until the server drains; how many of them it took.
+fn push_on(client: &mut Client, script: &str, keys: usize) -> usize {
+    let mut pushed = 0;
+    loop {
+        let ask = |n: usize| Ask::push("mails", script).key(&(n % keys).to_string());
+        let asks: Vec<Ask> = (pushed..pushed + 100).map(ask).collect();
+        for id in client.send_all(&asks) {
+            match client.try_answer(id) {
+                Some(answer) if answer.status() == Status::OK => pushed += 1,
+                Some(answer) => {
+                    assert!(answer.text().contains("the server drains"));
+                    return pushed;
+                }
+                None => return pushed,
+            }
+        }
+    }
+}
+
+/// Ends a server while its queue is much deeper than what is loaded of it and grows on: what ran and what
+/// is lost are together all that was taken.
+#[track_caller]
+fn drain_a_deep_backlog(workers: &str, script: &str, keys: usize) {
+    let app = start_of(workers, "workers = 2\nstop_grace = \"8s\"");
+    let mut client = app.client();
+    // Never done: each run asks for another one, which comes due while the server drains, too.
+    let again = Ask::push("mails", "retry 1").meta(Key::TRIES, 0u16.to_be_bytes());
+    let restless = 10;
+    (0..restless).for_each(|_| drop(client.push(&again)));
+    let taken = std::thread::scope(|scope| {
+        let pusher = scope.spawn(|| push_on(&mut app.client(), script, keys));
+        until("a deep backlog, of which some ran", || {
+            let queue = client.queue("mails");
+            let count = |key: &str| queue[key].as_u64().unwrap_or(0);
+            (count("ready") > keys as u64 + 2_000 && count("done") > 100).then_some(())
+        });
+        app.term();
+        restless + pusher.join().expect("its jobs are taken or refused")
+    });
+    let ended = app.ended();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(!ended.log.contains("killed"), "{}", ended.log);
+    let line = ended.log.lines().find(|line| line.contains("are lost"));
+    let line = line.expect("it says what is lost");
+    let words = line.split_whitespace().filter_map(|word| word.parse().ok());
+    let lost: Vec<usize> = words.collect();
+    assert_eq!(lost, [taken - ended.dir.notes().len()], "{line}");
+}
+
+#[test]
+fn a_deep_backlog_does_not_hold_up_the_end_and_is_counted() {
+    drain_a_deep_backlog("serve", "sleep 2;note ran", 1);
+}
+
+/// More of them than are told apart, so that keys are asked for as well.
+#[test]
+fn nor_does_that_of_many_tenants() {
+    drain_a_deep_backlog("serve", "sleep 2;note ran", 5_000);
+}
+
+#[test]
+fn nor_do_jobs_that_were_lent_ahead() {
+    drain_a_deep_backlog("quick;serve", "sleep 2;note ran", 1);
 }

@@ -218,8 +218,13 @@ impl Log {
     pub(crate) fn finish(self) {
         let (sender, held) = (self.sender, self.held);
         let last = held.into_iter().chain([Message::End]);
-        // The channel may be full: then this thread stands, and ends with the process.
-        std::thread::spawn(move || last.for_each(|message| drop(sender.send(message))));
+        // The channel may be full: then this thread stands, and ends with the process. Where none can be
+        // had, what was held back is lost, and the end of the channel ends the log's thread.
+        std::thread::Builder::new()
+            .name("last".to_owned())
+            .stack_size(64 << 10)
+            .spawn(move || last.for_each(|message| drop(sender.send(message))))
+            .ok();
         // An error either way: the thread is done, or it will not be.
         self.written.recv_timeout(LAST_WAIT).ok();
     }
