@@ -1,8 +1,9 @@
 //! Every command against a running Stoker: what it prints, and how it ends.
 
-use crate::{setup, start};
+use crate::{setup, start, start_of};
 use serde_json::{Value, json};
-use stoker_testkit::{App, Ask, Output, Spawn, bad_worker, procs, run};
+use stoker_testkit::{App, Ask, Client, Output, Spawn, bad_worker, procs, run};
+use stoker_wire::Key;
 
 /// A command that goes well; its output.
 #[track_caller]
@@ -208,6 +209,75 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
         1,
         "there is no state 'dead'; there is: ready",
     );
+}
+
+#[test]
+fn what_runs_is_cancelled_by_its_state() {
+    let app = start("workers = 3");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let push = |client: &mut Client, queue: &str, number: usize| -> Vec<String> {
+        let ask = Ask::push(queue, "gate gate;note ran");
+        (0..number).map(|_| client.push(&ask)).collect()
+    };
+    let mut running = push(&mut client, "mails", 2);
+    running.extend(push(&mut client, "other", 1));
+    let all_run = |client: &mut Client, ids: &[String]| {
+        ids.iter().for_each(|id| drop(client.job_in(id, "running")));
+    };
+    all_run(&mut client, &running);
+    for queue in ["mails", "other"] {
+        good(&app, &["pause", queue]);
+    }
+    let ready = push(&mut client, "mails", 3);
+    let delayed = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000u64.to_be_bytes()));
+    let cancel = ["jobs", "cancel", "--state", "running"];
+    let of_one = [&cancel[..], &["--queue", "other"]].concat();
+    assert_eq!(good(&app, &of_one), "1 jobs\n");
+    client.job_in(&running[2], "cancelled");
+    all_run(&mut client, &running[..2]);
+    assert_eq!(good(&app, &cancel), "2 jobs\n");
+    for id in &running {
+        let job = client.job_in(id, "cancelled");
+        assert_eq!(job["crashes"], 0, "it was no crash: {job}");
+    }
+    assert_eq!(good(&app, &cancel), "0 jobs\n", "they are no more");
+    ready.iter().for_each(|id| drop(client.job_in(id, "ready")));
+    client.job_in(&delayed, "delayed");
+    good(&app, &["resume", "mails"]);
+    gate.open();
+    ready.iter().for_each(|id| drop(client.job_in(id, "done")));
+    assert_eq!(app.dir.notes(), ["ran"; 3]);
+    assert_eq!(good(&app, &["quarantine", "list"]), "no quarantine\n");
+    app.ready();
+}
+
+/// One that was lent ahead stands behind the one that runs: it is ready, and goes on.
+#[test]
+fn what_stands_behind_a_cancelled_job_runs_elsewhere() {
+    let app = start_of("quick;serve", "workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    for _ in 0..100 {
+        let id = client.push(&Ask::push("mails", "ok"));
+        client.job_in(&id, "done");
+    }
+    let running = client.push(&Ask::push("mails", "gate gate;note no"));
+    let held = gate.meet();
+    let behind: Vec<String> = (0..5)
+        .map(|_| client.push(&Ask::push("mails", "note ran")))
+        .collect();
+    let worker = &app.state()["workers"][0];
+    assert!(worker["lent"].as_u64() > Some(1), "lent ahead: {worker}");
+    let cancel = ["jobs", "cancel", "--state", "running"];
+    assert_eq!(good(&app, &cancel), "1 jobs\n");
+    client.job_in(&running, "cancelled");
+    for id in &behind {
+        let job = client.job_in(id, "done");
+        assert_eq!((&job["attempt"], &job["crashes"]), (&1.into(), &0.into()));
+    }
+    drop(held);
+    assert_eq!(app.dir.notes(), ["ran"; 5]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod poison;
 mod reload;
 mod retries;
 mod roles;
+mod room;
 mod rpc;
 mod steering;
 mod supervision;

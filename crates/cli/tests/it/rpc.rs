@@ -3,8 +3,8 @@
 use crate::{start, start_of};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use stoker_testkit::{Ask, Client, until};
-use stoker_wire::{Codec, Flags, Key, Status};
+use stoker_testkit::{Ask, Client, frame, until};
+use stoker_wire::{Codec, Encode, Flags, Key, Status, Type};
 
 fn told(answer: &stoker_testkit::Got) -> Value {
     serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
@@ -340,6 +340,110 @@ fn a_one_way_call_is_never_answered() {
         assert!(!client.has_answer(id));
     }
     assert_eq!(app.dir.notes(), ["run"]);
+}
+
+fn numbered(id: u32, name: &str, body: &str, flags: Flags) -> Vec<u8> {
+    frame(Encode {
+        name,
+        body: body.as_bytes(),
+        flags,
+        ..Encode::new(Type::Req, id)
+    })
+}
+
+#[test]
+fn one_way_calls_may_share_a_number_and_do_not_take_it() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    client.write(&numbered(7, "t.run", "gate gate;note first", Flags::ONEWAY));
+    let held = gate.meet();
+    client.write(&numbered(7, "t.run", "note second", Flags::ONEWAY));
+    client.write(&numbered(7, "t.run", "ok mine", Flags::NONE));
+    // It is the answered one that a CANCEL means, and there is none of that number any more.
+    client.cancel(7);
+    client.write(&numbered(7, "t.run", "ok mine after all", Flags::NONE));
+    drop(held);
+    assert_eq!(client.answer(7).text(), "mine after all");
+    assert!(!client.has_answer(7), "the others have none");
+    assert_eq!(app.dir.notes(), ["first", "second"]);
+}
+
+#[test]
+fn a_one_way_call_with_the_number_of_an_unanswered_one_is_a_fault() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    client.write(&numbered(7, "t.run", "gate gate", Flags::NONE));
+    let held = gate.meet();
+    client.write(&numbered(7, "t.run", "note no", Flags::ONEWAY));
+    let fault = client.frame().expect("the reason");
+    assert_eq!((fault.kind, fault.id), (Type::Res, 0));
+    assert!(
+        fault.text().contains("still unanswered"),
+        "{}",
+        fault.text()
+    );
+    assert!(client.frame().is_none());
+    drop(held);
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+    assert!(app.dir.notes().is_empty());
+}
+
+#[test]
+fn one_way_calls_are_not_counted_as_unanswered_and_refused_without_a_word() {
+    let app = start("workers = 1\n[stoker]\nmax_inflight = 2");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let one_way = |script: &str| Ask::call("t.run", script).flag(Flags::ONEWAY);
+    let noted: Vec<Ask> = (0..5).map(|n| one_way(&format!("note {n}"))).collect();
+    client.send(&one_way("gate gate"));
+    let held = gate.meet();
+    client.send_all(&noted);
+    let calls = client.send_all(&[Ask::call("t.run", "ok"), Ask::call("t.run", "ok")]);
+    let refused = client.send(&one_way("note refused"));
+    client.fence();
+    drop(held);
+    for id in calls {
+        assert_eq!(client.answer(id).status(), Status::OK);
+    }
+    assert!(!client.has_answer(refused));
+    assert_eq!(app.dir.notes(), ["0", "1", "2", "3", "4"]);
+}
+
+#[test]
+fn what_the_broker_is_asked_one_way_is_done_and_never_answered() {
+    let rest = "workers = 1\n[queue.mails]\nmax_waiting = 2";
+    let app = start_of("jobs mails;serve", rest);
+    let mut client = app.client();
+    let own = |name: &str, body: &str| Ask::call(name, body).flag(Flags::ONEWAY);
+    let push = |queue: &str| Ask::push(queue, "ok").flag(Flags::ONEWAY);
+    let unique = push("mails").meta(Key::UNIQUE, "once");
+    let mut quiet = client.send_all(&[
+        own("stoker.queue", r#"{"op": "pause", "queue": "mails"}"#),
+        own("stoker.queue", r#"{"op": "list"}"#),
+        own("stoker.pool", r#"{"op": "reload"}"#),
+        unique.clone(),
+        unique,
+        push("mails"),
+        // From here on nothing can be done.
+        push("mails"),
+        push("mial"),
+        own("stoker.push", "ok"),
+        own("stoker.queue", "{"),
+        own("stoker.queue", r#"{"op": "pause", "queue": "mial"}"#),
+        own("stoker.job", r#"{"op": "explode"}"#),
+        own("stoker.nothing", ""),
+    ]);
+    client.fence();
+    let queue = client.queue("mails");
+    assert_eq!(
+        (&queue["paused"], &queue["ready"]),
+        (&true.into(), &2.into())
+    );
+    app.wait_for_log("pool p runs version 2 only");
+    quiet.retain(|id| client.has_answer(*id));
+    assert!(quiet.is_empty(), "answered: {quiet:?}");
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! What jobs in memory may take when they have ended: half of `max_memory`, and the oldest make room.
+
+use crate::start;
+use serde_json::{Value, json};
+use stoker_testkit::{App, Ask, Client, until};
+use stoker_wire::Status;
+
+/// Room for five bodies of 90 KB.
+#[track_caller]
+fn start_small() -> App {
+    start("workers = 1\n[stoker]\nmax_memory = \"1MB\"")
+}
+
+/// Pushes a script that is filled up to so many bytes.
+#[track_caller]
+fn push(client: &mut Client, queue: &str, script: &str, bytes: usize) -> String {
+    let body = script.to_owned() + &" ".repeat(bytes - script.len());
+    client.push(&Ask::push(queue, body))
+}
+
+/// Has so many large jobs fail, one after another.
+#[track_caller]
+fn fail(client: &mut Client, number: usize) -> Vec<String> {
+    let each = |_| {
+        let id = push(client, "mails", "fail 49 no", 90_000);
+        client.job_in(&id, "failed");
+        id
+    };
+    (0..number).map(each).collect()
+}
+
+#[track_caller]
+fn remembered(client: &mut Client, queue: &str) -> Vec<String> {
+    let listed = client.own("stoker.job", &json!({"op": "list", "queue": queue}));
+    let listed = listed["jobs"].as_array().cloned().unwrap_or_default();
+    let ids = listed.iter().filter_map(|job| job["id"].as_str());
+    ids.map(str::to_owned).collect()
+}
+
+fn shown(client: &mut Client, id: &str) -> Result<Value, Status> {
+    let shown = client.try_own("stoker.job", &json!({"op": "show", "id": id}));
+    shown.map_err(|refusal| refusal.status())
+}
+
+#[test]
+fn old_failed_jobs_make_room_for_later_ones() {
+    let app = start_small();
+    let mut client = app.client();
+    // Thirty of them are more than all memory: what made room is free again.
+    let failed = fail(&mut client, 30);
+    assert_eq!(remembered(&mut client, "mails"), failed[25..]);
+    assert_eq!(shown(&mut client, &failed[24]), Err(Status::NOT_FOUND));
+    // One that ran again is the latest that failed.
+    client.own("stoker.job", &json!({"op": "retry", "id": failed[25]}));
+    client.job_in(&failed[25], "failed");
+    let next = fail(&mut client, 1);
+    let kept = [&failed[25..26], &failed[27..], &next].concat();
+    assert_eq!(remembered(&mut client, "mails"), kept);
+}
+
+#[test]
+fn done_jobs_take_no_room() {
+    let app = start_small();
+    let mut client = app.client();
+    let failed = fail(&mut client, 5);
+    for _ in 0..10 {
+        let id = push(&mut client, "other", "ok", 90_000);
+        client.job_in(&id, "done");
+    }
+    assert_eq!(remembered(&mut client, "mails"), failed);
+    assert_eq!(remembered(&mut client, "other").len(), 10);
+}
+
+#[test]
+fn the_oldest_of_all_queues_goes_and_cancelled_ones_count() {
+    let app = start_small();
+    let mut client = app.client();
+    // A queue is there once something was pushed to it.
+    let first = push(&mut client, "other", "ok", 2);
+    client.job_in(&first, "done");
+    client.own("stoker.queue", &json!({"op": "pause", "queue": "other"}));
+    fail(&mut client, 3);
+    let cancelled: Vec<String> = (0..5)
+        .map(|_| push(&mut client, "other", "ok", 90_000))
+        .collect();
+    let waiting = json!({"op": "cancel", "queue": "other", "state": "ready"});
+    assert_eq!(client.own("stoker.job", &waiting)["count"], 5);
+    assert!(remembered(&mut client, "mails").is_empty());
+    client.own("stoker.queue", &json!({"op": "resume", "queue": "other"}));
+    let back = json!({"op": "retry", "state": "cancelled"});
+    assert_eq!(client.own("stoker.job", &back)["count"], 5, "whole");
+    for id in &cancelled {
+        client.job_in(id, "done");
+    }
+}
+
+#[test]
+fn what_no_room_could_hold_is_forgotten_and_takes_none() {
+    let app = start_small();
+    let mut client = app.client();
+    let id = push(&mut client, "mails", "fail 49 no", 600_000);
+    until("it has failed", || {
+        (shown(&mut client, &id) == Err(Status::NOT_FOUND)).then_some(())
+    });
+    let id = push(&mut client, "mails", "ok", 900_000);
+    client.job_in(&id, "done");
+    let failed = fail(&mut client, 1);
+    client.job_in(&failed[0], "failed");
+}
