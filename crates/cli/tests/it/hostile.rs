@@ -4,7 +4,8 @@ use crate::start;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use stoker_testkit::{App, Ask, Client, Got, frame, procs};
+use std::time::Duration;
+use stoker_testkit::{App, Ask, Client, Got, frame, procs, until};
 use stoker_wire::{Encode, Flags, Status, Type};
 
 const HELLO: &str = r#"{"v":[1],"role":"client"}"#;
@@ -195,6 +196,54 @@ fn a_frame_may_come_byte_by_byte() {
         client.write(&[byte]);
     }
     assert_eq!(client.answer(9).text(), "slowly");
+}
+
+#[test]
+fn a_frame_that_is_begun_and_never_ended_costs_the_connection() {
+    let app = start("workers = 1\n[stoker]\nframe_timeout = \"200ms\"");
+    let call = frame(Encode {
+        name: "t.run",
+        body: &[b' '; 1000],
+        ..Encode::new(Type::Req, 1)
+    });
+    for (what, bytes) in [
+        ("a HELLO", hello(HELLO)[..9].to_vec()),
+        ("its length", [hello(HELLO), call[..3].to_vec()].concat()),
+        ("its head", [hello(HELLO), call[..17].to_vec()].concat()),
+        ("its body", [hello(HELLO), call[..900].to_vec()].concat()),
+    ] {
+        let fault = refused(&app, &bytes);
+        assert_eq!(fault.status(), Status::DEADLINE_EXCEEDED, "{what}");
+        assert!(fault.text().contains("stoker.frame_timeout"), "{what}");
+    }
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+#[test]
+fn a_client_whose_frames_come_in_halves_is_not_one_that_went_quiet() {
+    let app = start("workers = 1\n[stoker]\nframe_timeout = \"2s\"");
+    // At no time is there no half of a frame.
+    let ping = |id: u32| frame(Encode::new(Type::Ping, id));
+    let mut lively = app.client();
+    lively.write(&ping(1)[..7]);
+    let mut quiet = UnixStream::connect(app.socket()).expect("it listens");
+    quiet.write_all(&hello(HELLO)[..9]).expect("it reads");
+    // The end of the quiet one is waited for, the lively one writing each time that nothing has come.
+    quiet
+        .set_read_timeout(Some(Duration::from_millis(20)))
+        .expect("that is a timeout");
+    let mut pings = 1;
+    until("the quiet one is disconnected", || {
+        let halves = [&ping(pings)[7..], &ping(pings + 1)[..7]].concat();
+        lively.write(&halves);
+        pings += 1;
+        matches!(quiet.read(&mut [0; 1024]), Ok(0)).then_some(())
+    });
+    lively.write(&ping(pings)[7..]);
+    for id in 1..=pings {
+        let pong = lively.frame().expect("it is still connected");
+        assert_eq!((pong.kind, pong.id), (Type::Pong, id));
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub struct Config {
     pub max_connections: usize,
     pub max_inflight: usize,
     pub max_memory: usize,
+    pub frame_timeout: Span,
     pub log: LogConfig,
     pub store: StoreConfig,
     pub pools: Vec<Pool>,

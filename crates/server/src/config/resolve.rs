@@ -157,6 +157,7 @@ fn read_stoker(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Config {
     let connections = stoker.number("max_connections", 1..=1_000_000, mistakes);
     let inflight = stoker.number("max_inflight", 1..=1_000_000, mistakes);
     let memory = stoker.size("max_memory", mistakes);
+    let frame = stoker.time_above_zero("frame_timeout", mistakes);
     Config {
         socket: stoker.text("socket", mistakes).map(PathBuf::from),
         socket_mode: mode.unwrap_or(0o660),
@@ -164,6 +165,7 @@ fn read_stoker(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Config {
         max_connections: connections.unwrap_or(10_000) as usize,
         max_inflight: inflight.unwrap_or(1_024) as usize,
         max_memory: memory.unwrap_or(512 << 20) as usize,
+        frame_timeout: frame.unwrap_or(Span::from_secs(60)),
         log: LogConfig {
             json: json.unwrap_or(false),
             file: log.text("file", mistakes).map(PathBuf::from),

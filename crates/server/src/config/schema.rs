@@ -72,6 +72,12 @@ pub const STOKER: SectionDoc = SectionDoc {
             "\"512MB\"",
             "Bodies of calls and of jobs that are to run; beyond, new ones are refused with a retry hint. Failed and cancelled jobs may hold half as much besides; the oldest failed ones make room.",
         ),
+        key(
+            "frame_timeout",
+            "time",
+            "\"60s\"",
+            "A client that begins a frame and does not end it is disconnected between half this time and all of it.",
+        ),
     ],
 };
 

@@ -10,8 +10,6 @@ use stoker_wire::{Encode, Frame, Splitter, Status, Type, WireError, encode};
 const ACCEPTS: usize = 64;
 /// Reads of one connection in one turn, so that nobody's flood holds up the others.
 const READS: usize = 4;
-/// How often a half-read frame is looked at; one that was there the last time too is given up.
-const HALF_FRAME: Span = Span::from_secs(30);
 /// How long the listener rests after an accept failed.
 const ACCEPT_AGAIN: Span = Span::from_millis(100);
 /// How long a peer may take nothing of what waits for it.
@@ -138,14 +136,20 @@ impl Plane {
         // A worker's answer is the end of a body that was let in; to refuse it would be to kill it.
         let counts = conn.partial > 0 && !matches!(conn.role, Role::Worker(_));
         if counts && !std::mem::replace(&mut conn.half_frame, true) {
-            self.alarms
-                .push((self.now + HALF_FRAME, Alarm::HalfFrame(id)));
+            self.look_at_half_frame(id);
         }
         if counts && self.bytes_held() > self.config.max_memory + MAX_FRAME {
             let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
             return Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text.to_owned()));
         }
         Ok(())
+    }
+
+    /// A half-read frame is looked at twice within its time; one that was there the first time too is
+    /// given up.
+    fn look_at_half_frame(&mut self, id: ConnId) {
+        let at = self.now + Span(self.config.frame_timeout.0 / 2);
+        self.alarms.push((at, Alarm::HalfFrame(id)));
     }
 
     /// A client that began a frame some time ago. Whoever never ends one must not hold its bytes for ever.
@@ -156,10 +160,9 @@ impl Plane {
         conn.half_frame = false;
         if conn.partial > 0 && !std::mem::replace(&mut conn.was_half, true) {
             conn.half_frame = true;
-            self.alarms
-                .push((self.now + HALF_FRAME, Alarm::HalfFrame(id)));
+            self.look_at_half_frame(id);
         } else if conn.partial > 0 {
-            let text = "a frame was begun and not ended for a minute";
+            let text = "a frame was begun and not ended in time (stoker.frame_timeout)";
             self.fault(
                 id,
                 &Fault::Refused(Status::DEADLINE_EXCEEDED, text.to_owned()),
