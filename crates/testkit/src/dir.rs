@@ -2,6 +2,7 @@ use crate::until;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,10 +15,19 @@ pub struct Dir {
 impl Dir {
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("stoker-it-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).expect("a temporary directory can be made");
+        // A test that failed has left its directory, and its process's number may be this one's by now.
+        let path = loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("stoker-it-{}-{number}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                made => {
+                    made.expect("a temporary directory can be made");
+                    break path;
+                }
+            }
+        };
         // Workers and clients of other users have to get through.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("it is ours");
         Self { path }
