@@ -186,7 +186,7 @@ fn a_paused_queue_does_not_hold_up_the_end() {
 /// A bound that suits the workers' threads, say, is none for the server's own, which say what they need.
 #[test]
 fn the_end_needs_no_more_of_the_machine_than_the_beginning() {
-    let config = crate::pool_of("serve", "workers = 1");
+    let config = crate::pool_of("serve", "workers = 1\n[store]\ndriver = \"memory\"");
     let config = crate::setup().config(&config);
     let app = config
         .env("RUST_MIN_STACK", &(1u64 << 60).to_string())
@@ -260,7 +260,10 @@ fn push_on(client: &mut Client, script: &str, keys: usize) -> usize {
 /// is lost are together all that was taken.
 #[track_caller]
 fn drain_a_deep_backlog(workers: &str, script: &str, keys: usize) {
-    let app = start_of(workers, "workers = 2\nstop_grace = \"8s\"");
+    let app = start_of(
+        workers,
+        "workers = 2\nstop_grace = \"8s\"\n[store]\ndriver = \"memory\"",
+    );
     let mut client = app.client();
     // Never done: each run asks for another one, which comes due while the server drains, too.
     let again = Ask::push("mails", "retry 1").meta(Key::TRIES, 0u16.to_be_bytes());

@@ -8,7 +8,7 @@ use stoker_wire::Status;
 /// Room for five bodies of 90 KB.
 #[track_caller]
 fn start_small() -> App {
-    start("workers = 1\n[stoker]\nmax_memory = \"1MB\"")
+    start("workers = 1\n[store]\ndriver = \"memory\"\n[stoker]\nmax_memory = \"1MB\"")
 }
 
 /// Pushes a script that is filled up to so many bytes.

@@ -414,20 +414,22 @@ fn one_way_calls_are_not_counted_as_unanswered_and_refused_without_a_word() {
 #[test]
 fn what_the_broker_is_asked_one_way_is_done_and_never_answered() {
     let rest = "workers = 1\n[queue.mails]\nmax_waiting = 2";
-    let app = start_of("jobs mails;serve", rest);
+    let app = start_of("jobs mails,other;serve", rest);
     let mut client = app.client();
     let own = |name: &str, body: &str| Ask::call(name, body).flag(Flags::ONEWAY);
     let push = |queue: &str| Ask::push(queue, "ok").flag(Flags::ONEWAY);
-    let unique = push("mails").meta(Key::UNIQUE, "once");
+    let unique = push("other").meta(Key::UNIQUE, "once");
     let mut quiet = client.send_all(&[
         own("stoker.queue", r#"{"op": "pause", "queue": "mails"}"#),
         own("stoker.queue", r#"{"op": "list"}"#),
         own("stoker.pool", r#"{"op": "reload"}"#),
+        own("stoker.queue", r#"{"op": "pause", "queue": "other"}"#),
         unique.clone(),
-        unique,
+        push("mails"),
         push("mails"),
         // From here on nothing can be done.
         push("mails"),
+        unique,
         push("mial"),
         own("stoker.push", "ok"),
         own("stoker.queue", "{"),
@@ -435,12 +437,15 @@ fn what_the_broker_is_asked_one_way_is_done_and_never_answered() {
         own("stoker.job", r#"{"op": "explode"}"#),
         own("stoker.nothing", ""),
     ]);
-    client.fence();
-    let queue = client.queue("mails");
-    assert_eq!(
-        (&queue["paused"], &queue["ready"]),
-        (&true.into(), &2.into())
-    );
+    until("two are taken", || {
+        let queue = client.queue("mails");
+        let all = queue["ready"] == 2 && client.queue("other")["ready"] == 1;
+        (queue["paused"] == true && all).then_some(())
+    });
+    let full = client.ask(&Ask::push("mails", "ok"));
+    assert_eq!(full.status(), Status::RESOURCE_EXHAUSTED);
+    assert_eq!(client.queue("mails")["ready"], 2);
+    assert_eq!(client.queue("other")["ready"], 1);
     app.wait_for_log("pool p runs version 2 only");
     quiet.retain(|id| client.has_answer(*id));
     assert!(quiet.is_empty(), "answered: {quiet:?}");
