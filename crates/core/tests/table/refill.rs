@@ -298,3 +298,33 @@ fn a_drain_asks_for_nothing() {
     }
     assert!(s.w.books.drained && refills(&s.w).is_empty() && key_refills(&s.w) == 0);
 }
+
+/// With many tenants a few jobs of each are enough, so that memory stays bounded; and never fewer than four.
+#[test]
+fn lanes_are_shorter_where_tenants_are_many() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let queue = w.queue(mail);
+    w.bring(job(mail));
+    let room = |w: &World| (w.core.refill_size(queue), w.core.key_room(queue));
+    assert_eq!((room(&w), w.core.lane_size()), ((128, 4_095), 256));
+    for n in 0..255_u32 {
+        let (id, key) = (TaskId(100 + n), format!("tenant {n}"));
+        w.books.bring(id);
+        let task = NewTask {
+            id,
+            key: key.as_bytes(),
+            ..job(mail).0
+        };
+        w.core.step(w.now, Event::Arrived(task), &mut w.seen);
+    }
+    let (size, keys) = room(&w);
+    assert!((30..=32).contains(&size) && keys == 3_840, "{size} {keys}");
+    assert!(w.core.find_key(queue, b"tenant 7").is_some());
+    assert_eq!(w.core.find_key(queue, b"tenant 999"), None);
+    let has_room = |w: &World| w.core.has_room(queue, 3, b"tenant 7");
+    w.bring_many(50, &job(mail).key("tenant 7"));
+    assert!(has_room(&w));
+    w.bring_many(20, &job(mail).key("tenant 7"));
+    assert!(!has_room(&w));
+}
