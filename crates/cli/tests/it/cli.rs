@@ -158,11 +158,13 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
         .collect();
     assert_eq!(
         lines[0],
-        ["ID", "QUEUE", "STATE", "ATTEMPT", "CRASHES", "DUE", "ERROR"]
+        [
+            "ID", "QUEUE", "TYPE", "STATE", "ATTEMPT", "CRASHES", "DUE", "ERROR"
+        ]
     );
     assert_eq!(
-        (lines[1][0], &lines[1][1..5], lines[1][6]),
-        (failed, &["mails", "failed", "1", "0"][..], "broken")
+        (lines[1][0], &lines[1][1..6], lines[1][7]),
+        (failed, &["mails", "-", "failed", "1", "0"][..], "broken")
     );
     let list = json_of(&app, &["jobs", "list", "--queue", "mails", "--limit", "2"]);
     assert_eq!(list["jobs"].as_array().map(Vec::len), Some(2));
@@ -459,9 +461,15 @@ fn misuse_is_told_with_the_usage() {
             &["push", "mails", "--delay", "later"],
             "'later' is no time; write 30s, 5m, 2h",
         ),
-        (&["push", "mails", "--key", ""], "a key has 1 to 200 bytes"),
+        (
+            &["push", "mails", "--key", ""],
+            "a key or type has 1 to 200 bytes",
+        ),
         (&["jobs"], "Usage: stoker jobs"),
-        (&["jobs", "cancel"], "<ID|--queue <QUEUE>|--state <STATE>>"),
+        (
+            &["jobs", "cancel"],
+            "name a job by its id, or many by --queue",
+        ),
         (
             &["jobs", "cancel", "x", "--queue", "y"],
             "cannot be used with",
