@@ -6,6 +6,8 @@ namespace Stoker;
 
 use Stoker\Internal\Link;
 use Stoker\Internal\Requests;
+use Stoker\Internal\Selection;
+use Stoker\Wire\Codec;
 use Stoker\Wire\Flag;
 
 /**
@@ -22,6 +24,9 @@ use Stoker\Wire\Flag;
  */
 final class Client
 {
+    /** Bytes of jobs in one request of import(). */
+    private const BATCH = 4 << 20;
+
     private Requests $requests;
 
     private function __construct(private Link $link, ?float $timeout)
@@ -186,10 +191,19 @@ final class Client
      * @param int|null    $tries          runs allowed, the first included, 0 to 65535; 0 = no limit; null = the queue's
      * @param list<float> $backoff        seconds before the 2nd run, the 3rd, …, at most 100; the last repeats.
      *                                    Empty = the queue's
-     * @param float|null  $timeout        the longest that one run may take, 0.001 to 4294967; null = the queue's
-     * @param string|null $unique         1 to 200 bytes; refused while another job with it waits or runs
+     * @param float|null  $timeout        the longest that one run may take, 0.001 to 4294967; null = the pool's
+     * @param string|null $unique         1 to 200 bytes; refused while another job of the queue with it waits or runs
      * @param string|null $idempotencyKey 1 to 200 bytes; a second push with it returns the first one's id. So the
      *                                    client may send it again by itself when the connection is lost
+     * @param bool        $failOnTimeout  a run that overran its time is the last, whatever tries are left
+     * @param float|\DateTimeInterface|null $retryUntil a run that fails after it is the last; until then tries do not
+     *                                    count. A number is Unix time in seconds
+     * @param int|null    $maxExceptions  runs that may end in an error, 1 to 65535; being released is none
+     * @param bool        $uniqueUntilStart the unique key is free again as soon as the first run starts
+     * @param float|null  $uniqueFor      seconds after which the unique key is free in any case
+     * @param float|\DateTimeInterface|null $dueAt as a delay that is a moment; a number is Unix time in seconds
+     * @param string|null $type           what it is, for people and filters, 1 to 255 bytes: a class or a name
+     * @param float|null  $keepResult     seconds for which its result is kept; null = the queue's
      * @return string the job's id, a UUIDv7
      * @throws InvalidRequest an argument is out of range
      * @throws AlreadyExists  the unique key is taken; $jobId tells by which job
@@ -208,23 +222,59 @@ final class Client
         ?float $timeout = null,
         ?string $unique = null,
         ?string $idempotencyKey = null,
+        bool $failOnTimeout = false,
+        float|\DateTimeInterface|null $retryUntil = null,
+        ?int $maxExceptions = null,
+        bool $uniqueUntilStart = false,
+        ?float $uniqueFor = null,
+        float|\DateTimeInterface|null $dueAt = null,
+        ?string $type = null,
+        ?float $keepResult = null,
     ): string {
-        return $this->submit($this->requests->push(
-            $queue,
-            $body,
-            $delay,
-            $priority,
-            $key,
-            $tries,
-            $backoff,
-            $timeout,
-            $unique,
-            $idempotencyKey,
-        ))->await();
+        return $this->submit($this->requests->push($queue, $body, compact(
+            'delay', 'priority', 'key', 'tries', 'backoff', 'timeout', 'unique', 'idempotencyKey',
+            'failOnTimeout', 'retryUntil', 'maxExceptions', 'uniqueUntilStart', 'uniqueFor', 'dueAt', 'type',
+            'keepResult',
+        )))->await();
     }
 
     /**
-     * Puts many jobs into a queue, many in each write; a generator of a million is fine.
+     * Begins a push. It is sent, together with others begun, as soon as one of them is awaited; Pending::await()
+     * returns the id. For jobs of different queues or options in one round trip.
+     *
+     * Parameters as for push().
+     *
+     * @throws InvalidRequest an argument is out of range; all other errors come from Pending::await()
+     */
+    public function pushAsync(
+        string $queue,
+        mixed $body = null,
+        float|\DateTimeInterface|null $delay = null,
+        ?int $priority = null,
+        ?string $key = null,
+        ?int $tries = null,
+        array $backoff = [],
+        ?float $timeout = null,
+        ?string $unique = null,
+        ?string $idempotencyKey = null,
+        bool $failOnTimeout = false,
+        float|\DateTimeInterface|null $retryUntil = null,
+        ?int $maxExceptions = null,
+        bool $uniqueUntilStart = false,
+        ?float $uniqueFor = null,
+        float|\DateTimeInterface|null $dueAt = null,
+        ?string $type = null,
+        ?float $keepResult = null,
+    ): Pending {
+        return $this->submit($this->requests->push($queue, $body, compact(
+            'delay', 'priority', 'key', 'tries', 'backoff', 'timeout', 'unique', 'idempotencyKey',
+            'failOnTimeout', 'retryUntil', 'maxExceptions', 'uniqueUntilStart', 'uniqueFor', 'dueAt', 'type',
+            'keepResult',
+        )));
+    }
+
+    /**
+     * Puts many jobs into a queue in one round trip, many in each write; a generator of a million is fine.
      *
      * After the first failure no more are sent. Its exception is thrown when those on their way have ended, and
      * names in $accepted the jobs that are in.
@@ -244,7 +294,17 @@ final class Client
         ?int $tries = null,
         array $backoff = [],
         ?float $timeout = null,
+        bool $failOnTimeout = false,
+        float|\DateTimeInterface|null $retryUntil = null,
+        ?int $maxExceptions = null,
+        float|\DateTimeInterface|null $dueAt = null,
+        ?string $type = null,
+        ?float $keepResult = null,
     ): array {
+        $options = compact(
+            'delay', 'priority', 'key', 'tries', 'backoff', 'timeout', 'failOnTimeout', 'retryUntil',
+            'maxExceptions', 'dueAt', 'type', 'keepResult',
+        );
         /** @var \SplQueue<array{array-key, Pending}> $open */
         $open = new \SplQueue();
         $ids = [];
@@ -260,8 +320,7 @@ final class Client
             }
         };
         foreach ($bodies as $i => $body) {
-            $one = $this->requests->push($queue, $body, $delay, $priority, $key, $tries, $backoff, $timeout);
-            $open->enqueue([$i, $this->submit($one)]);
+            $open->enqueue([$i, $this->submit($this->requests->push($queue, $body, $options))]);
             $collect(false);
             if ($failure !== null) {
                 break;
@@ -277,11 +336,13 @@ final class Client
     }
 
     /**
-     * What became of a job; null when the broker knows none with that id.
+     * What became of a job; null when the broker knows none with that id (any more).
      *
      * @param string $id as push() returned it
-     * @return array<string, mixed>|null id, queue, state (ready, delayed, running, retrying, done, failed, cancelled,
-     *                                   suspended), attempt, crashes, priority, key, created_at, due_at, error
+     * @return array<string, mixed>|null id, queue, state (ready, delayed, running, retrying, suspended, done, failed,
+     *                                   cancelled), type, attempt, exceptions, crashes, tries, priority, key, created_at,
+     *                                   due_at, ended_at, ran_ms, error, progress, body, codec, result, output,
+     *                                   checkpoint, history
      * @throws StokerException see call()
      */
     public function job(string $id): ?array
@@ -291,6 +352,164 @@ final class Client
         } catch (NotFound) {
             return null;
         }
+    }
+
+    /**
+     * Jobs, oldest first, fetched page by page while you go through them.
+     *
+     *     foreach ($stoker->jobs(['queue' => 'emails', 'state' => 'failed']) as $job) { … }
+     *
+     * @param array<string, mixed> $filter any of: queue; state, as in job(); type; error, the class of it; fingerprint,
+     *                                     of failures(); key; older, seconds since the push. Empty = all jobs
+     * @param int $page jobs per request, 1 to 1000
+     * @return \Generator<int, array<string, mixed>> as job(), without body, result, output, checkpoint and history
+     * @throws InvalidRequest   a filter that there is not
+     * @throws PermissionDenied only the broker's own user and root may; so for all that follows
+     * @throws StokerException  see call()
+     */
+    public function jobs(array $filter = [], int $page = 100): \Generator
+    {
+        return $this->pages('list', $filter, $page);
+    }
+
+    /**
+     * How many jobs a filter means.
+     *
+     * @param array<string, mixed> $filter see jobs()
+     * @throws StokerException see jobs()
+     */
+    public function countJobs(array $filter = []): int
+    {
+        return $this->admin('job', ['op' => 'count'] + Selection::filter($filter))['count'];
+    }
+
+    /**
+     * Failed jobs, in groups of those that failed of the same thing.
+     *
+     *     foreach ($stoker->failures() as $group) { $stoker->retry(['fingerprint' => $group['fingerprint']]); }
+     *
+     * @param array<string, mixed> $filter see jobs()
+     * @return list<array<string, mixed>> the largest first: fingerprint, count, queue, first_at, last_at, job (the id
+     *                                    of one), error
+     * @throws StokerException see jobs()
+     */
+    public function failures(array $filter = [], int $limit = 100): array
+    {
+        return $this->admin('job', ['op' => 'groups', 'limit' => $limit] + Selection::filter($filter))['groups'];
+    }
+
+    /**
+     * Runs failed or cancelled jobs again, with all their tries.
+     *
+     * @param string|array<string, mixed> $which an id, or a filter as for jobs(), or ['all' => true]; so for all that
+     *                                           follows
+     * @param int|null $perSecond             many at this rate, 1 to 1000000; null = at once
+     * @return int how many; jobs that are in no fitting state are left as they are
+     * @throws NotFound        there is no job with this id
+     * @throws InvalidRequest  the one job named is in no fitting state, or the filter is none
+     * @throws StokerException see jobs()
+     */
+    public function retry(string|array $which, ?int $perSecond = null): int
+    {
+        return $this->change('retry', $which, $perSecond === null ? [] : ['per_second' => $perSecond]);
+    }
+
+    /**
+     * Ends jobs that are not finished. One that runs ends too, with its worker if it does not stop by itself.
+     *
+     * @param string|array<string, mixed> $which see retry()
+     * @return int how many
+     * @throws StokerException see retry()
+     */
+    public function cancel(string|array $which): int
+    {
+        return $this->change('cancel', $which);
+    }
+
+    /**
+     * Forgets jobs that are finished: done, failed or cancelled.
+     *
+     * @param string|array<string, mixed> $which see retry()
+     * @return int how many
+     * @throws StokerException see retry()
+     */
+    public function discard(string|array $which): int
+    {
+        return $this->change('discard', $which);
+    }
+
+    /**
+     * Lets suspended jobs and such that wait for their time go now.
+     *
+     * @param string|array<string, mixed> $which see retry()
+     * @return int how many
+     * @throws StokerException see retry()
+     */
+    public function release(string|array $which): int
+    {
+        return $this->change('release', $which);
+    }
+
+    /**
+     * Moves jobs that wait or have failed to another queue. Those next to run may have left the store already, and
+     * stay.
+     *
+     * @param string|array<string, mixed> $which see retry()
+     * @return int how many
+     * @throws NotFound        there is no such queue
+     * @throws StokerException see retry()
+     */
+    public function move(string|array $which, string $queue): int
+    {
+        return $this->change('move', $which, ['to' => $queue]);
+    }
+
+    /**
+     * Gives a job another body: one that has failed, is cancelled or suspended, or waits for its time.
+     *
+     * @param mixed $body as for push(), but text: bytes that are no UTF-8 can't be sent
+     * @throws StokerException see retry()
+     */
+    public function edit(string $id, mixed $body): void
+    {
+        [$codec, $text] = Codec::encode($body ?? '');
+        $this->change('edit', $id, ['body' => $text, 'codec' => $codec]);
+    }
+
+    /**
+     * Jobs with all that another store needs to go on with them. The jobs stay where they are.
+     *
+     * @param array<string, mixed> $filter see jobs()
+     * @param int $page jobs per request, 1 to 1000; fewer, if their bodies are large
+     * @return \Generator<int, array<string, mixed>> one at a time, to be written as lines of JSON, say
+     * @throws StokerException see jobs()
+     */
+    public function export(array $filter = [], int $page = 100): \Generator
+    {
+        return $this->pages('export', $filter, $page);
+    }
+
+    /**
+     * Takes jobs that export() gave, here or on another broker. They get new ids, and their queues must exist.
+     *
+     * @param iterable<array<string, mixed>> $jobs
+     * @return int how many; jobs before one that is refused are in
+     * @throws StokerException see jobs()
+     */
+    public function import(iterable $jobs): int
+    {
+        $count = $bytes = 0;
+        $batch = [];
+        foreach ($jobs as $job) {
+            $batch[] = $job;
+            $bytes += strlen(Codec::json($job));
+            if (count($batch) === 1000 || $bytes > self::BATCH) {
+                $count += $this->admin('job', ['op' => 'import', 'jobs' => $batch])['count'];
+                [$batch, $bytes] = [[], 0];
+            }
+        }
+
+        return $batch === [] ? $count : $count + $this->admin('job', ['op' => 'import', 'jobs' => $batch])['count'];
     }
 
     /**
@@ -368,6 +587,31 @@ final class Client
     public function close(): void
     {
         $this->link->close();
+    }
+
+    /** @param array<string, mixed> $more */
+    private function change(string $op, string|array $which, array $more = []): int
+    {
+        return $this->admin('job', ['op' => $op] + Selection::of($which) + $more)['count'];
+    }
+
+    /**
+     * @param array<string, mixed> $filter
+     * @return \Generator<int, array<string, mixed>>
+     */
+    private function pages(string $op, array $filter, int $page): \Generator
+    {
+        $ask = ['op' => $op, 'limit' => $page] + Selection::filter($filter);
+
+        return (function () use ($ask): \Generator {
+            do {
+                $answer = $this->admin('job', $ask);
+                foreach ($answer['jobs'] as $job) {
+                    yield $job;
+                }
+                $ask['after'] = $answer['next'];
+            } while ($ask['after'] !== null);
+        })();
     }
 
     private function submit(Pending $request): Pending

@@ -28,6 +28,10 @@ final class Task
 
     /** @internal what the handler decided by release(), fail() or returned() */
     public ?Verdict $verdict = null;
+    /** Bytes that a checkpoint may have. */
+    private const CHECKPOINT = 32768;
+    private bool $acked = false;
+    private ?string $saved = null;
 
     /** @var array<int, string>|null */
     private ?array $meta = null;
@@ -150,7 +154,7 @@ final class Task
      *
      * @param float|null $delay seconds, 0 to 4294967; null = the queue's backoff
      * @param string     $why   stands in the job's history
-     * @throws \LogicException this is a call: its caller waits for an answer, not for another run
+     * @throws \LogicException this is a call: its caller waits for an answer, not for another run; or ack() was called
      */
     public function release(?float $delay = null, string $why = ''): void
     {
@@ -180,14 +184,67 @@ final class Task
     }
 
     /**
-     * Tells how far it is. Shown by `stoker jobs show`.
+     * Jobs: from here on it counts as done, and never runs again, whatever becomes of this run. Returns when the
+     * broker has that safe (on disk, if the queue is durable): one round trip.
      *
-     * @param int    $percent 0 to 100
-     * @param string $text    what is going on, for people
+     * Call it right before what must not happen twice, such as a payment: a worker that dies after it loses what was
+     * left to do, instead of doing it again. What the handler returns later is not kept, what it throws only noted,
+     * and release() is refused. A second call does nothing.
+     *
+     * @throws \LogicException this is a call, or runs no more
+     * @throws ConnectionLost  whether it is acknowledged nobody knows: do nothing that must not happen twice
      */
-    public function progress(int $percent, string $text = ''): void
+    public function ack(): void
     {
-        $this->tell(Kind::PROGRESS, ['percent' => max(0, min(100, $percent)), 'text' => $text]);
+        $this->mustBeJob('acknowledged');
+        if (!$this->acked) {
+            $this->ofLoop()->acknowledge($this);
+            $this->acked = true;
+        }
+    }
+
+    /** Whether ack() has been called and was safe. */
+    public function isAcked(): bool
+    {
+        return $this->acked;
+    }
+
+    /**
+     * Jobs: saves where it is, for the run after this one, if there is one: after a retry, a crash or a timeout. It
+     * replaces what was saved before, and goes out at once, in order with ack() and the answer; nothing is waited for.
+     *
+     * @param string $bytes at most 32768; "" is nothing
+     * @throws \InvalidArgumentException there are more
+     * @throws \LogicException           this is a call
+     */
+    public function checkpoint(string $bytes): void
+    {
+        $this->mustBeJob('saved');
+        if (strlen($bytes) > self::CHECKPOINT) {
+            throw new \InvalidArgumentException(sprintf('a checkpoint of %d bytes; %d is the most', strlen($bytes), self::CHECKPOINT));
+        }
+        $this->ofLoop()->channel->event(Kind::CHECKPOINT, $this->id, $bytes);
+        $this->saved = $bytes;
+    }
+
+    /** What checkpoint() saved last, in this run or an earlier one; null when nothing was. */
+    public function checkpointed(): ?string
+    {
+        $saved = $this->saved ?? $this->meta(Key::CHECKPOINT);
+
+        return $saved === '' ? null : $saved;
+    }
+
+    /**
+     * Tells how far it is. Shown by `stoker jobs show` and Client::job().
+     *
+     * @param int|float $percent 0 to 100; what is beyond counts as the nearest of these
+     * @param string    $text    what is going on, for people; its first line is shown
+     */
+    public function progress(int|float $percent, string $text = ''): void
+    {
+        $percent = is_nan($percent) ? 0 : max(0, min(100, $percent));
+        $this->tell(Kind::PROGRESS, ['percent' => $percent, 'text' => $text]);
     }
 
     /** Writes to the task's log, beside what it prints. A line end is added where there is none. */
@@ -219,7 +276,22 @@ final class Task
         if (!$this->isJob) {
             throw new \LogicException("{$this->name} is a call, not a job: return an answer or throw");
         }
+        if ($this->acked && $verdict instanceof Retry) {
+            throw new \LogicException("{$this->name}: acknowledged with ack(), so it can't run again");
+        }
         $caller = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 2)[1];
         $this->verdict = $verdict->calledFrom($caller['file'] ?? null, $caller['line'] ?? null);
+    }
+
+    private function mustBeJob(string $what): void
+    {
+        if (!$this->isJob) {
+            throw new \LogicException("{$this->name} is a call: only jobs are $what");
+        }
+    }
+
+    private function ofLoop(): Loop
+    {
+        return Loop::$active ?? throw new \LogicException("{$this->name} runs no more");
     }
 }

@@ -77,7 +77,8 @@ final class Worker
      * Runs the jobs of a queue.
      *
      * Returning ends the job well, an exception is a failed attempt, and Task::release(), fail() and returned() say
-     * more. What the handler returns goes to the broker as the job's result.
+     * more. What the handler returns goes to the broker as the job's result, which Client::job() shows; more than
+     * 64 KiB are not kept, and the task's log says so.
      *
      * @param string               $queue   the queue's name, or "*" for every queue of the pool without a handler of its own
      * @param callable(Task): mixed $handler
@@ -139,28 +140,12 @@ final class Worker
             'slots' => 1,
             'soft_cancel' => $this->softCancel,
         ];
-        $fd = getenv('STOKER_FD');
-        if ($fd !== false) {
-            $stream = Socket::inherited($fd);
-            // Children of this process, and code that looks around, have no business with it.
-            putenv('STOKER_FD');
-            unset($_ENV['STOKER_FD'], $_SERVER['STOKER_FD']);
-        } else {
-            $socket = getenv('STOKER_SOCKET');
-            if ($socket === false) {
-                throw new ConnectionRefused('neither STOKER_FD nor STOKER_SOCKET is set: run this script by `stoker serve`');
-            }
-            $stream = Socket::dial($socket, 5.0);
-            $hello += array_filter([
-                'pool' => $this->pool ?? getenv('STOKER_POOL'),
-                'token' => $this->token ?? getenv('STOKER_TOKEN'),
-            ]);
-        }
+        [$stream, $hello] = Socket::ofWorker($hello, null, $this->pool, $this->token);
         $loop = new Loop(new Channel($stream), $this->calls, $this->jobs);
         if ($this->softCancel) {
             pcntl_async_signals(true);
             pcntl_signal(SIGUSR1, $loop->interrupt(...));
         }
-        $loop->run(json_encode($hello, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE));
+        $loop->run($hello);
     }
 }

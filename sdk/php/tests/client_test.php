@@ -183,6 +183,76 @@ test('client: push carries all that a job can have', function (): void {
     ], $stage->heard());
     $client->push('emails', 'raw', new \DateTimeImmutable('2030-01-01 00:00:00.250 UTC'));
     same([23 => bin2hex(pack('J', 1893456000250)), 24 => bin2hex('emails')], $stage->heard()['meta']);
+    $moment = new \DateTimeImmutable('2030-01-01 00:00:00 UTC');
+    $all = ['failOnTimeout' => true, 'retryUntil' => $moment, 'maxExceptions' => 3, 'dueAt' => 1893456000.25, 'type' => 'T', 'keepResult' => 60];
+    $meta = [
+        23 => bin2hex(pack('J', 1893456000250)), 24 => bin2hex('q'), 28 => bin2hex(pack('J', 1893456000000)), 29 => '0003',
+        30 => '', 33 => bin2hex('T'), 34 => bin2hex(pack('J', 60_000)),
+    ];
+    $client->pushMany('q', [1], ...$all);
+    same($meta, $stage->heard()['meta']);
+    $client->pushAsync('q', 1, ...$all, unique: 'u', uniqueUntilStart: true, uniqueFor: 1.5)->await();
+    $with = $meta + [18 => bin2hex('u'), 31 => '', 32 => bin2hex(pack('J', 1500))];
+    ksort($with);
+    same($with, $stage->heard()['meta']);
+});
+
+test('client: jobs of many kinds in one round trip', function (): void {
+    $stage = new Stage(function (Stage $stage): void {
+        $peer = $stage->welcome();
+        $requests = [$peer->next(), $peer->next(), $peer->next()];
+        $stage->report($peer->reads);
+        array_map(fn (Frame $r) => $peer->answer($r, 0, "id of $r->body"), $requests);
+    });
+    $client = Client::connect($stage->socket);
+    $pending = [$client->pushAsync('a', 'x'), $client->pushAsync('b', 'y', delay: 3), $client->pushAsync('c', 'z', tries: 1)];
+    same(['id of x', 'id of y', 'id of z'], array_map(fn (\Stoker\Pending $p) => $p->await(), $pending));
+    same(1, $stage->heard(), 'reads');
+});
+
+test('client: what it asks the broker of jobs', function (): void {
+    $stage = answering(function (Frame $r, Stage $stage): array {
+        $ask = json_decode($r->body, true);
+        $stage->report([$r->name, $ask]);
+        $page = ['jobs' => [['id' => isset($ask['after']) ? 'second' : 'first']], 'next' => isset($ask['after']) ? null : 'first'];
+
+        return [0, json_encode(($ask['op'] === 'list' || $ask['op'] === 'export' ? $page : []) + ['count' => 7, 'groups' => ['g']]), 1];
+    });
+    $client = Client::connect($stage->socket);
+    $asks = function (mixed $want, mixed $got, array ...$asked) use ($stage): void {
+        same($want, $got);
+        foreach ($asked as $ask) {
+            same(['stoker.job', $ask], $stage->heard());
+        }
+    };
+    $filter = ['queue' => 'q', 'state' => 'failed', 'type' => 't', 'error' => 'E', 'fingerprint' => '0f', 'key' => 'k', 'older' => 1.5];
+    $sent = ['queue' => 'q', 'state' => 'failed', 'type' => 't', 'error' => 'E', 'fingerprint' => '0f', 'key' => 'k', 'older_ms' => 1500];
+    foreach (['jobs' => 'list', 'export' => 'export'] as $method => $op) {
+        $ask = ['op' => $op, 'limit' => 5] + $sent;
+        $asks([['id' => 'first'], ['id' => 'second']], iterator_to_array($client->$method($filter, 5)), $ask, $ask + ['after' => 'first']);
+    }
+    $asks(7, $client->countJobs(), ['op' => 'count']);
+    $asks(['g'], $client->failures(['queue' => 'q'], 3), ['op' => 'groups', 'limit' => 3, 'queue' => 'q']);
+    $asks(7, $client->retry('i', 10), ['op' => 'retry', 'id' => 'i', 'per_second' => 10]);
+    $asks(7, $client->cancel(['all' => true]), ['op' => 'cancel', 'all' => true]);
+    $asks(7, $client->discard($filter), ['op' => 'discard'] + $sent);
+    $asks(7, $client->release('i'), ['op' => 'release', 'id' => 'i']);
+    $asks(7, $client->move(['queue' => 'q'], 'r'), ['op' => 'move', 'queue' => 'q', 'to' => 'r']);
+    $asks(null, $client->edit('i', ['a' => 1]), ['op' => 'edit', 'id' => 'i', 'body' => '{"a":1}', 'codec' => 1]);
+    $asks(null, $client->edit('i', 'raw'), ['op' => 'edit', 'id' => 'i', 'body' => 'raw', 'codec' => 0]);
+    $asks(14, $client->import(array_fill(0, 1001, ['queue' => 'q'])), ['op' => 'import', 'jobs' => array_fill(0, 1000, ['queue' => 'q'])], ['op' => 'import', 'jobs' => [['queue' => 'q']]]);
+    same(0, $client->import([]));
+});
+
+test('client: a filter with a typing error means no jobs, and not more', function (): void {
+    $client = Client::connect(answering(fn () => [0, '{"count":1}', 1])->socket);
+    foreach ([[], ['stat' => 'failed', 'queue' => 'q'], ['queue' => null], ['all' => false], ['all' => true, 'queue' => 'q'], ['older' => -1]] as $i => $filter) {
+        try {
+            throws(\Stoker\InvalidRequest::class, fn () => $client->cancel($filter));
+        } catch (Failure $e) {
+            throw new Failure("case $i: {$e->getMessage()}");
+        }
+    }
 });
 
 test('client: arguments out of range never reach the wire', function (): void {
@@ -208,6 +278,13 @@ test('client: arguments out of range never reach the wire', function (): void {
         fn () => $client->push('q', backoff: array_fill(0, 101, 1)),
         fn () => $client->push('q', timeout: 0),
         fn () => $client->push('q', unique: str_repeat('u', 201)),
+        fn () => $client->push('q', uniqueFor: 1),
+        fn () => $client->push('q', uniqueUntilStart: true),
+        fn () => $client->push('q', unique: 'u', uniqueFor: 0),
+        fn () => $client->push('q', delay: 1, dueAt: 1),
+        fn () => $client->push('q', maxExceptions: 0),
+        fn () => $client->push('q', type: str_repeat('t', 256)),
+        fn () => $client->push('q', retryUntil: -1),
     ] as $i => $wrong) {
         try {
             throws(\Stoker\InvalidRequest::class, $wrong);

@@ -12,6 +12,7 @@ require __DIR__ . '/support/Processes.php';
 require __DIR__ . '/support/Probe.php';
 require __DIR__ . '/support/Peer.php';
 require __DIR__ . '/support/Stage.php';
+require __DIR__ . '/support/Server.php';
 
 error_reporting(E_ALL);
 ini_set('display_errors', 'stderr');

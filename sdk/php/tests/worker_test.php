@@ -92,8 +92,75 @@ test('worker: jobs end as their code says', function (): void {
     same([0, 'seven', null, null], $end('7'));
 });
 
-test('worker: a call can\'t be released', function (): void {
-    same('LogicException', Meta::decode((new Probe())->welcome()->ask(Probe::call('t.release'))->meta)[14]);
+test('worker: a call can\'t be released, acknowledged or saved', function (): void {
+    $probe = (new Probe())->welcome();
+    foreach (['t.release', 't.ack', 't.save'] as $call) {
+        same('LogicException', Meta::decode($probe->ask(Probe::call($call))->meta)[14], $call);
+    }
+});
+
+test('worker: ack() waits until the broker has it safe, and keeps what else comes', function (): void {
+    $probe = (new Probe(['star']))->welcome();
+    $probe->send(Probe::job('ack', '', 5));
+    $ack = $probe->next();
+    same([Type::EVENT, 6, 5, ''], [$ack->type, $ack->code, $ack->id, $ack->body]);
+    // It answers the PING, so it is there; and it does not go on, or its output would come before the PONG.
+    $probe->send(
+        Probe::job('other', '', 6),
+        Probe::job('other', '', 7),
+        Frame::of(Type::CANCEL, id: 7),
+        Frame::of(Type::EVENT, code: 6, id: 6),
+        Frame::of(Type::PING, id: 9),
+    );
+    same([Type::PONG, 9], [($pong = $probe->next())->type, $pong->id]);
+    $probe->send(Frame::of(Type::EVENT, code: 6, id: 5)->encode() . substr(Probe::job('other', '', 8)->encode(), 0, 9));
+    same("acked true\n", $probe->next()->body);
+    $answers = array_map(fn (Frame $f) => "$f->type:$f->id:$f->code $f->body", [$probe->next(), $probe->next(), $probe->next()]);
+    same(['2:5:0 done', '2:6:0 any: other', '2:7:1 cancelled before it began'], $answers);
+    $probe->send(substr(Probe::job('other', '', 8)->encode(), 9));
+    same([8, 'any: other'], [($last = $probe->next())->id, $last->body]);
+});
+
+test('worker: after ack() a job can\'t be released, and what it throws is told', function (): void {
+    $probe = (new Probe())->welcome();
+    foreach (['release' => 'LogicException', 'throw' => 'DomainException'] as $body => $class) {
+        $probe->send(Probe::job('ack', $body, 3));
+        same(6, $probe->next()->code);
+        $probe->send(Frame::of(Type::EVENT, code: 6, id: 3));
+        same("acked true\n", $probe->next()->body);
+        $answer = $probe->next();
+        same([64, $class], [$answer->code, Meta::decode($answer->meta)[14]]);
+    }
+});
+
+test('worker: ack() without an answer is a lost connection, and no success', function (): void {
+    $probe = (new Probe())->welcome();
+    $probe->send(Probe::job('ack', '', 3));
+    $probe->next();
+    $probe->halfClose();
+    $answer = $probe->next();
+    same([64, 'Stoker\ConnectionLost'], [$answer->code, Meta::decode($answer->meta)[14]]);
+    same(0, $probe->exitCode());
+});
+
+test('worker: checkpoints and progress', function (): void {
+    $probe = (new Probe())->welcome();
+    same([0, 'saved'], [($a = $probe->ask(Probe::job('save', '32768', 2, meta: [35 => 'at 1']), $events))->code, $a->body]);
+    same([3, 5, 1, 5], array_map(fn (Frame $f) => $f->code, $events));
+    same(['{"percent":33.3,"text":"third"}', "\0 at 3", "[\"at 1\",\"\\u0000 at 3\"]\n"], array_map(fn (Frame $f) => $f->body, array_slice($events, 0, 3)));
+    same(32768, strlen($events[3]->body));
+    $answer = $probe->ask(Probe::job('save', '32769'), $events);
+    same([64, 'InvalidArgumentException'], [$answer->code, Meta::decode($answer->meta)[14]]);
+    same("[null,\"\\u0000 at 3\"]\n", $events[2]->body);
+});
+
+test('worker: a result that is too large is no failure, and the log says so', function (): void {
+    $probe = (new Probe())->welcome();
+    same([0, 65536], [($a = $probe->ask(Probe::job('big', '65536'), $events))->code, strlen($a->body)]);
+    same([], $events);
+    same([0, ''], [($a = $probe->ask(Probe::job('big', '65537', 4), $events))->code, $a->body]);
+    same("The result has 65537 bytes and is not kept: 65536 is the most.\n", Probe::logged($events, 4, 2));
+    same(0, $probe->ask(Probe::job('big', '20000000'), $events)->code, 'longer than a frame');
 });
 
 test('worker: calls and jobs of one name are two things', function (): void {

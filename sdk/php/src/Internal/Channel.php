@@ -15,10 +15,13 @@ use function strlen;
 /** The worker's end of its socket. Only the process that opened it ever writes to it. @internal */
 final class Channel
 {
+    /** Microseconds. */
+    private const MOMENT = 10_000;
+
     /** The broker is gone: nothing more can be told to it. */
     public bool $broken = false;
 
-    /** A soft cancel came while a frame was half written; it is thrown when the frame is whole. */
+    /** A soft cancel came while a frame was half written or half taken; it is thrown when that is over. */
     public bool $interrupted = false;
 
     public bool $writing = false;
@@ -46,6 +49,33 @@ final class Channel
         return $bytes === '' || $bytes === false ? null : $bytes;
     }
 
+    /**
+     * Waits for bytes, for so many seconds at the most; null = for ever. "" when none came, because the time is up or
+     * a signal came; null is the end of the connection.
+     */
+    public function readWithin(?float $seconds): ?string
+    {
+        $read = [$this->stream];
+        $none = null;
+        $micros = $seconds === null ? null : (int) ($seconds * 1e6);
+        // At a signal it warns, and an application's error handler may throw even at a warning that is silenced.
+        set_error_handler(static fn (): bool => true);
+        try {
+            $ready = stream_select($read, $none, $none, $micros === null ? null : intdiv($micros, 1_000_000), ($micros ?? 0) % 1_000_000);
+        } finally {
+            restore_error_handler();
+        }
+        if ($ready !== false) {
+            return $ready > 0 ? $this->read() : '';
+        }
+        // A signal. Or a descriptor of 1024 and above, which select() can't do: so look, for a moment.
+        stream_set_timeout($this->stream, 0, self::MOMENT);
+        $bytes = @fread($this->stream, Socket::CHUNK);
+        stream_set_timeout($this->stream, -1);
+
+        return (string) $bytes !== '' ? $bytes : (stream_get_meta_data($this->stream)['eof'] ? null : '');
+    }
+
     public function event(int $kind, int $id, string $body, int $stream = 0): void
     {
         if ($this->isMine()) {
@@ -56,12 +86,19 @@ final class Channel
     /** Writes whole frames. The caller has made sure that this isMine(). */
     public function write(string $bytes): void
     {
+        $wasBusy = $this->writing;
         $this->writing = true;
         $sent = @fwrite($this->stream, $bytes);
         if ($sent !== strlen($bytes)) {
             $this->rest($bytes, (int) $sent);
         }
-        $this->writing = false;
+        $this->writing = $wasBusy;
+        $wasBusy || !$this->interrupted || $this->throwInterrupt();
+    }
+
+    /** @throws TaskTimeout the soft cancel that had to wait */
+    public function throwInterrupt(): void
+    {
         if ($this->interrupted) {
             $this->interrupted = false;
             throw new TaskTimeout();

@@ -17,8 +17,12 @@ final class LastWords
     ];
     private const MESSAGE = 8192;
 
-    /** JSON of a last words event: the fatal error, or else that somebody called exit(). */
-    public static function json(string $name, callable $handler): string
+    /**
+     * JSON of a last words event: the fatal error, or else that somebody called exit().
+     *
+     * @param callable|null $handler null if there is none of ours, but somebody else's loop
+     */
+    public static function json(string $name, ?callable $handler): string
     {
         $error = error_get_last();
         if ($error !== null && isset(self::FATAL[$error['type']])) {
@@ -30,12 +34,13 @@ final class LastWords
             ];
         } else {
             // Where exit() stands, PHP does not tell at the end of a script. Where its handler begins is near.
-            $code = new \ReflectionFunction($handler(...));
+            $code = $handler === null ? null : new \ReflectionFunction($handler(...));
             $words = [
                 'class' => 'exit',
-                'message' => "exit() or die() was called while $name ran; the place is where its handler begins",
-                'file' => (string) $code->getFileName(),
-                'line' => (int) $code->getStartLine(),
+                'message' => "exit() or die() was called while $name ran"
+                    . ($code === null ? '' : '; the place is where its handler begins'),
+                'file' => (string) $code?->getFileName(),
+                'line' => (int) $code?->getStartLine(),
             ];
         }
 

@@ -23,10 +23,10 @@ final class Limits
     }
 
     /** @throws InvalidRequest */
-    public static function key(string $what, string $key): string
+    public static function key(string $what, string $key, int $most = self::KEY): string
     {
-        if ($key === '' || strlen($key) > self::KEY) {
-            throw new InvalidRequest(sprintf('%s has %d bytes; 1 to %d may be', $what, strlen($key), self::KEY));
+        if ($key === '' || strlen($key) > $most) {
+            throw new InvalidRequest(sprintf('%s has %d bytes; 1 to %d may be', $what, strlen($key), $most));
         }
 
         return $key;
@@ -40,6 +40,17 @@ final class Limits
         }
 
         return $value;
+    }
+
+    /**
+     * A moment as Unix milliseconds.
+     *
+     * @param float|\DateTimeInterface $moment a number is Unix time in seconds
+     * @throws InvalidRequest
+     */
+    public static function moment(string $what, float|\DateTimeInterface $moment): int
+    {
+        return $moment instanceof \DateTimeInterface ? max(0, (int) $moment->format('Uv')) : self::ms($what, $moment, 0, PHP_INT_MAX);
     }
 
     /**

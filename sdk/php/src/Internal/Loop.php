@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Internal;
 
+use Stoker\ConnectionLost;
 use Stoker\Returned;
 use Stoker\StokerException;
 use Stoker\Task;
@@ -23,40 +24,52 @@ use function intdiv;
 use function is_string;
 use function strlen;
 
-/** The life of a running worker: read, run, answer, until somebody says to go. @internal */
+/**
+ * The life of a running worker: read, run, answer, until somebody says to go.
+ *
+ * run() has the loop; Inbox, for whom others have it, uses next() and end().
+ *
+ * @internal
+ */
 final class Loop
 {
-    public static ?self $active = null;
+    /** Bytes of a job's result that the broker keeps. */
+    private const RESULT = 65536;
 
+    public static ?self $active = null;
     /** Our own code said to go: leave after the task that runs. */
     public bool $stopping = false;
-
     public ?Task $task = null;
-
-    /** @var callable(Task): mixed that of the task */
-    private $handler;
-
+    /** A handler is running: the one time at which a soft cancel may strike. */
+    public bool $running = false;
+    /** @var (callable(Task): mixed)|null that of the task */
+    private $handler = null;
     /** The broker said to go: finish what is here, then leave. */
     private bool $leaving = false;
-
-    /** A handler is running: the one time at which a soft cancel may strike. */
-    private bool $running = false;
-
     /** The longest frame that we may write. The broker's own may be longer: it adds to what it passes on. */
     private int $maxFrame = Frame::MAX;
-
+    /** @var array<int, Frame> tasks that are here and have not begun, by id, in their order */
+    private array $waiting = [];
+    /** @var array<int, int> hrtime() at which they came, of those that came while another ran */
+    private array $arrivals = [];
+    /** @var array<int, true> ids of waiting tasks that nobody wants any more */
+    private array $cancelled = [];
+    /** @var array<int, true> ids of tasks whose acknowledgement is safe */
+    private array $acked = [];
+    /** hrtime() of the last read between tasks, and at which the task began. */
+    private int $now = 0;
+    private int $start = 0;
     private FrameReader $reader;
     public readonly Output $output;
     private Guard $guard;
-
     /** Given back when the process dies, so that one that ran out of memory can still say so. */
     private ?string $reserve;
 
     /**
      * @param array<string, callable(Task): mixed> $calls
-     * @param array<string, callable(Task): mixed> $jobs
+     * @param array<string, callable(Task): mixed>|null $jobs null: any job, for whoever calls next()
      */
-    public function __construct(public readonly Channel $channel, private array $calls, private array $jobs)
+    public function __construct(public readonly Channel $channel, private array $calls, private ?array $jobs)
     {
         $this->reader = new FrameReader();
         $this->output = new Output($channel);
@@ -64,20 +77,79 @@ final class Loop
         $this->reserve = str_repeat("\0", 32768);
     }
 
-    public function run(string $hello): void
+    public function open(string $hello): void
     {
         self::$active = $this;
         $this->channel->write(Frame::of(Type::HELLO, body: $hello)->encode());
+    }
+
+    public function run(string $hello): void
+    {
+        $this->open($hello);
         $this->output->open();
         try {
-            while (!$this->leaving && ($bytes = $this->channel->read()) !== null) {
-                if (!$this->work($bytes)) {
-                    break;
-                }
-            }
+            $this->serveAll();
         } finally {
             $this->output->close();
             self::$active = null;
+        }
+    }
+
+    private function serveAll(): void
+    {
+        do {
+            foreach ($this->waiting as $id => $frame) {
+                unset($this->waiting[$id]);
+                $this->serve($frame);
+                if ($this->isLeaving()) {
+                    return;
+                }
+            }
+            if ($this->waiting === []) {
+                if ($this->leaving || ($bytes = $this->channel->read()) === null) {
+                    return;
+                }
+                $this->now = hrtime(true);
+                $this->take($bytes);
+            }
+        } while (true);
+    }
+
+    /** The next task; null when none came in so many seconds, or a signal came, or isOver(). */
+    public function next(float $seconds): ?Task
+    {
+        $until = hrtime(true) + (int) ($seconds * 1e9);
+        while (!$this->isOver()) {
+            foreach ($this->waiting as $id => $frame) {
+                unset($this->waiting[$id]);
+                if (($task = $this->begin($frame)) !== null) {
+                    return $task;
+                }
+            }
+            $bytes = $this->channel->readWithin(max(0.0, ($until - hrtime(true)) / 1e9));
+            if ($bytes === '') {
+                return null;
+            }
+            $this->now = hrtime(true);
+            $bytes === null ? $this->leaving = true : $this->take($bytes);
+        }
+
+        return null;
+    }
+
+    /** Whether there will be no more tasks. */
+    public function isOver(): bool
+    {
+        return $this->isLeaving() || $this->leaving && $this->waiting === [];
+    }
+
+    /** Takes nothing more; what has not been answered goes back. */
+    public function leave(): void
+    {
+        $this->running = false;
+        if (!$this->isOver() && $this->channel->isMine()) {
+            $this->stopping = true;
+            $this->channel->write(Frame::of(Type::GOAWAY)->encode());
         }
     }
 
@@ -88,6 +160,34 @@ final class Loop
             $this->output->open = false; // It may strike in the buffer's callback, and PHP then disables the buffer.
             $this->channel->writing ? $this->channel->interrupted = true : throw new TaskTimeout();
         }
+    }
+
+    /**
+     * Tells the broker that the task is done, and waits until that is safe. What else comes meanwhile is kept.
+     *
+     * @throws ConnectionLost
+     */
+    public function acknowledge(Task $task): void
+    {
+        if ($this->task !== $task || !$this->channel->isMine()) {
+            throw new \LogicException('only a job that runs, in the process that got it, can be acknowledged');
+        }
+        unset($this->acked[$task->id]);
+        $this->channel->event(Kind::ACK, $task->id, '');
+        while (!isset($this->acked[$task->id])) {
+            // Signals are let in here, and only here.
+            $bytes = $this->channel->readWithin(null);
+            if ($bytes === null || $this->channel->broken) {
+                throw new ConnectionLost("{$task->name}: the connection to Stoker was lost; whether the job is acknowledged nobody knows");
+            }
+            if ($bytes !== '') {
+                $this->channel->writing = true;
+                $this->take($bytes, hrtime(true));
+                $this->channel->writing = false;
+                $this->channel->throwInterrupt();
+            }
+        }
+        unset($this->acked[$task->id]);
     }
 
     /** The process ends. If a task runs, it is the reason. */
@@ -103,87 +203,126 @@ final class Loop
         }
     }
 
-    /** Runs what a read brought. False: leave. */
-    private function work(string $bytes): bool
+    /**
+     * Takes what a read brought. All frames at once: one of them may cancel another, and after GOAWAY what is here is
+     * still ours.
+     *
+     * @param int|null $arrived hrtime(), if a task runs meanwhile
+     */
+    private function take(string $bytes, ?int $arrived = null): void
     {
-        $now = hrtime(true);
-        // All frames first: one of them may cancel another, and after GOAWAY what is here is still ours.
-        $tasks = $cancelled = [];
         foreach ($this->reader->feed($bytes) as $frame) {
             if ($frame->type === Type::REQ) {
-                $tasks[$frame->id] = $frame;
+                $this->waiting[$frame->id] = $frame;
+                if ($arrived !== null) {
+                    $this->arrivals[$frame->id] = $arrived;
+                }
             } elseif ($frame->type !== Type::CANCEL) {
                 $this->control($frame);
-            } elseif (isset($tasks[$frame->id])) {
-                $cancelled[$frame->id] = true;
+            } elseif (isset($this->waiting[$frame->id])) {
+                $this->cancelled[$frame->id] = true;
             }
         }
-        foreach ($tasks as $id => $frame) {
-            isset($cancelled[$id])
-                ? $this->refuse($frame, Status::CANCELLED, 'cancelled before it began')
-                : $this->serve($frame, $now);
-            if ($this->stopping || $this->channel->broken) {
-                return false;
-            }
-        }
-
-        return true;
     }
 
-    private function serve(Frame $frame, int $arrived): void
+    private function isLeaving(): bool
     {
-        $isJob = $frame->meta !== '' && Meta::has($frame->meta, Key::JOB_ID);
-        $handler = $isJob ? $this->jobs[$frame->name] ?? $this->jobs['*'] ?? null : $this->calls[$frame->name] ?? null;
-        if ($handler === null) {
-            $this->refuse($frame, Status::UNIMPLEMENTED, "this worker does not serve {$frame->name}");
+        return $this->stopping || $this->channel->broken;
+    }
 
+    private function serve(Frame $frame): void
+    {
+        $task = $this->begin($frame);
+        if ($task === null) {
             return;
         }
-        if ($frame->flags & Flag::CRITICAL && ($key = Meta::unknown($frame->meta)) !== null) {
-            $this->refuse($frame, Status::INVALID_ARGUMENT, "critical, and its metadata $key is unknown here");
-
-            return;
-        }
-        $this->handler = $handler;
-        $this->task = $task = new Task($frame, $isJob, $arrived);
-        $this->output->task = $frame->id;
-        $status = Status::OK;
-        $codec = Codec::RAW;
-        $meta = '';
-        $start = hrtime(true);
+        $body = $thrown = null;
         try {
             $this->running = true;
-            $body = $handler($task);
+            $body = ($this->handler)($task);
             $this->running = false;
-            if ($task->verdict !== null) {
-                throw $task->verdict;
-            }
-            if ($body === null && $isJob) {
-                $body = ''; // Done, and nothing to keep. A call's null is an answer.
-            } elseif (!is_string($body)) {
-                $codec = Codec::JSON;
-                $body = Codec::json($body);
-            }
-        } catch (\Throwable $e) {
+        } catch (\Throwable $thrown) {
             $this->running = false;
-            [$status, $meta, $body] = Failure::of($e, $isJob);
-            $codec = Codec::RAW;
-            // A worker gives a task back by leaving: GOAWAY returns all that is unanswered.
-            $this->stopping = $this->stopping || $e instanceof Returned;
         }
-        $micros = intdiv(hrtime(true) - $start, 1000) ?: 1;
         if (!$this->channel->isMine()) {
             exit(0); // A child that the handler forked and did not end. The task is its parent's.
         }
         $this->guard->restore();
+        $this->end($body, $thrown);
+    }
+
+    /** Makes it the task that runs. Null: there is nothing to run, and that has been answered. */
+    private function begin(Frame $frame): ?Task
+    {
+        $id = $frame->id;
+        if ($this->cancelled !== [] && isset($this->cancelled[$id])) {
+            unset($this->cancelled[$id], $this->arrivals[$id]);
+            $this->refuse($frame, Status::CANCELLED, 'cancelled before it began');
+
+            return null;
+        }
+        $isJob = $frame->meta !== '' && Meta::has($frame->meta, Key::JOB_ID);
+        $this->handler = $isJob ? $this->jobs[$frame->name] ?? $this->jobs['*'] ?? null : $this->calls[$frame->name] ?? null;
+        if ($this->handler === null && !($isJob && $this->jobs === null)) {
+            $this->refuse($frame, Status::UNIMPLEMENTED, "this worker does not serve {$frame->name}");
+
+            return null;
+        }
+        if ($frame->flags & Flag::CRITICAL && ($key = Meta::unknown($frame->meta)) !== null) {
+            $this->refuse($frame, Status::INVALID_ARGUMENT, "critical, and its metadata $key is unknown here");
+
+            return null;
+        }
+        $arrived = $this->now;
+        if ($this->arrivals !== []) {
+            $arrived = $this->arrivals[$id] ?? $arrived;
+            unset($this->arrivals[$id]);
+        }
+        $this->task = $task = new Task($frame, $isJob, $arrived);
+        $this->output->task = $id;
+        $this->start = hrtime(true);
+
+        return $task;
+    }
+
+    /** Answers the task that runs: with a result, or with what it threw. */
+    public function end(mixed $body, ?\Throwable $thrown): void
+    {
+        $task = $this->task;
+        $micros = intdiv(hrtime(true) - $this->start, 1000) ?: 1;
+        $status = Status::OK;
+        $codec = Codec::RAW;
+        $meta = '';
+        $thrown ??= $task->verdict;
+        if ($thrown === null && !is_string($body)) {
+            if ($body === null && $task->isJob) {
+                $body = ''; // Done, and nothing to keep. A call's null is an answer.
+            } else {
+                try {
+                    $codec = Codec::JSON;
+                    $body = Codec::json($body);
+                } catch (\JsonException $thrown) {
+                }
+            }
+        }
+        if ($thrown !== null) {
+            [$status, $meta, $body] = Failure::of($thrown, $task->isJob);
+            $codec = Codec::RAW;
+            // A worker gives a task back by leaving: GOAWAY returns all that is unanswered.
+            $this->stopping = $this->stopping || $thrown instanceof Returned;
+        }
         $this->output->end();
-        if (strlen($body) + strlen($meta) + 16 > $this->maxFrame) {
+        if ($task->isJob && strlen($body) > self::RESULT) {
+            // The work is done: to fail it now would be to do it again.
+            $task->log(sprintf('The result has %d bytes and is not kept: %d is the most.', strlen($body), self::RESULT));
+            [$codec, $body] = [Codec::RAW, ''];
+        } elseif (strlen($body) + strlen($meta) + 16 > $this->maxFrame) {
             [$status, $codec, $meta] = [Status::APPLICATION, Codec::RAW, ''];
             $body = sprintf('the answer has %d bytes, and a frame holds %d', strlen($body), $this->maxFrame - 16);
         }
         $bytes = $status === Status::RETURNED
             ? ''
-            : Frame::answer($frame->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
+            : Frame::answer($task->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
         if ($this->stopping) {
             $bytes .= Frame::of(Type::GOAWAY)->encode();
         }
@@ -205,6 +344,11 @@ final class Loop
                 break;
             case Type::PING:
                 $this->channel->write(Frame::of(Type::PONG, id: $frame->id)->encode());
+                break;
+            case Type::EVENT:
+                if ($frame->code === Kind::ACK && $this->task?->id === $frame->id) {
+                    $this->acked[$frame->id] = true;
+                }
                 break;
             case Type::WELCOME:
                 $welcome = json_decode($frame->body, true);

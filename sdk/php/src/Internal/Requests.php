@@ -68,55 +68,85 @@ final class Requests
     }
 
     /**
-     * @param list<float> $backoff seconds
+     * @param array<string, mixed> $options the parameters of Client::push() by their names
      * @throws InvalidRequest
      */
-    public function push(
-        string $queue,
-        mixed $body,
-        float|\DateTimeInterface|null $delay,
-        ?int $priority,
-        ?string $key,
-        ?int $tries,
-        array $backoff,
-        ?float $timeout,
-        ?string $unique = null,
-        ?string $idempotencyKey = null,
-    ): Pending {
-        $meta = [Key::QUEUE => Limits::name($queue)];
-        if ($delay instanceof \DateTimeInterface) {
-            $meta[Key::DUE_AT] = pack('J', max(0, (int) $delay->format('Uv')));
-        } elseif ($delay !== null) {
-            $meta[Key::DELAY] = pack('J', Limits::ms('delay', $delay, 0, PHP_INT_MAX));
-        }
-        if ($tries !== null) {
-            $meta[Key::TRIES] = pack('n', Limits::int('tries', $tries, 0, 0xFFFF));
-        }
-        if ($backoff !== []) {
-            Limits::int('the number of backoff steps', count($backoff), 1, 100);
-            $meta[Key::BACKOFF] = pack('N*', ...array_map(fn ($s) => Limits::ms('backoff', (float) $s), array_values($backoff)));
-        }
-        if ($timeout !== null) {
-            $meta[Key::TIMEOUT] = pack('N', Limits::ms('timeout', $timeout, 1));
-        }
-        if ($key !== null) {
-            $meta[Key::FAIRNESS] = Limits::key('key', $key);
-        }
-        if ($unique !== null) {
-            $meta[Key::UNIQUE] = Limits::key('unique', $unique);
-        }
-        if ($idempotencyKey !== null) {
-            $meta[Key::IDEMPOTENCY] = Limits::key('idempotencyKey', $idempotencyKey);
-        }
+    public function push(string $queue, mixed $body, array $options): Pending
+    {
+        $meta = [Key::QUEUE => Limits::name($queue)] + self::options($options);
         // A job outlives the task that pushes it: of that it takes the trace, not the deadline, the priority or the id.
         $task = Task::current();
         $meta += $task === null ? [] : self::trace($task);
-
         $deadline = $this->timeout === null ? null : hrtime(true) + (int) ($this->timeout * 1e9);
         // With the key the broker knows a repeat when it sees one.
-        $flags = $idempotencyKey !== null ? Flag::IDEMPOTENT : 0;
+        $flags = isset($options['idempotencyKey']) ? Flag::IDEMPOTENT : 0;
 
-        return $this->make('stoker.push', $body, $deadline, $priority, $flags, $meta);
+        return $this->make('stoker.push', $body, $deadline, $options['priority'] ?? null, $flags, $meta);
+    }
+
+    /**
+     * @param array<string, mixed> $o
+     * @return array<int, string>
+     * @throws InvalidRequest
+     */
+    private static function options(array $o): array
+    {
+        $meta = [];
+        if (isset($o['delay'], $o['dueAt'])) {
+            throw new InvalidRequest('delay and dueAt both say when: give one');
+        }
+        if (($o['delay'] ?? null) instanceof \DateTimeInterface) {
+            $o['dueAt'] = $o['delay'];
+        } elseif (isset($o['delay'])) {
+            $meta[Key::DELAY] = pack('J', Limits::ms('delay', $o['delay'], 0, PHP_INT_MAX));
+        }
+        if (isset($o['dueAt'])) {
+            $meta[Key::DUE_AT] = pack('J', Limits::moment('dueAt', $o['dueAt']));
+        }
+        if (isset($o['tries'])) {
+            $meta[Key::TRIES] = pack('n', Limits::int('tries', $o['tries'], 0, 0xFFFF));
+        }
+        if (($o['backoff'] ?? []) !== []) {
+            Limits::int('the number of backoff steps', count($o['backoff']), 1, 100);
+            $meta[Key::BACKOFF] = pack('N*', ...array_map(fn ($s) => Limits::ms('backoff', (float) $s), array_values($o['backoff'])));
+        }
+        if (isset($o['timeout'])) {
+            $meta[Key::TIMEOUT] = pack('N', Limits::ms('timeout', $o['timeout'], 1));
+        }
+        if (isset($o['maxExceptions'])) {
+            $meta[Key::MAX_EXCEPTIONS] = pack('n', Limits::int('maxExceptions', $o['maxExceptions'], 1, 0xFFFF));
+        }
+        if ($o['failOnTimeout'] ?? false) {
+            $meta[Key::FAIL_ON_TIMEOUT] = '';
+        }
+        if (isset($o['retryUntil'])) {
+            $meta[Key::RETRY_UNTIL] = pack('J', Limits::moment('retryUntil', $o['retryUntil']));
+        }
+        if (isset($o['key'])) {
+            $meta[Key::FAIRNESS] = Limits::key('key', $o['key']);
+        }
+        if (isset($o['unique'])) {
+            $meta[Key::UNIQUE] = Limits::key('unique', $o['unique']);
+        } elseif (($o['uniqueUntilStart'] ?? false) || isset($o['uniqueFor'])) {
+            throw new InvalidRequest('uniqueUntilStart and uniqueFor say how long unique holds: give that too');
+        }
+        if ($o['uniqueUntilStart'] ?? false) {
+            $meta[Key::UNIQUE_UNTIL_START] = '';
+        }
+        if (isset($o['uniqueFor'])) {
+            $meta[Key::UNIQUE_FOR] = pack('J', Limits::ms('uniqueFor', $o['uniqueFor'], 1, PHP_INT_MAX));
+        }
+        if (isset($o['idempotencyKey'])) {
+            $meta[Key::IDEMPOTENCY] = Limits::key('idempotencyKey', $o['idempotencyKey']);
+        }
+        if (isset($o['type'])) {
+            $meta[Key::JOB_TYPE] = Limits::key('type', $o['type'], 255);
+        }
+        if (isset($o['keepResult'])) {
+            $meta[Key::KEEP_RESULT] = pack('J', Limits::ms('keepResult', $o['keepResult'], 0, PHP_INT_MAX));
+        }
+
+        return $meta;
     }
 
     private function make(string $name, mixed $body, ?int $deadline, ?int $priority, int $flags, array $meta): Pending

@@ -32,6 +32,36 @@ final class Socket
     }
 
     /**
+     * The socket of a worker, and the HELLO for it: the inherited one if Stoker started this process, else one dialled.
+     *
+     * @param array<string, mixed> $hello
+     * @param string|null $socket where to dial; default: env STOKER_SOCKET
+     * @param string|null $pool   the pool to join, for one that dials; default: env STOKER_POOL
+     * @param string|null $token  default: env STOKER_TOKEN
+     * @return array{resource, string}
+     * @throws ConnectionRefused
+     */
+    public static function ofWorker(array $hello, ?string $socket, ?string $pool, ?string $token): array
+    {
+        $fd = getenv('STOKER_FD');
+        if ($fd !== false) {
+            $stream = self::inherited($fd);
+            // Children of this process, and code that looks around, have no business with it.
+            putenv('STOKER_FD');
+            unset($_ENV['STOKER_FD'], $_SERVER['STOKER_FD']);
+        } else {
+            $socket ??= getenv('STOKER_SOCKET') ?: null;
+            if ($socket === null) {
+                throw new ConnectionRefused('neither STOKER_FD nor STOKER_SOCKET is set: run this script by `stoker serve`');
+            }
+            $stream = self::dial($socket, 5.0);
+            $hello += array_filter(['pool' => $pool ?? getenv('STOKER_POOL'), 'token' => $token ?? getenv('STOKER_TOKEN')]);
+        }
+
+        return [$stream, json_encode($hello, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE)];
+    }
+
+    /**
      * A connection to a broker.
      *
      * @param string $socket path of a unix socket, or a PHP stream address such as tcp://127.0.0.1:7000

@@ -34,9 +34,17 @@ final class Key
     public const CRASHES = 25;
     public const ERROR_PLACE = 26;
     public const CREATED_AT = 27;
+    public const RETRY_UNTIL = 28;
+    public const MAX_EXCEPTIONS = 29;
+    public const FAIL_ON_TIMEOUT = 30;
+    public const UNIQUE_UNTIL_START = 31;
+    public const UNIQUE_FOR = 32;
+    public const JOB_TYPE = 33;
+    public const KEEP_RESULT = 34;
+    public const CHECKPOINT = 35;
 
     /** The last key that this version knows. */
-    public const LAST = self::CREATED_AT;
+    public const LAST = self::CHECKPOINT;
     /** The first of the application's own. */
     public const YOURS = 0x80;
 }

@@ -12,6 +12,7 @@ final class Kind
     public const PROGRESS = 3;
     public const LAST_WORDS = 4;
     public const CHECKPOINT = 5;
+    public const ACK = 6;
 
     public const STDOUT = 1;
     public const STDERR = 2;
