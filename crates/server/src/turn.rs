@@ -21,6 +21,8 @@ use stoker_wire::MetaBuf;
 
 /// How long clients may take to fetch their last answers.
 const LAST_ANSWERS: Span = Span::from_secs(5);
+/// Jobs of one lane in memory, where lanes are few: enough for the workers to go on while the disk syncs.
+const LANE: u32 = 2_048;
 /// What one read takes at the most.
 const READ: usize = 64 << 10;
 
@@ -95,6 +97,7 @@ impl Plane {
         let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
         let limits = Limits {
             boots_at_once: config.boots_at_once,
+            lane: LANE,
             seed,
             ..Limits::default()
         };

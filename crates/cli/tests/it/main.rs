@@ -21,6 +21,7 @@ mod roles;
 mod room;
 mod rpc;
 mod steering;
+mod store;
 mod supervision;
 
 use std::fmt::Display;

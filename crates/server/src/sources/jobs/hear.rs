@@ -41,6 +41,8 @@ impl Plane {
             Told::Resting { job } => {
                 if let Some(queue) = self.jobs.queue_id(job.queue) {
                     self.block_key(queue, &job.key, true);
+                    // Its lane counts as held, so it is not among those that are handed over unasked.
+                    self.has_backlog(job.queue, job.class, &job.key);
                     self.jobs.resting.push(*job);
                 }
             }

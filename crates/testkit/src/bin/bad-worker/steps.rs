@@ -51,6 +51,9 @@ impl Worker {
             "big" => self.answer(Status::OK, Codec::RAW, &vec![b'b'; number() as usize]),
             "last-words" => self.event(EventKind::LAST_WORDS, 0, argument),
             "log" => self.event(EventKind::LOG, 1, &self.line(argument)),
+            "progress" => self.event(EventKind::PROGRESS, 0, argument),
+            "checkpoint" => self.event(EventKind::CHECKPOINT, 0, argument),
+            "ack" => self.acknowledge(),
             "goaway" => self.send(Encode::new(Type::Goaway, 0)),
             "call" => self.call(argument),
             // Time, and meeting the test.
@@ -172,6 +175,7 @@ impl Worker {
             "key": meta.text(Key::FAIRNESS), "created": meta.uint(Key::CREATED_AT),
             "job": meta.get(Key::JOB_ID).map(<[u8]>::len), "own": meta.text(Key(0x80)),
             "worker": std::env::var("STOKER_WORKER").ok(),
+            "checkpoint": meta.text(Key::CHECKPOINT),
         });
         told.to_string()
     }
@@ -195,6 +199,16 @@ impl Worker {
         let inner = client.ask(&Ask::call(name, script.replace(',', ";")).ttl(5_000));
         let text = format!("{} {}", inner.status().name(), inner.text());
         self.answer(Status::OK, Codec::RAW, text.as_bytes());
+    }
+
+    /// Says that the task is done, and waits until that is safe.
+    fn acknowledge(&mut self) {
+        self.event(EventKind::ACK, 0, "");
+        while let Some(got) = self.read() {
+            if got.kind == Type::Event && got.code == EventKind::ACK.0 {
+                return;
+            }
+        }
     }
 
     fn await_cancel(&mut self) {

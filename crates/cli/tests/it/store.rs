@@ -1,0 +1,349 @@
+//! Jobs on disk: what is accepted stays, whoever dies.
+
+use crate::{pool_of, setup, start};
+use serde_json::{Value, json};
+use stoker_testkit::{App, Ask, Client, Dir, Output, Spawn, procs, run, until};
+use stoker_wire::{Key, Status};
+
+fn pause(client: &mut Client, paused: bool) {
+    let op = if paused { "pause" } else { "resume" };
+    client.own("stoker.queue", &json!({"op": op, "queue": "mails"}));
+}
+
+/// Kills the server, and comes back as the client of the next one.
+fn kill_server(app: &App) -> Client {
+    procs::kill(app.server());
+    app.wait_for_log("jobs go on from their store");
+    app.ready();
+    app.client()
+}
+
+fn notes(app: &App) -> Vec<String> {
+    app.dir.notes()
+}
+
+fn refused(client: &mut Client, ask: &Ask) -> (Status, String) {
+    let got = client.ask(ask);
+    (got.status(), got.text())
+}
+
+/// `stoker serve` that is expected not to.
+fn serve(config: &str) -> Output {
+    let dir = Dir::new();
+    dir.write("stoker.toml", config);
+    run(Spawn::new(env!("CARGO_BIN_EXE_stoker"))
+        .args(&["serve"])
+        .within(dir.path()))
+}
+
+#[test]
+fn what_waits_survives_the_server_in_its_order() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    pause(&mut client, true);
+    let ids: Vec<String> = (0..20)
+        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .collect();
+    let mut client = kill_server(&app);
+    assert_eq!(client.queue("mails")["ready"], 20);
+    assert_eq!(client.queue("mails")["paused"], true, "a pause is kept");
+    pause(&mut client, false);
+    for id in &ids {
+        client.job_in(id, "done");
+    }
+    let order: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+    assert_eq!(notes(&app), order);
+}
+
+#[test]
+fn a_job_that_ran_when_the_server_died_runs_again_and_counts_a_crash() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    // The first run never ends; the second finds the file.
+    let id = client.push(&Ask::push("mails", "note ran;once first;silence"));
+    let behind = client.push(&Ask::push("mails", "note behind"));
+    until("it runs", || {
+        (client.job(&id)["state"] == "running").then_some(())
+    });
+    let mut client = kill_server(&app);
+    let job = client.job_in(&id, "done");
+    assert_eq!((&job["attempt"], &job["crashes"]), (&json!(1), &json!(1)));
+    client.job_in(&behind, "done");
+}
+
+#[test]
+fn a_delayed_job_is_due_when_it_was_due() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let delay = |ms: u64| ms.to_be_bytes();
+    let far = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, delay(3_600_000)));
+    let near = client.push(&Ask::push("mails", "note near").meta(Key::DELAY, delay(300)));
+    let due = client.job(&far)["due_at"].clone();
+    let mut client = kill_server(&app);
+    assert_eq!(client.job(&far)["due_at"], due);
+    assert_eq!(client.job(&far)["state"], "delayed");
+    client.job_in(&near, "done");
+}
+
+#[test]
+fn unique_and_idempotency_keys_outlive_the_server() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    pause(&mut client, true);
+    let once = |body: &str| Ask::push("mails", body).meta(Key::UNIQUE, "u");
+    let holder = client.push(&once("ok"));
+    let push = Ask::push("mails", "ok").meta(Key::IDEMPOTENCY, "i");
+    let first = client.push(&push);
+    let mut client = kill_server(&app);
+    let (status, text) = refused(&mut client, &once("ok"));
+    assert_eq!((status, text), (Status::ALREADY_EXISTS, holder.clone()));
+    assert_eq!(client.push(&push), first, "the same job answers");
+    pause(&mut client, false);
+    client.job_in(&holder, "done");
+    client.push(&once("ok"));
+}
+
+#[test]
+fn a_unique_key_may_be_free_as_soon_as_its_job_starts() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let once = |body: &str| {
+        Ask::push("mails", body)
+            .meta(Key::UNIQUE, "u")
+            .meta(Key::UNIQUE_UNTIL_START, "")
+    };
+    pause(&mut client, true);
+    client.push(&once("gate gate"));
+    assert_eq!(refused(&mut client, &once("ok")).0, Status::ALREADY_EXISTS);
+    pause(&mut client, false);
+    let running = gate.meet();
+    client.push(&once("ok"));
+    drop(running);
+}
+
+#[test]
+fn stopping_and_starting_loses_nothing_and_burns_no_attempt() {
+    let place = Dir::new();
+    let path = place.path().join("jobs.db");
+    let config = pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
+    let first = setup().config(&config).start();
+    let mut client = first.client();
+    pause(&mut client, true);
+    let ids: Vec<String> = (0..5)
+        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .collect();
+    drop(client);
+    let ended = first.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(
+        ended.log.contains("5 jobs stay in the store"),
+        "{}",
+        ended.log
+    );
+
+    let second = setup().config(&config).start();
+    let mut client = second.client();
+    for id in &ids {
+        let job = client.job(id);
+        assert_eq!((&job["attempt"], &job["crashes"]), (&json!(0), &json!(0)));
+    }
+    pause(&mut client, false);
+    for id in &ids {
+        client.job_in(id, "done");
+    }
+    assert_eq!(notes(&second), ["0", "1", "2", "3", "4"]);
+}
+
+#[test]
+fn a_second_stoker_is_kept_out_of_the_store() {
+    let place = Dir::new();
+    let path = place.path().join("jobs.db");
+    let config = pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
+    let first = setup().config(&config).start();
+    let second = serve(&config);
+    assert_eq!(second.code, 1);
+    let says = format!("process {} works with the job store", first.server());
+    assert!(second.stderr.contains(&says), "{}", second.stderr);
+}
+
+#[test]
+fn a_file_that_is_no_store_is_named_and_left_alone() {
+    let place = Dir::new();
+    place.write(
+        "jobs.db",
+        "this is my diary, and it is longer than a header of a hundred bytes would be ......",
+    );
+    let path = place.path().join("jobs.db");
+    let config = pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
+    let ended = serve(&config);
+    assert_eq!(ended.code, 1);
+    assert!(ended.stderr.contains("jobs.db"), "{}", ended.stderr);
+    let content = std::fs::read(&path).expect("it is still there");
+    assert!(content.starts_with(b"this is my diary"));
+}
+
+#[test]
+fn an_acknowledged_job_is_done_and_never_runs_again() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let id = client.push(
+        &Ask::push("mails", "note ran;ack;gate gate;kill").meta(Key::TRIES, 5_u16.to_be_bytes()),
+    );
+    let running = gate.meet();
+    assert_eq!(client.job(&id)["state"], "done", "while its code goes on");
+    drop(running);
+    app.wait_for_log("died by signal 9");
+    app.ready();
+    let job = client.job(&id);
+    assert_eq!(job["state"], "done");
+    assert_eq!(notes(&app), ["ran"]);
+    let history = until("what came after is noted", || {
+        let job = client.job(&id);
+        let history = job["history"].as_array().cloned().unwrap_or_default();
+        (!history.is_empty()).then_some(history)
+    });
+    assert_eq!(history[0]["what"], "after_ack");
+}
+
+#[test]
+fn a_queue_may_acknowledge_on_delivery() {
+    let app = start("workers = 1\n[queue.mails]\nack = \"delivery\"\ntries = 5");
+    let mut client = app.client();
+    let dies = client.push(&Ask::push("mails", "note ran;kill"));
+    let fails = client.push(&Ask::push("mails", "note failed;fail 64 no"));
+    client.job_in(&dies, "done");
+    client.job_in(&fails, "done");
+    app.wait_for_log("died by signal 9");
+    let last = client.push(&Ask::push("mails", "note last"));
+    client.job_in(&last, "done");
+    until("the last one ran", || {
+        (notes(&app) == ["ran", "failed", "last"]).then_some(())
+    });
+}
+
+#[test]
+fn an_ordered_queue_keeps_its_order_through_retries_and_restarts() {
+    let app = start("workers = 4\n[queue.mails]\nordered = true\ntries = 3\nbackoff = [\"200ms\"]");
+    let mut client = app.client();
+    let first = Ask::push(
+        "mails",
+        "if again note a1;if again ok;once again;fail 64 no",
+    )
+    .key("a");
+    let first = client.push(&first.clone());
+    let second = client.push(&Ask::push("mails", "note a2").key("a"));
+    let other = client.push(&Ask::push("mails", "note b1").key("b"));
+    client.job_in(&other, "done");
+    assert_eq!(
+        client.job(&second)["state"],
+        "ready",
+        "the first is to run again"
+    );
+    let mut client = kill_server(&app);
+    client.job_in(&first, "done");
+    client.job_in(&second, "done");
+    assert_eq!(notes(&app), ["b1", "a1", "a2"]);
+}
+
+#[test]
+fn results_output_progress_and_checkpoints_are_kept_by_id() {
+    let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]");
+    let mut client = app.client();
+    let script = r#"if saved note-told;if saved ok {"sum":3};once saved;stdout hello there;progress {"percent":40,"text":"half"};checkpoint page 7;fail 64 no"#;
+    let id = client.push(&Ask::push("mails", script));
+    let job = client.job_in(&id, "done");
+    assert_eq!(job["result"], r#"{"sum":3}"#);
+    assert_eq!(job["progress"], json!({"percent": 40, "text": "half"}));
+    assert!(
+        job["output"]
+            .as_str()
+            .is_some_and(|text| text.contains("hello there")),
+        "{job}"
+    );
+    assert_eq!(job["history"][0]["what"], "retried");
+    let told: Value = serde_json::from_str(&notes(&app)[0]).expect("JSON");
+    assert_eq!(told["checkpoint"], "page 7");
+}
+
+#[test]
+fn a_run_after_its_time_or_after_too_many_exceptions_is_the_last() {
+    let app = start("workers = 1\n[queue.mails]\ntries = 9\nbackoff = [\"0s\"]");
+    let mut client = app.client();
+    let until = client.push(
+        &Ask::push("mails", "note until;fail 64 no").meta(Key::RETRY_UNTIL, 1_u64.to_be_bytes()),
+    );
+    let exceptions = client.push(
+        &Ask::push("mails", "note ex;fail 64 no").meta(Key::MAX_EXCEPTIONS, 2_u16.to_be_bytes()),
+    );
+    assert_eq!(client.job_in(&until, "failed")["attempt"], 1);
+    let job = client.job_in(&exceptions, "failed");
+    assert_eq!(
+        (&job["attempt"], &job["exceptions"]),
+        (&json!(2), &json!(2))
+    );
+}
+
+#[test]
+fn a_job_may_fail_at_its_first_timeout() {
+    let app =
+        start("workers = 1\nkill_grace = \"10ms\"\n[queue.mails]\ntries = 9\nbackoff = [\"0s\"]");
+    let mut client = app.client();
+    let ask = Ask::push("mails", "silence")
+        .meta(Key::TIMEOUT, 50_u32.to_be_bytes())
+        .meta(Key::FAIL_ON_TIMEOUT, "");
+    let id = client.push(&ask);
+    let job = client.job_in(&id, "failed");
+    assert_eq!(job["error"]["class"], "TimedOut");
+    assert_eq!(job["attempt"], 1);
+}
+
+#[test]
+fn failures_are_grouped_moved_edited_exported_and_run_again() {
+    let app = start("workers = 1\n[queue.mails]\n[queue.other]");
+    let mut client = app.client();
+    for n in 0..3 {
+        let id = client.push(&Ask::push("mails", format!("fail 64 no row {n}")));
+        client.job_in(&id, "failed");
+    }
+    let odd = client.push(&Ask::push("mails", "fail 64 something else").meta(Key::JOB_TYPE, "Odd"));
+    client.job_in(&odd, "failed");
+    let job = |op: Value| op;
+    let groups = client.own("stoker.job", &job(json!({"op": "groups"})));
+    let groups = groups["groups"].as_array().cloned().unwrap_or_default();
+    let counts: Vec<&Value> = groups.iter().map(|group| &group["count"]).collect();
+    assert_eq!(counts, [&json!(3), &json!(1)]);
+
+    let edited = client.own(
+        "stoker.job",
+        &json!({"op": "edit", "id": odd, "body": "note mended"}),
+    );
+    assert_eq!(edited["count"], 1);
+    assert_eq!(client.job(&odd)["history"][1]["what"], "edited");
+    let which = json!({"op": "move", "type": "Odd", "state": "failed", "to": "other"});
+    assert_eq!(client.own("stoker.job", &which)["count"], 1);
+    assert_eq!(client.job(&odd)["queue"], "other");
+    assert_eq!(
+        client.own("stoker.job", &json!({"op": "retry", "id": odd}))["count"],
+        1
+    );
+    client.job_in(&odd, "done");
+    assert_eq!(notes(&app), ["mended"]);
+
+    let filter = json!({"op": "export", "fingerprint": groups[0]["fingerprint"]});
+    let exported = client.own("stoker.job", &filter)["jobs"].clone();
+    assert_eq!(exported.as_array().map(Vec::len), Some(3));
+    let discard = json!({"op": "discard", "queue": "mails", "state": "failed"});
+    assert_eq!(client.own("stoker.job", &discard)["count"], 3);
+    assert_eq!(
+        client.own("stoker.job", &json!({"op": "count", "state": "failed"}))["count"],
+        0
+    );
+    let import = json!({"op": "import", "jobs": exported});
+    assert_eq!(client.own("stoker.job", &import)["count"], 3);
+    assert_eq!(
+        client.own("stoker.job", &json!({"op": "count", "state": "failed"}))["count"],
+        3
+    );
+}
