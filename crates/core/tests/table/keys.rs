@@ -160,3 +160,20 @@ fn a_tenant_that_owes_nothing_is_forgotten() {
     w.cancel(passing, false);
     assert!(!w.core.knows_key(queue, b"passing"));
 }
+
+/// A debt is remembered until the others have had as much, and no longer.
+#[test]
+fn a_debt_is_forgiven_when_the_others_caught_up() {
+    let (mut w, mail, first) = one_worker();
+    let queue = w.queue(mail);
+    w.run(first, ms(1));
+    let rich = w.bring(job(mail).key("rich"));
+    w.run(rich, secs(1));
+    for run in 0..5 {
+        assert!(run > 3 || w.core.knows_key(queue, b"rich"), "after {run}");
+        let poor = w.bring(job(mail).key("poor"));
+        w.run(poor, ms(300));
+    }
+    assert!(!w.core.knows_key(queue, b"rich"));
+    assert!(w.core.knows_key(queue, b"poor"));
+}

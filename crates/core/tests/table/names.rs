@@ -314,3 +314,20 @@ fn queues_of_the_store_are_restored() {
     assert!(a.is_some() && b.is_some() && a != b);
     assert_eq!((c, w.core.restore_queue("a")), (None, a));
 }
+
+/// Nor does a star: it serves what nobody else does, and jobs only.
+#[test]
+fn a_star_takes_no_queue_away() {
+    let mut w = World::default();
+    let [ours, theirs] = ["ours", "theirs"].map(|name| w.core.add_pool(name, workers(1)));
+    let mail = w.jobs(ours, "mail", QueueConfig::default());
+    let early = w.core.resolve_job("early").expect("a pool may serve it");
+    let get = w.core.resolve_call("users.get").expect("the same");
+    w.join(theirs, &Hello::serving(&[], &["*"]));
+    let pools = |name| w.core.queue(w.queue(name)).pools;
+    assert_eq!(
+        (pools(mail), pools(early)),
+        (&[(ours, 1)][..], &[(theirs, 1)][..])
+    );
+    assert_eq!(pools(get), []);
+}

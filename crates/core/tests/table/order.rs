@@ -221,3 +221,22 @@ fn a_second_run_that_nobody_waits_for_has_no_privilege() {
     w.done(running);
     assert!(w.on(next).is_some() && w.waits(again));
 }
+
+/// Order must not depend on room: tenants share no bucket, and a lane's window never shrinks to nothing.
+#[test]
+fn an_ordered_queue_tells_all_keys_apart() {
+    let (mut w, mail) = ordered(1);
+    let queue = w.queue(mail);
+    for n in 0..6_000_u32 {
+        let key = format!("order {n}");
+        w.books.bring(TaskId(n));
+        let task = NewTask {
+            id: TaskId(n),
+            key: key.as_bytes(),
+            ..job(mail).0
+        };
+        w.core.step(w.now, Event::Arrived(task), &mut w.seen);
+    }
+    assert!((0..6_000).all(|n| w.core.knows_key(queue, format!("order {n}").as_bytes())));
+    assert_eq!((w.core.refill_size(queue), w.core.key_room(queue)), (2, 0));
+}

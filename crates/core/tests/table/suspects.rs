@@ -376,3 +376,38 @@ fn a_minute_ago_is_too_long_ago() {
     deaths(&mut w, pool, 1);
     assert_eq!(w.core.pool(pool).2, Health::Healthy);
 }
+
+/// A tenant that may have no more out has no suspect to run: what was cleared for that is of use again, in
+/// the other pool too.
+#[test]
+fn a_suspect_whose_tenant_has_enough_out_clears_no_worker() {
+    let (mut w, first) = World::ready_as(workers(2), &Hello::slots(2));
+    let second = w.core.add_pool("second", workers(1));
+    w.boot_as(&Hello::slots(2));
+    let [ours, theirs] = [(first, "ours"), (second, "theirs")]
+        .map(|(pool, name)| w.jobs(pool, name, QueueConfig::default()));
+    let one = QueueConfig {
+        per_key: 1,
+        ..QueueConfig::default()
+    };
+    let shared = w.jobs(first, "shared", one.clone());
+    w.core.add_queue(Kind::Jobs, "shared", one, &[(second, 1)]);
+    let running = w.bring_many(4, &job(ours));
+    w.bring(job(theirs));
+    let idle = w.on(running[0]).expect("it runs");
+    let other = running.iter().find(|task| w.on(**task) != Some(idle));
+    let other = *other.expect("there are two workers");
+    for (worker, task) in [(idle, running[0]), (w.on(other).expect("it runs"), other)] {
+        w.step(Event::Started { worker, task });
+        w.done(task);
+    }
+    let suspect = w.bring(job(shared).key("a").crashes(1));
+    let waiting = w.bring(job(theirs));
+    assert!(
+        w.waits(suspect) && w.waits(waiting),
+        "a worker of each is cleared"
+    );
+    let innocent = w.bring(job(shared).key("a"));
+    assert!(w.on(innocent).is_some(), "the third one has a slot");
+    assert!(w.on(waiting).is_some());
+}
