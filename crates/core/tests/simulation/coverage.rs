@@ -6,7 +6,7 @@ use stoker_core::Event;
 pub const STATES: [&str; 7] = [
     "starting", "idle", "busy", "draining", "stopping", "killed", "gone",
 ];
-const EVENTS: [&str; 20] = [
+const EVENTS: [&str; 21] = [
     "arrived",
     "backlog",
     "refilled",
@@ -18,6 +18,7 @@ const EVENTS: [&str; 20] = [
     "started",
     "answered",
     "returned",
+    "acknowledged",
     "left",
     "misbehaved",
     "measured",
@@ -32,7 +33,12 @@ const EVENTS: [&str; 20] = [
 const ENOUGH: u64 = 100;
 
 /// Pairs that can't be met, and why.
-const UNREACHABLE: [(&str, &[&str], &str); 8] = [
+const UNREACHABLE: [(&str, &[&str], &str); 9] = [
+    (
+        "acknowledged",
+        &["starting", "idle", "stopping", "gone"],
+        "a worker in that state has no task",
+    ),
     ("arrived", &["gone"], "not about one worker"),
     ("backlog", &["gone"], "not about one worker"),
     ("refilled", &["gone"], "not about one worker"),

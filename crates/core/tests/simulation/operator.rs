@@ -10,7 +10,7 @@ impl Sim {
         }
         let queue = QueueId(self.chance.below(self.core.queues().count() as u64) as u32);
         let pool = PoolId(self.chance.below(self.setup.pools.len() as u64) as u32);
-        match self.chance.below(15) {
+        match self.chance.below(17) {
             0 | 1 => {
                 let paused = !self.core.queue(queue).paused;
                 self.step(Event::Paused { queue, paused });
@@ -23,11 +23,29 @@ impl Sim {
             3 | 4 => self.step(Event::Reload { pool }),
             5..=8 => self.mischief(),
             9..=11 if self.core.is_draining() => self.step(Event::Drain),
+            12 | 13 => self.acknowledge_one(about),
             _ => self.cancel_one(about),
         }
         if about.is_none() {
             let wait = self.chance.ms(10, 150);
             self.after(wait, Due::Operator(None));
+        }
+    }
+
+    /// The code of a job that runs says that it is done, and goes on.
+    fn acknowledge_one(&mut self, about: Option<WorkerId>) {
+        let runs = |(task, worker): (&TaskId, &WorkerId)| {
+            let is_job = self
+                .tasks
+                .get(task)
+                .is_some_and(|known| known.job.is_some());
+            let fits = about.is_none_or(|about| about == *worker);
+            (is_job && fits && self.core.is_running(*task)).then_some((*task, *worker))
+        };
+        let running: Vec<(TaskId, WorkerId)> = self.books.holder.iter().filter_map(runs).collect();
+        if !running.is_empty() {
+            let (task, worker) = self.chance.of(&running);
+            self.step(Event::Acknowledged { worker, task });
         }
     }
 
