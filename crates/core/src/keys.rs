@@ -131,7 +131,7 @@ impl Keys {
 
     /// Keys that are told apart, the empty one included.
     pub(crate) fn len(&self) -> usize {
-        self.by_name.len() + 1
+        self.by_name.len()
     }
 
     /// How many more keys may be told apart; one whose only claim is a debt makes room.

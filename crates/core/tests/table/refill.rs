@@ -328,3 +328,15 @@ fn lanes_are_shorter_where_tenants_are_many() {
     w.bring_many(20, &job(mail).key("tenant 7"));
     assert!(!has_room(&w));
 }
+
+/// A queue without tenants has all room that there is for one lane.
+#[test]
+fn one_lane_alone_has_all_the_room() {
+    let mut w = World::with(Limits {
+        lane: 16_384,
+        ..Limits::default()
+    });
+    let pool = w.core.add_pool("app", workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    assert_eq!(w.core.refill_size(w.queue(mail)), 8_192);
+}
