@@ -316,3 +316,18 @@ fn a_boot_that_is_due_soon_is_not_put_off() {
     w.pass(ms(10));
     assert_eq!(w.starting().len(), 1);
 }
+
+/// Who boots in a dead worker's place has its own time, whatever had been due of the dead one.
+#[test]
+fn a_successor_has_its_own_time_to_boot() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail).limit(secs(5)));
+    w.kill_by(task);
+    let successor = w.starting();
+    assert_eq!(successor.len(), 1);
+    w.pass(secs(59));
+    assert_eq!(w.starting(), successor);
+    w.pass(secs(1));
+    assert!(w.was_killed(successor[0], Why::BootTimeout));
+}

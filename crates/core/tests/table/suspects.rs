@@ -411,3 +411,21 @@ fn a_suspect_whose_tenant_has_enough_out_clears_no_worker() {
     assert!(w.on(innocent).is_some(), "the third one has a slot");
     assert!(w.on(waiting).is_some());
 }
+
+/// That blame passes just when work begins to starve, keeps no pool from growing.
+#[test]
+fn a_pool_grows_while_blame_passes() {
+    let (mut w, pool) = World::ready(PoolConfig {
+        max: 2,
+        ..workers(1)
+    });
+    deaths(&mut w, pool, 8);
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.pass(ms(59_980));
+    w.bring_many(2, &job(mail));
+    w.pass(ms(20));
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+    assert!(w.starting().is_empty());
+    w.pass(ms(30));
+    assert_eq!(w.starting().len(), 1);
+}
