@@ -604,13 +604,22 @@ final class Client
         $ask = ['op' => $op, 'limit' => $page] + Selection::filter($filter);
 
         return (function () use ($ask): \Generator {
-            do {
-                $answer = $this->admin('job', $ask);
+            while (true) {
+                try {
+                    $answer = $this->admin('job', $ask);
+                } catch (Overloaded $e) {
+                    // A page of large jobs is longer than a frame.
+                    $ask['limit'] = $ask['limit'] > 1 ? intdiv($ask['limit'], 2) : throw $e;
+                    continue;
+                }
                 foreach ($answer['jobs'] as $job) {
                     yield $job;
                 }
+                if ($answer['next'] === null) {
+                    return;
+                }
                 $ask['after'] = $answer['next'];
-            } while ($ask['after'] !== null);
+            }
         })();
     }
 

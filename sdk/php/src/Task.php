@@ -236,6 +236,17 @@ final class Task
     }
 
     /**
+     * Waits, in a task that can't begin yet, and hears meanwhile when this worker is to go. Then returned() is right.
+     *
+     * @param float $seconds to wait
+     * @return bool false as soon as Stoker said to go, or is gone
+     */
+    public function rest(float $seconds): bool
+    {
+        return $this->ofLoop()->rest($seconds);
+    }
+
+    /**
      * Tells how far it is. Shown by `stoker jobs show` and Client::job().
      *
      * @param int|float $percent 0 to 100; what is beyond counts as the nearest of these

@@ -244,6 +244,18 @@ test('client: what it asks the broker of jobs', function (): void {
     same(0, $client->import([]));
 });
 
+test('client: a page that is too large for a frame is asked for in smaller ones', function (): void {
+    $stage = answering(function (Frame $r, Stage $stage): array {
+        $limit = json_decode($r->body, true)['limit'];
+        $stage->report($limit);
+
+        return $limit > 3 ? [8, 'the answer is larger than a frame: ask for less'] : [0, '{"jobs":[{"id":"a"}],"next":null}', 1];
+    });
+    $client = Client::connect($stage->socket);
+    same([['id' => 'a']], iterator_to_array($client->export(page: 10)));
+    same([10, 5, 2], [$stage->heard(), $stage->heard(), $stage->heard()]);
+});
+
 test('client: a filter with a typing error means no jobs, and not more', function (): void {
     $client = Client::connect(answering(fn () => [0, '{"count":1}', 1])->socket);
     foreach ([[], ['stat' => 'failed', 'queue' => 'q'], ['queue' => null], ['all' => false], ['all' => true, 'queue' => 'q'], ['older' => -1]] as $i => $filter) {

@@ -143,6 +143,16 @@ test('worker: ack() without an answer is a lost connection, and no success', fun
     same(0, $probe->exitCode());
 });
 
+test('worker: rest() ends with its time, and at once when the worker is to go', function (): void {
+    $probe = (new Probe(['star']))->welcome();
+    same('true', $probe->ask(Probe::job('rest', '0.01'))->body);
+    $probe->send(Probe::job('rest', '60', 2));
+    same("rests\n", $probe->next()->body);
+    $probe->send(Probe::job('other', '', 3), Frame::of(Type::GOAWAY));
+    same(['false', 'any: other'], array_map(fn (Frame $f) => $f->body, $probe->rest()));
+    same(0, $probe->exitCode());
+});
+
 test('worker: checkpoints and progress', function (): void {
     $probe = (new Probe())->welcome();
     same([0, 'saved'], [($a = $probe->ask(Probe::job('save', '32768', 2, meta: [35 => 'at 1']), $events))->code, $a->body]);

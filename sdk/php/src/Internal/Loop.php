@@ -190,6 +190,24 @@ final class Loop
         unset($this->acked[$task->id]);
     }
 
+    /**
+     * Waits while a task is held back, for so many seconds at the most. False as soon as this worker is to go.
+     */
+    public function rest(float $seconds): bool
+    {
+        $until = hrtime(true) + (int) ($seconds * 1e9);
+        while (!$this->leaving && !$this->stopping && hrtime(true) < $until) {
+            $bytes = $this->channel->readWithin(max(0.0, ($until - hrtime(true)) / 1e9));
+            if ($bytes === null) {
+                $this->leaving = true;
+            } elseif ($bytes !== '') {
+                $this->take($bytes, hrtime(true));
+            }
+        }
+
+        return !$this->leaving && !$this->stopping;
+    }
+
     /** The process ends. If a task runs, it is the reason. */
     public function die(): void
     {
