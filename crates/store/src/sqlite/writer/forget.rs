@@ -16,10 +16,8 @@ const OLDEST_AT: &str = "SELECT at FROM ages WHERE queue = ?1 AND kind = ?2 ORDE
 const DROP_AGE: &str = "DELETE FROM ages WHERE queue = ?1 AND kind = ?2 AND no = ?3";
 const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 AND no = ?3";
 // One that was revived and ended again has a later place as well.
-const FORGET_DONE: &str =
-    "DELETE FROM ended WHERE queue = ?1 AND state IN (4, 6) AND id = ?2 AND ended <= ?3";
-const FORGET_FAILED: &str =
-    "DELETE FROM ended WHERE queue = ?1 AND state = 5 AND id = ?2 AND ended <= ?3";
+const FORGET: &str =
+    "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4";
 const EXPIRED: [&str; 3] = [
     "DELETE FROM pushes WHERE (queue, key) IN \
      (SELECT queue, key FROM pushes WHERE until <= ?1 ORDER BY until LIMIT ?2)",
@@ -36,7 +34,7 @@ const EXPIRES: &str = "SELECT min(a, b, c) FROM (SELECT \
 /// The highest bit of an entry in `ages`: the job left something beside its row.
 const EVENTFUL: u64 = 1 << 63;
 
-const STATES: [State; 2] = [State::Done, State::Failed];
+const STATES: [&[State]; 2] = [&[State::Done, State::Cancelled], &[State::Failed]];
 
 impl Writer {
     /// Forgets about as much as this commit added, so that nothing piles up under load.
@@ -200,14 +198,15 @@ impl Writer {
         for id in ids.chunks_exact(8).filter_map(|id| id.try_into().ok()) {
             let entry = u64::from_le_bytes(id);
             let job = JobId(entry & !EVENTFUL);
-            let forget = if kind == 0 {
-                FORGET_DONE
-            } else {
-                FORGET_FAILED
-            };
-            let mut forget = self.db.prepare_cached(forget)?;
-            let gone = forget.execute(params![queue.0, job.0 as i64, oldest.at as i64])?;
-            drop(forget);
+            // Nearly all of the first kind are done, so that comes before cancelled.
+            let mut gone = 0;
+            for state in STATES[usize::from(kind)] {
+                if gone == 0 {
+                    let mut forget = self.db.prepare_cached(FORGET)?;
+                    let row = params![queue.0, *state as u8, job.0 as i64, oldest.at as i64];
+                    gone = forget.execute(row)?;
+                }
+            }
             forgotten += gone as u64;
             // One that is elsewhere now keeps what it left.
             if entry & EVENTFUL != 0 && (gone > 0 || !self.exists(job)?) {
@@ -215,7 +214,7 @@ impl Writer {
             }
         }
         self.queues
-            .forgotten(queue, STATES[usize::from(kind)], forgotten);
+            .forgotten(queue, STATES[usize::from(kind)][0], forgotten);
         let no = oldest.no;
         match rest.is_empty() {
             true => self

@@ -10,6 +10,7 @@ mod forget;
 pub(super) mod kinds;
 mod lanes;
 mod mark;
+mod plain;
 mod push;
 mod recover;
 mod refill;

@@ -1,0 +1,334 @@
+//! What the store costs over what SQLite costs: whole lives of jobs through the store, and the same rows
+//! written by a bare loop. `store-bench [DIRECTORY] [JOBS]`; then, if `JOBS` is given, how long a store with
+//! so many waiting jobs takes to open, and what it takes of memory.
+
+use rusqlite::{Connection, params};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use stoker_store::{
+    Ask, Driver, Ending, JobId, Keep, NewJob, Pushed, QueueNo, Run, SqliteOptions, SqliteStore,
+    Ticket, Told,
+};
+
+const PAIRS: usize = 5;
+const BODY: usize = 512;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let dir = PathBuf::from(arguments.next().unwrap_or_else(|| "target".to_owned()));
+    let waiting = arguments
+        .next()
+        .map(|jobs| jobs.parse::<u64>().expect("a number of jobs"));
+    let mut lines = Vec::new();
+    if waiting.is_none() {
+        for (group, lives) in [(1, 3_000), (64, 64_000), (512, 128_000)] {
+            lines.push(compare(&dir, group, lives));
+        }
+    }
+    if let Some(jobs) = waiting {
+        lines.push(many(&dir, jobs));
+    }
+    println!("[{}]", lines.join(","));
+}
+
+/// Store and loop in turns, so that a noisy neighbour meets both.
+fn compare(dir: &Path, group: usize, lives: usize) -> String {
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        ours.push(lives as f64 / through_the_store(dir, group, lives).as_secs_f64());
+        bare.push(lives as f64 / bare_loop(dir, group, lives).as_secs_f64());
+    }
+    let mut ratios: Vec<f64> = ours
+        .iter()
+        .zip(&bare)
+        .map(|(ours, bare)| ours / bare)
+        .collect();
+    let [ours, bare, ratio] = [&mut ours, &mut bare, &mut ratios].map(median);
+    eprintln!(
+        "group {group:>4}: store {ours:>9.0} lives/s, bare loop {bare:>9.0}, ratio {ratio:.2}"
+    );
+    format!("{{\"group\":{group},\"store\":{ours:.0},\"bare\":{bare:.0},\"ratio\":{ratio:.3}}}")
+}
+
+fn median(values: &mut Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn fresh(dir: &Path) -> PathBuf {
+    let path = dir.join("store-bench.db");
+    for suffix in ["", "-wal", "-shm", "-lock"] {
+        let mut name = path.clone().into_os_string();
+        name.push(suffix);
+        drop(std::fs::remove_file(name));
+    }
+    path
+}
+
+fn job(queue: QueueNo, number: u64) -> NewJob {
+    NewJob {
+        queue,
+        key: format!("tenant{}", number % 1_000).into_bytes().into(),
+        codec: 1,
+        bytes: vec![7; BODY].into(),
+        ..NewJob::default()
+    }
+}
+
+/// With `STORE_BENCH_SYNC=0` commits don't wait for the disk: that shows the processor's share.
+fn is_sync() -> bool {
+    std::env::var("STORE_BENCH_SYNC").map_or(true, |value| value != "0")
+}
+
+fn open(path: &Path) -> SqliteStore {
+    let options = SqliteOptions {
+        sync: is_sync(),
+        ..SqliteOptions::default()
+    };
+    SqliteStore::open(path, options).expect("a store")
+}
+
+fn through_the_store(dir: &Path, group: usize, lives: usize) -> Duration {
+    let path = fresh(dir);
+    let mut store = open(&path);
+    let keep = Keep {
+        window: 10_000,
+        ..Keep::default()
+    };
+    let queue = store.open_queue("bench", keep).expect("a queue").queue;
+    let mut told = Vec::new();
+    let start = Instant::now();
+    for turn in 0..lives / group {
+        for number in 0..group {
+            let job = Box::new(job(queue, (turn * group + number) as u64));
+            store.ask(Ask::Push {
+                ticket: Ticket::default(),
+                room: true,
+                job,
+            });
+        }
+        let mut ids: Vec<JobId> = Vec::with_capacity(group);
+        hear(&mut store, &mut told, group, |told| match told {
+            Told::Pushed {
+                pushed: Pushed::Accepted { id, .. },
+                ..
+            } => {
+                ids.push(id);
+                true
+            }
+            _ => false,
+        });
+        for job in ids {
+            let run = Run {
+                attempt: 1,
+                ran_us: 200,
+                ..Run::default()
+            };
+            let ending = Ending::Done { result: None };
+            store.ask(Ask::End {
+                job,
+                run,
+                ending,
+                told: Some(Ticket::default()),
+                output: None,
+            });
+        }
+        hear(&mut store, &mut told, group, |told| {
+            matches!(told, Told::Ended { .. })
+        });
+    }
+    let took = start.elapsed();
+    store.close(&mut told).expect("closed");
+    took
+}
+
+/// Hears until so many of what counts were told.
+fn hear(
+    store: &mut SqliteStore,
+    told: &mut Vec<Told>,
+    mut count: usize,
+    mut counts: impl FnMut(Told) -> bool,
+) {
+    use rustix::event::{PollFd, PollFlags, poll};
+    store.flush();
+    while count > 0 {
+        if let Some(wake) = store.wake() {
+            poll(&mut [PollFd::new(&wake, PollFlags::IN)], None).expect("a wait");
+        }
+        store.hear(told);
+        count -= told
+            .drain(..)
+            .filter_map(|told| counts(told).then_some(()))
+            .count();
+    }
+}
+
+/// The same rows in the same tables, by one thread that does nothing else.
+fn bare_loop(dir: &Path, group: usize, lives: usize) -> Duration {
+    let path = fresh(dir);
+    let mut store = open(&path);
+    let queue = store
+        .open_queue("bench", Keep::default())
+        .expect("a queue")
+        .queue;
+    store.close(&mut Vec::new()).expect("closed");
+    let db = Connection::open(&path).expect("a database");
+    db.execute_batch("PRAGMA synchronous = full; PRAGMA cache_size = -32768")
+        .expect("settings");
+    let mut bare = Bare::new(&db);
+    let start = Instant::now();
+    for turn in 0..lives / group {
+        let first = (turn * group) as u64;
+        bare.push(queue, first, group as u64);
+        bare.end(first, group as u64);
+    }
+    start.elapsed()
+}
+
+const BASE: u64 = 58_000_000_000_000_000;
+const KEEP: u64 = 10_000;
+
+struct Bare<'a> {
+    begin: rusqlite::Statement<'a>,
+    commit: rusqlite::Statement<'a>,
+    insert: rusqlite::Statement<'a>,
+    ended: rusqlite::Statement<'a>,
+    delete: rusqlite::Statement<'a>,
+    forget: rusqlite::Statement<'a>,
+    count: rusqlite::Statement<'a>,
+}
+
+impl<'a> Bare<'a> {
+    fn new(db: &'a Connection) -> Self {
+        let prepare = |sql| db.prepare(sql).expect("a statement");
+        Self {
+            begin: prepare("BEGIN IMMEDIATE"),
+            commit: prepare("COMMIT"),
+            insert: prepare(
+                "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, body) \
+                 VALUES (?1, ?2, 0, 0, ?3, ?1, ?4, 1, 0, ?5)",
+            ),
+            ended: prepare(
+                "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, \
+                 crashes, ran, codec, marks, notes) SELECT queue, 4, id, class, key, ?2, due, 1, 0, 0, \
+                 200, codec, marks, notes FROM jobs WHERE id = ?1",
+            ),
+            delete: prepare("DELETE FROM jobs WHERE id = ?1"),
+            forget: prepare("DELETE FROM ended WHERE queue = 0 AND state = 4 AND id = ?1"),
+            count: prepare(
+                "UPDATE queues SET ready = ?1, done = ?2, kept = ?2, last = ?3 WHERE id = 0",
+            ),
+        }
+    }
+
+    fn push(&mut self, queue: QueueNo, first: u64, count: u64) {
+        self.begin.execute([]).expect("begun");
+        for number in first..first + count {
+            let job = job(queue, number);
+            let id = (BASE + number) as i64;
+            let row = params![id, queue.0, job.key, id >> 15, &*job.bytes];
+            self.insert.execute(row).expect("a row");
+        }
+        self.count
+            .execute(params![count as i64, first as i64, first as i64])
+            .expect("a count");
+        self.commit.execute([]).expect("committed");
+    }
+
+    fn end(&mut self, first: u64, count: u64) {
+        self.begin.execute([]).expect("begun");
+        for number in first..first + count {
+            let id = (BASE + number) as i64;
+            self.ended.execute([id, id >> 15]).expect("a row");
+            self.delete.execute([id]).expect("a row");
+            if number >= KEEP {
+                self.forget.execute([id - KEEP as i64]).expect("a row");
+            }
+        }
+        self.count
+            .execute(params![0, first as i64, first as i64])
+            .expect("a count");
+        self.commit.execute([]).expect("committed");
+    }
+}
+
+/// A store with many waiting jobs, a fifth of them of one tenant, the others of a million.
+fn many(dir: &Path, jobs: u64) -> String {
+    let path = fresh(dir);
+    let mut store = open(&path);
+    let queue = store
+        .open_queue("bench", Keep::default())
+        .expect("a queue")
+        .queue;
+    let mut told = Vec::new();
+    for first in (0..jobs).step_by(4_000) {
+        for number in first..(first + 4_000).min(jobs) {
+            let key = match number % 5 {
+                0 => b"big".to_vec(),
+                _ => format!("tenant{}", number % 1_000_003).into_bytes(),
+            };
+            let job = Box::new(NewJob {
+                key: key.into(),
+                ..job(queue, number)
+            });
+            store.ask(Ask::Push {
+                ticket: Ticket::default(),
+                room: false,
+                job,
+            });
+        }
+        let count = (first + 4_000).min(jobs) - first;
+        hear(&mut store, &mut told, count as usize, |told| {
+            matches!(told, Told::Pushed { .. })
+        });
+    }
+    store.close(&mut told).expect("closed");
+    drop(store);
+    let before = resident_kib();
+    let start = Instant::now();
+    let mut store = open(&path);
+    let queue = store
+        .open_queue("bench", Keep::default())
+        .expect("a queue")
+        .queue;
+    let opened = start.elapsed();
+    store.ask(Ask::RefillLanes {
+        queue,
+        lanes: 64,
+        limit: 16,
+    });
+    hear(&mut store, &mut told, 1, |told| {
+        matches!(told, Told::RefilledLanes { .. })
+    });
+    let handed = start.elapsed();
+    let idle = resident_kib() - before;
+    store.ask(Ask::Refill {
+        queue,
+        class: 0,
+        key: b"big"[..].into(),
+        limit: 1_000,
+    });
+    hear(&mut store, &mut told, 1, |told| {
+        matches!(told, Told::Refilled { .. })
+    });
+    let all = start.elapsed();
+    let size = std::fs::metadata(&path).map_or(0, |file| file.len() >> 20);
+    drop(store);
+    fresh(dir);
+    let [opened, handed, all] = [opened, handed, all].map(|took| took.as_secs_f64() * 1_000.0);
+    eprintln!(
+        "{jobs} waiting jobs, {size} MiB: open {opened:.1} ms, 64 lanes after {handed:.1} ms, 1000 jobs of \
+         one lane after {all:.1} ms, {idle} KiB more than before"
+    );
+    format!(
+        "{{\"waiting\":{jobs},\"mib\":{size},\"open_ms\":{opened:.1},\"lanes_ms\":{handed:.1},\
+         \"lane_ms\":{all:.1},\"kib\":{idle}}}"
+    )
+}
+
+fn resident_kib() -> i64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.trim().parse().ok()).unwrap_or(0)
+}
