@@ -22,9 +22,39 @@ from pathlib import Path
 if sys.version_info < (3, 11):
     sys.exit("benches/run.py needs Python 3.11 or newer")
 
-from harness import brokers, core, gap, hello, idle, lag, processes, report, rpc  # noqa: E402 (after the version check)
+from harness import (  # noqa: E402 (after the version check)
+    brokers,
+    core,
+    day,
+    disk,
+    durable,
+    flood,
+    gap,
+    hello,
+    idle,
+    lag,
+    pickup,
+    processes,
+    report,
+    rpc,
+    share,
+    store,
+)
 
-BARS = {"rpc": rpc, "hello": hello, "gap": gap, "idle": idle, "lag": lag, "core": core}
+BARS = {
+    "rpc": rpc,
+    "hello": hello,
+    "gap": gap,
+    "idle": idle,
+    "lag": lag,
+    "core": core,
+    "store": store,
+    "durable": durable,
+    "pickup": pickup,
+    "share": share,
+    "flood": flood,
+    "day": day,
+}
 BUSY = 0.3  # CPUs' worth of other work from which on the figures deserve a warning
 
 
@@ -36,6 +66,12 @@ def options():
     parser.add_argument("--jobs", type=positive, default=100_000, help="hello jobs of one run (100,000)")
     parser.add_argument("--gap-jobs", type=positive, default=20, help="0.5 s jobs of one run (20)")
     parser.add_argument("--idle-seconds", type=positive, default=60, help="how long to watch an idle broker (60)")
+    parser.add_argument("--pickup-jobs", type=positive, default=1000, help="single jobs of the pickup bar (1,000)")
+    parser.add_argument("--share-seconds", type=positive, default=60, help="how long queues compete (60)")
+    parser.add_argument("--flood-seconds", type=positive, default=30, help="length of a flood (30)")
+    parser.add_argument("--day-jobs", type=positive, default=400_000, help="jobs of the recorded day (400,000; it had 4,000,000)")
+    parser.add_argument("--day-seconds", type=positive, default=60, help="how long the day is replayed (60)")
+    parser.add_argument("--folder", type=Path, help="where stores lie while they are measured (the folder for temporary files)")
     parser.add_argument("--patience", type=int, default=0, help="seconds to wait for a quiet machine, in each bar (0)")
     parser.add_argument("--stoker", type=Path, default=brokers.TARGET / "release" / "stoker", help="the binary")
     parser.add_argument("--references", action="store_true", help="measure the references alone")
@@ -89,7 +125,7 @@ def other_load(seconds=1.0):
 def run_bar(name, found):
     """A bar that can't be measured must not cost the figures of the others. Returns results and what went wrong."""
     results = []
-    with tempfile.TemporaryDirectory(prefix="stoker-bench-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-", dir=found.folder, ignore_cleanup_errors=True) as folder:
         try:
             for result in BARS[name].run(found, folder):
                 results.append(result)
@@ -105,6 +141,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the `finally` below is reached
     if not shutil.which("php"):
         sys.exit("benches/run.py needs php")
+    if disk.is_memory(found.folder or tempfile.gettempdir()):
+        found.say("warning: files lie in memory here, so what is durable costs nothing: name a --folder on a disk")
     results, failures, about = [], [], machine() | {"other_load_cpus": {}}
     try:
         brokers.build()

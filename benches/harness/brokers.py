@@ -65,17 +65,26 @@ class Reference:
 
 
 class Stoker:
-    """`stoker serve` with one pool, whose workers it spawns."""
+    """`stoker serve` with one pool, whose workers it spawns.
+
+    Jobs live in memory unless `store` says otherwise: what is compared with a program in C that keeps nothing must not
+    keep anything either. `queues` are further sections of the configuration, `{name: {key: value}}`. `home` is a folder
+    to be used again, jobs included; without it each life has a new one, in which nothing is left of the last.
+    """
 
     name = "Stoker"
 
-    def __init__(self, folder, command, workers, binary, pinned=False, idempotent=("echo",)):
-        self.folder = Path(tempfile.mkdtemp(dir=folder))  # a new one each time: nothing is left of the last run
+    def __init__(
+        self, folder, command, workers, binary, pinned=False, idempotent=("echo",), store="memory", queues=None, env=None, home=None
+    ):
+        self.folder = Path(home or tempfile.mkdtemp(dir=folder))
         self.binary, self.pinned, self.worker_count = binary, pinned, workers
         self.socket = self.folder / "stoker.sock"
         self.log = self.folder / "stoker.log"
         self.config = self.folder / "stoker.toml"
-        self.config.write_text(config(command, workers, idempotent) if command else IDLE_CONFIG)
+        settings = config(command, workers, idempotent, queues or {}) if command else IDLE_CONFIG
+        self.config.write_text(f'{settings}\n[store]\ndriver = "{store}"\n')
+        self.env = env or {}
         self.process = None
 
     def __enter__(self):
@@ -83,7 +92,7 @@ class Stoker:
         with log:
             self.process = processes.start(
                 [self.binary, "serve", "-c", self.config],
-                env={"STOKER_SOCKET": str(self.socket)},
+                env={"STOKER_SOCKET": str(self.socket), **self.env},
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
@@ -143,20 +152,23 @@ workers = { min = 0, max = 1 }
 """
 
 
-def config(command, workers, idempotent):
+def config(command, workers, idempotent, queues):
     parts = ", ".join(json.dumps(str(part)) for part in command)  # TOML's basic strings are JSON's, near enough
     return f"""[pool.bench]
 command = [{parts}]
 workers = {workers}
 
-[queue.bench]
-pool = "bench"
-
+{"".join(section(name, keys) for name, keys in ({"bench": {}} | queues).items())}
 [service.bench]
 pool = "bench"
 timeout = "30s"
 idempotent = {json.dumps(list(idempotent))}
 """
+
+
+def section(name, keys):
+    lines = [f"[queue.{name}]", 'pool = "bench"', *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
+    return "\n".join(lines) + "\n\n"
 
 
 def _program(pid):

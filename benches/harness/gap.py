@@ -14,33 +14,39 @@ from .report import Result
 from .wire import Client
 
 JOB_SECONDS = 0.5
-BAR_MS = 0.15
+STORES = [("memory", "in memory", 0.15), ("sqlite", "durable", 1.0)]  # which, what it is, bar in ms
 
 
 def run(options, folder):
     rounds = max(1, options.pairs // 4)
-    gaps = Result("job gap, 0.5 s jobs, median", "ms", bar=BAR_MS)
-    article = Result("job gap, formula of the 2024 article", "ms")
-    options.say(f"job gap: {rounds} x {options.gap_jobs} jobs of 0.5 s on each side")
+    options.say(f"job gap: {rounds} x {options.gap_jobs} jobs of 0.5 s with the reference and with each store")
+    results = {}
+    for store, label, bar in STORES:
+        gaps = Result(f"job gap, 0.5 s jobs, median, {label}", "ms", bar=bar)
+        article = Result(f"job gap, formula of the 2024 article, {label}", "ms", note="article: RoadRunner 1.65, Laravel 28.4")
+        results[store] = gaps, article
     times = Path(folder, "gap.times")
     for _ in range(rounds):
         wall = reference(times, options.gap_jobs)
-        take(times, wall, options.gap_jobs, gaps.reference, article.reference)
-        if options.binary:
-            wall = stoker(times, options, folder)
-            take(times, wall, options.gap_jobs, gaps.stoker, article.stoker)
-    article.note = "article: RoadRunner 1.65, Laravel 28.4"
-    return [gaps, article]
+        gap = take(times, wall, options.gap_jobs)
+        for store, (gaps, article) in results.items():
+            gaps.reference.append(gap[0])
+            article.reference.append(gap[1])
+            if options.binary:
+                wall = stoker(times, options, folder, store)
+                found = take(times, wall, options.gap_jobs)
+                gaps.stoker.append(found[0])
+                article.stoker.append(found[1])
+    return [result for pair in results.values() for result in pair]
 
 
-def take(times, wall, jobs, gaps, article):
-    """Each line of the file is one gap in ns, between the first job and the last."""
+def take(times, wall, jobs):
+    """Each line of the file is one gap in ns, between the first job and the last. Returns their median, and the article's."""
     found = [int(line) / 1e6 for line in times.read_text().split()]
     if len(found) != jobs - 1:
         raise RuntimeError(f"{jobs} jobs, but {len(found)} gaps")
-    gaps.append(median(found))
-    article.append((wall - jobs * JOB_SECONDS) / jobs * 1e3)
     times.unlink()
+    return median(found), (wall - jobs * JOB_SECONDS) / jobs * 1e3
 
 
 def command(times):
@@ -51,9 +57,9 @@ def reference(times, jobs):
     return drive(1, 1, jobs, command(times), timeout=jobs * JOB_SECONDS + 30)["seconds"]
 
 
-def stoker(times, options, folder):
+def stoker(times, options, folder, store):
     jobs = options.gap_jobs
-    with Stoker(folder, command(times), 1, options.binary) as broker, Client(broker.socket) as client:
+    with Stoker(folder, command(times), 1, options.binary, store=store) as broker, Client(broker.socket) as client:
         client.call("stoker.queue", {"op": "pause", "queue": "bench"})
         client.push("bench", jobs, BODY)
         start = time.monotonic()

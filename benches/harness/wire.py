@@ -1,15 +1,18 @@
 """The wire (docs/protocol.md), as far as a bench has to speak it itself: steering a broker and pushing jobs."""
 
+import itertools
 import json
 import socket
 import struct
+import time
 
 HEADER = struct.Struct(">IBBBBIIHBB")  # len type flags code prio id ttl meta_len name_len attempt
 REST_OF_HEADER = 16
 REQ, RES, HELLO, WELCOME = 1, 2, 4, 5
 RAW, JSON = 0, 1
-META_QUEUE = 24
+META_FAIRNESS_KEY, META_QUEUE = 5, 24
 USUAL_PRIORITY = 3
+FIRST_PUSH_ID = 1 << 31  # ids below are for everything else
 
 
 class WireError(Exception):
@@ -19,6 +22,11 @@ class WireError(Exception):
 def pack(kind, *, code=0, prio=0, id=0, name=b"", meta=b"", body=b""):
     length = REST_OF_HEADER + len(name) + len(meta) + len(body)
     return HEADER.pack(length, kind, 0, code, prio, id, 0, len(meta), len(name), 0) + name + meta + body
+
+
+def tenant(key):
+    """Metadata that names a job's fairness key."""
+    return bytes([META_FAIRNESS_KEY, len(key)]) + key.encode()
 
 
 class Client:
@@ -53,25 +61,87 @@ class Client:
         self.socket.sendall(pack(REQ, code=JSON, prio=USUAL_PRIORITY, id=self._take_ids(1), name=name.encode(), body=body))
         return json.loads(self._answer(name) or b"null")
 
-    def push(self, queue, count, body):
-        """Pushes `count` equal jobs, as many per write as the broker allows on their way at once."""
-        at_once = min(int(self.welcome.get("max_inflight", 1000)), 1000)
-        meta = bytes([META_QUEUE, len(queue)]) + queue.encode()
-        frame = bytearray(pack(REQ, code=JSON, prio=USUAL_PRIORITY, name=b"stoker.push", meta=meta, body=body))
-        while count > 0:
-            n = min(count, at_once)
-            first = self._take_ids(n)
-            frames = bytearray()
-            for id in range(first, first + n):
-                struct.pack_into(">I", frame, 8, id)
-                frames += frame
+    def push(self, queue, count, body, meta=b""):
+        """Pushes `count` equal jobs, as fast as the broker takes them."""
+
+        def equal():
+            ready = [(size, self._frames(half, [(queue, body, meta)] * size)) for half in (0, 1)]
+            for number in range(count // size):
+                yield ready[number % 2]
+            if rest := count % size:
+                yield rest, self._frames(count // size % 2, [(queue, body, meta)] * rest)
+
+        size = self._half()
+        self._pour(equal())
+
+    def push_all(self, jobs):
+        """Pushes an iterable of (queue, body, metadata), as fast as the broker takes them."""
+
+        def different():
+            source, half = iter(jobs), 0
+            while batch := list(itertools.islice(source, self._half())):
+                yield len(batch), self._frames(half, batch)
+                half = 1 - half
+
+        self._pour(different())
+
+    def push_one(self, queue, body, meta=b""):
+        """One push; returns when it was sent and when its answer was there, by the monotonic clock in ns."""
+        frames = self._frames(0, [(queue, body, meta)])
+        sent = time.monotonic_ns()
+        self.socket.sendall(frames)
+        self._answers(1)
+        return sent, time.monotonic_ns()
+
+    def _half(self):
+        """Half of what may be on its way at once: while one half is answered, the other is being done."""
+        return min(int(self.welcome.get("max_inflight", 1000)), 1000) // 2
+
+    def _frames(self, half, jobs):
+        """Of a connection that pushes, ids need to be unique among those on their way only."""
+        first = FIRST_PUSH_ID + half * 1000
+        return b"".join(
+            pack(
+                REQ,
+                code=JSON,
+                prio=USUAL_PRIORITY,
+                id=first + number,
+                name=b"stoker.push",
+                meta=bytes([META_QUEUE, len(queue)]) + queue.encode() + meta,
+                body=body,
+            )
+            for number, (queue, body, meta) in enumerate(jobs)
+        )
+
+    def _pour(self, batches):
+        on_their_way = 0
+        for count, frames in batches:
             self.socket.sendall(frames)
-            for _ in range(n):
-                self._answer("stoker.push")
-            count -= n
+            self._answers(on_their_way)
+            on_their_way = count
+        self._answers(on_their_way)
+
+    def _answers(self, count):
+        """Reads so many answers to pushes, which all have to be OK."""
+        buffer, at = self.buffer, 0
+        while count:
+            while count and len(buffer) - at >= HEADER.size:
+                length, kind, _, code, *_ = HEADER.unpack_from(buffer, at)
+                if len(buffer) - at < 4 + length:
+                    break
+                if kind != RES or code != 0:
+                    raise WireError(f"stoker.push: type {kind}, status {code}: {buffer[at + HEADER.size : at + 4 + length]!r}")
+                at += 4 + length
+                count -= 1
+            if count:
+                chunk = self.socket.recv(1 << 18)
+                if not chunk:
+                    raise WireError("the broker closed the connection")
+                buffer, at = buffer[at:] + chunk, 0
+        self.buffer = buffer[at:]
 
     def _take_ids(self, n):
-        if self.next_id + n > 0xFFFFFFFF:
+        if self.next_id + n > FIRST_PUSH_ID:
             self.next_id = 1
         self.next_id += n
         return self.next_id - n

@@ -1,0 +1,62 @@
+"""Durable jobs against jobs in memory, end to end: the same program, the same workers, another store."""
+
+import time
+from statistics import median
+
+from .brokers import PHP, Stoker
+from .disk import commit_ms, sync_ms
+from .hello import BODY, WORKERS, done, fill_and_run
+from .report import Result
+from .wire import Client
+
+RATIO_BAR = 0.5
+
+
+def run(options, folder):
+    if not options.binary:
+        return
+    both = Result("jobs pushed while workers run, 2 PHP workers, durable : memory", "jobs/s", more_is_better=True, ratio_bar=RATIO_BAR)
+    full = Result("jobs from a full queue, 2 PHP workers, durable : memory", "jobs/s", more_is_better=True, ratio_bar=RATIO_BAR)
+    push = Result("pushes, 1 connection with 1,000 on their way, durable : memory", "jobs/s", more_is_better=True)
+    alone = Result("pushes, one at a time, durable : memory", "jobs/s", more_is_better=True)
+    results = [both, full, push, alone]
+    options.say(f"durable: {options.pairs} pairs of {options.jobs:,} jobs")
+    disk = []
+    for pair in range(options.pairs):
+        options.await_quiet()
+        disk.append((sync_ms(folder)[0], commit_ms(folder)[0]))
+        for store in ("memory", "sqlite") if pair % 2 == 0 else ("sqlite", "memory"):
+            for result, value in zip(results, measure(store, options, folder)):
+                (result.reference if store == "memory" else result.stoker).append(value)
+    sync, commit = (median(column) for column in zip(*disk))
+    alone.note = f"a commit of bare SQLite: {commit:.2f} ms, fdatasync alone: {sync:.2f} ms"
+    yield from results
+
+
+def measure(store, options, folder):
+    jobs = options.jobs
+    with Stoker(folder, ["php", PHP / "hello.php"], WORKERS, options.binary, store=store) as broker, Client(broker.socket) as client:
+        fill_and_run(client, jobs // 10)
+        both = jobs / push_and_run(client, jobs)
+        full = jobs / fill_and_run(client, jobs)
+        client.call("stoker.queue", {"op": "pause", "queue": "bench"})
+        start = time.monotonic()
+        client.push("bench", jobs, BODY)
+        push = jobs / (time.monotonic() - start)
+        few = max(1, jobs // 200)
+        start = time.monotonic()
+        for _ in range(few):
+            client.push_one("bench", BODY)
+        return both, full, push, few / (time.monotonic() - start)
+
+
+def push_and_run(client, jobs):
+    """Seconds from the first push to the last job done."""
+    goal = done(client) + jobs
+    start = time.monotonic()
+    client.push("bench", jobs, BODY)
+    while done(client) < goal:
+        if time.monotonic() > start + 120:
+            raise TimeoutError("the jobs do not end")
+        time.sleep(0.005)
+    return time.monotonic() - start

@@ -1,0 +1,47 @@
+"""The store against a bare loop over SQLite that writes the same rows: a program of the store's crate, which prints JSON."""
+
+import json
+import os
+import subprocess
+
+from . import processes
+from .brokers import BENCHES
+from .report import Result
+
+ROOT = BENCHES.parent
+EXAMPLE = "crates/store/examples/store-bench.rs"
+RATIO_BAR = 0.7
+FLOORS = {1: 400, 64: 15_000, 512: 25_000}  # lives per second of the bare loop, by jobs in one commit
+SECONDS = 600
+
+
+def run(options, folder):
+    if not (ROOT / EXAMPLE).exists():
+        options.say(f"store: no {EXAMPLE}, skipped")
+        return
+    options.say("store: its own bench against a bare loop over SQLite")
+    for line in measure(folder):
+        group = line["group"]
+        yield Result(
+            f"store, lives of jobs, {group} in a commit, against bare SQLite",
+            "jobs/s",
+            stoker=[line["store"]],
+            reference=[line["bare"]],
+            more_is_better=True,
+            floor=FLOORS.get(group),
+            ratio_bar=RATIO_BAR,
+            note=f"median of pairs: {line['ratio']:.2f}×",
+            details=line,
+        )
+
+
+def measure(*arguments):
+    command = ["cargo", "run", "--quiet", "--release", "-p", "stoker-store", "--example", "store-bench", "--", *arguments]
+    bench = processes.start(command, cwd=ROOT, env=dict(os.environ), stdout=subprocess.PIPE)
+    try:
+        out, _ = bench.communicate(timeout=SECONDS)
+    finally:
+        processes.end(bench)
+    if bench.returncode:
+        raise RuntimeError(f"{EXAMPLE} ended with {bench.returncode}")
+    return json.loads(out)
