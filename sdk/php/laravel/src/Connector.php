@@ -1,5 +1,7 @@
 <?php
 
+declare(strict_types=1);
+
 namespace Stoker\Laravel;
 
 use Illuminate\Contracts\Queue\Queue;
@@ -12,8 +14,11 @@ final class Connector implements ConnectorInterface
         return new StokerQueue(
             $config['queue'] ?? 'default',
             $config['socket'] ?? null,
-            $config['timeout'] ?? 10,
-            $config['after_commit'] ?? false,
+            (float) ($config['timeout'] ?? 10),
+            (bool) ($config['after_commit'] ?? false),
+            (float) ($config['reconnect_for'] ?? 0),
+            (float) ($config['block_for'] ?? 5),
+            array_key_exists('crashes', $config) ? $config['crashes'] : 2,
         );
     }
 }

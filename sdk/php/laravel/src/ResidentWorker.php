@@ -4,15 +4,16 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
+use Illuminate\Container\Container;
 use Illuminate\Contracts\Console\Kernel;
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Foundation\Application;
 use Illuminate\Queue\Events\JobFailed;
 use Illuminate\Queue\Worker as LaravelWorker;
 use Illuminate\Queue\WorkerOptions;
-use Stoker\Fail;
-use Stoker\Retry;
+use Stoker\Returned;
 use Stoker\Task;
+use Stoker\Verdict;
 use Stoker\Worker;
 use Throwable;
 
@@ -33,9 +34,16 @@ final class ResidentWorker
     private Worker $stoker;
     private LaravelWorker $laravel;
     private WorkerOptions $options;
+    private Upkeep $upkeep;
     private ?int $crashLimit;
 
-    public function __construct(private Application $app, private string $connection = 'stoker')
+    /**
+     * @param string $connection the connection whose jobs these are, for the settings and for events
+     * @param bool   $sandbox    each job and call gets a copy of the application: what it binds, and singletons that
+     *                           it is the first to make, are gone after it. Instances made before are shared, static
+     *                           variables too
+     */
+    public function __construct(private Application $app, private string $connection = 'stoker', private bool $sandbox = false)
     {
         // Before the application: its shutdown functions may print, ours must have spoken by then.
         $this->stoker = Worker::create();
@@ -47,6 +55,7 @@ final class ResidentWorker
         $this->options = new WorkerOptions($connection, $config['backoff'] ?? 0, 0, 0, 0, $config['tries'] ?? 1);
         // For maxExceptions, which Laravel counts in the cache.
         $this->laravel = $app->make('queue.worker')->setCache($app->make('cache')->driver());
+        $this->upkeep = new Upkeep($app);
 
         // Failed jobs are logged by the command queue:work, not by the worker in it, so it is for us to do.
         $app->make('events')->listen(JobFailed::class, static function (JobFailed $event) use ($app): void {
@@ -66,13 +75,17 @@ final class ResidentWorker
      */
     public function onCall(string $method, callable|string $handler, bool $idempotent = false): self
     {
-        $this->stoker->onCall($method, function (Task $task) use ($handler): mixed {
+        $this->stoker->onCall($method, function (Task $task) use ($method, $handler): mixed {
             $this->reset();
             try {
-                return is_string($handler) && class_exists($handler) ? $this->app->make($handler)($task) : $handler($task);
+                return $this->inside(static fn (Container $app) => is_string($handler) && class_exists($handler)
+                    ? $app->make($handler)($task)
+                    : $handler($task));
             } catch (Throwable $e) {
                 $this->report($e);
                 throw $e;
+            } finally {
+                $this->upkeep->closeTransactions($method);
             }
         }, $idempotent);
 
@@ -85,6 +98,8 @@ final class ResidentWorker
         if (extension_loaded('pcntl')) {
             // A job whose time is up ends by an exception, that its tries and failed() hear of, and not by SIGKILL.
             $this->stoker->softCancel();
+            // Who stops a whole control group, as systemd does, signals workers too: they finish what they do.
+            pcntl_signal(SIGTERM, static fn () => Worker::stop());
         }
         $this->stoker->onJob('*', $this->work(...))->run();
     }
@@ -92,29 +107,51 @@ final class ResidentWorker
     /**
      * Runs one job; returns when it is done.
      *
-     * @throws Retry|Fail what Laravel decided instead
+     * @throws Verdict what Laravel decided instead; or Returned, when it could not begin
      */
     public function work(Task $task): void
     {
+        if (! $this->upkeep->mayBegin($task)) {
+            throw new Returned();
+        }
         $this->reset();
-        $job = new StokerJob($this->app, $task, $this->connection, $this->crashLimit);
-        try {
-            $this->laravel->process($this->connection, $job, $this->options);
-        } catch (Throwable $e) {
-            $this->report($e);
-        }
+        $verdict = $this->inside(function (Container $app) use ($task): ?Verdict {
+            $job = new StokerJob($app, $task, $this->connection, $this->crashLimit, $this->lastError(...));
+            $thrown = null;
+            try {
+                $this->laravel->process($this->connection, $job, $this->options);
+            } catch (Throwable $thrown) {
+                $this->report($thrown);
+            }
+            isset($job->payload()['job']) && $this->upkeep->closeTransactions($job->resolveName());
 
-        if ($job->hasFailed()) {
-            throw new Fail('', $job->failReason() ?? $e ?? null);
+            return $job->verdict($thrown);
+        });
+        if ($this->laravel->shouldQuit) {
+            Worker::stop(); // The database has gone. A new process connects anew.
         }
-        if ($job->isReleased()) {
-            throw new Retry($job->releaseDelay(), '', $e ?? null);
+        if ($verdict !== null) {
+            throw $verdict;
         }
-        if (! $job->isDeleted()) {
-            // A handler of the old kind (`Class@method`) that neither deleted nor released its job. Stock drivers
-            // hand it out again after retry_after; to call it done would be to lose it.
-            throw new Retry($this->app['config']["queue.connections.$this->connection.retry_after"] ?? 90, 'was not deleted');
+    }
+
+    /** Runs code with the application, or with a copy of it. */
+    private function inside(callable $code): mixed
+    {
+        if (! $this->sandbox) {
+            return $code($this->app);
         }
+        $copy = new Sandbox($this->app);
+        try {
+            return $code($copy->app);
+        } finally {
+            $copy->leave();
+        }
+    }
+
+    private function lastError(string $job): ?string
+    {
+        return $this->app->make('queue')->connection($this->connection)->client()->job($job)['error']['class'] ?? null;
     }
 
     /** Puts back what belongs to one task: scoped instances, resolved facades, the log's context. */
@@ -127,8 +164,12 @@ final class ResidentWorker
         })->call($this->laravel);
     }
 
+    /** Reports as queue:work does, which leaves after an exception that tells of a lost database. */
     private function report(Throwable $e): void
     {
         $this->app->make(ExceptionHandler::class)->report($e);
+        (function () use ($e): void {
+            method_exists($this, 'stopWorkerIfLostConnection') && $this->stopWorkerIfLostConnection($e);
+        })->call($this->laravel);
     }
 }

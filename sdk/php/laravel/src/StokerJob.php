@@ -4,35 +4,59 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
+use Closure;
 use Illuminate\Container\Container;
 use Illuminate\Contracts\Queue\Job as JobContract;
+use Illuminate\Queue\CallQueuedHandler;
 use Illuminate\Queue\InvalidPayloadException;
 use Illuminate\Queue\Jobs\Job;
+use Stoker\Fail;
+use Stoker\Retry;
 use Stoker\Task;
 use Stoker\TaskTimeout;
+use Stoker\Verdict;
 use Throwable;
 
 /**
- * One run of a job, in Laravel's terms. It only takes down what Laravel decides; the resident worker turns that
- * into the one answer that the broker hears, so no path can answer twice or not at all.
+ * One run of a job, in Laravel's terms. It only takes down what Laravel decides; verdict() turns that into the one
+ * answer that the broker hears, so no path can answer twice or not at all.
  */
 final class StokerJob extends Job implements JobContract
 {
+    /** What a checkpoint begins with that was saved before failed() was called. */
+    private const FAILING = "\0stoker/laravel failing\n";
+
     /** Seconds, once the job is released. */
     private int $delay = 0;
     private ?Throwable $reason = null;
     private ?array $payload = null;
+    /** Called when it is released after its code has ended: nothing comes after that. */
+    public ?Closure $whenReleased = null;
 
-    /** @param int|null $crashLimit so many workers may die on it before it fails; null leaves that to the broker */
+    /**
+     * @param int|null      $crashLimit so many workers may die on it before it fails; null leaves that to the broker
+     * @param Closure       $lastError  asks the broker for the class of the last run's error
+     * @param Closure|null  $around     runs the job's code, given as a closure
+     * @param bool          $hasAlarm   whether Laravel may set an alarm for the job's time; else the broker alone looks
+     */
     public function __construct(
         Container $container,
         private Task $task,
         string $connectionName,
         private ?int $crashLimit,
+        private Closure $lastError,
+        private ?Closure $around = null,
+        private bool $hasAlarm = true,
     ) {
         $this->container = $container;
         $this->connectionName = $connectionName;
         $this->queue = $task->name;
+    }
+
+    /** The broker's own view of it: progress(), checkpoint(), ack(), remaining(). */
+    public function task(): Task
+    {
+        return $this->task;
     }
 
     public function getJobId()
@@ -57,18 +81,26 @@ final class StokerJob extends Job implements JobContract
         return $this->task->attempts();
     }
 
+    public function timeout()
+    {
+        return $this->hasAlarm ? parent::timeout() : 0;
+    }
+
     public function fire()
     {
         if (! isset($this->payload()['job'])) {
             throw new InvalidPayloadException('This job was not pushed by Laravel: its body has no "job"');
         }
-        if ($this->crashLimit !== null && $this->task->crashes() >= $this->crashLimit) {
+        if (($e = $this->fateOfEarlierRuns()) !== null) {
             // As Laravel treats a job that ran too often: failed() is called, JobFailed is raised, and it is logged.
-            $this->fail($e = new WorkerDied($this->resolveName(), $this->task->crashes()));
+            $this->fail($e);
             throw $e;
         }
-        try {
+        $code = function (): void {
             parent::fire();
+        };
+        try {
+            $this->around !== null ? ($this->around)($code) : $code();
         } catch (TaskTimeout $e) {
             $this->shouldFailOnTimeout() && $this->fail($e);
             throw $e;
@@ -80,21 +112,86 @@ final class StokerJob extends Job implements JobContract
     {
         parent::release($delay);
         $this->delay = max(0, $this->secondsUntil($delay));
+        $this->whenReleased !== null && ($this->whenReleased)();
+    }
+
+    /**
+     * Called at the end by Laravel itself, and by applications before it. Then the job must not run again even if its
+     * worker dies later, and the broker hears of it at once.
+     */
+    public function delete()
+    {
+        parent::delete();
+        $caller = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 2)[1]['class'] ?? null;
+        if (! $this->failed && $caller !== CallQueuedHandler::class && $this->isLive()) {
+            $this->task->ack();
+        }
     }
 
     public function fail($e = null)
     {
         $this->reason ??= $e;
+        if (! $this->deleted && $this->isLive()) {
+            // If this worker dies in failed(), the next one shall call failed() and not run the job again.
+            $note = ['crashes' => $this->task->crashes(), 'class' => get_debug_type($e), 'message' => substr($e?->getMessage() ?? '', 0, 1000)];
+            $note = self::FAILING . json_encode($note, JSON_INVALID_UTF8_SUBSTITUTE) . "\n";
+            $saved = (string) $this->task->checkpointed();
+            $this->task->checkpoint(strlen($note . $saved) <= 32768 ? $note . $saved : $note);
+        }
         parent::fail($e);
     }
 
-    public function releaseDelay(): int
+    /**
+     * What the broker is to hear of this run; null is "done".
+     *
+     * @param Throwable|null $e what process() threw
+     */
+    public function verdict(?Throwable $e): ?Verdict
     {
-        return $this->delay;
+        if ($this->failed) {
+            return new Fail('', $this->reason ?? $e);
+        }
+        if ($this->released && ! $this->task->isAcked()) {
+            return new Retry($this->delay, '', $e);
+        }
+        if (! $this->deleted && ! $this->task->isAcked()) {
+            // A handler of the old kind (`Class@method`) that neither deleted nor released its job. Stock drivers
+            // hand it out again after retry_after; to call it done would be to lose it.
+            $config = $this->container->make('config')->get("queue.connections.$this->connectionName");
+
+            return new Retry($config['retry_after'] ?? 90, 'was not deleted');
+        }
+
+        return null;
     }
 
-    public function failReason(): ?Throwable
+    /** Why the job has to fail before its code runs, by what became of earlier runs. */
+    private function fateOfEarlierRuns(): ?Throwable
     {
-        return $this->reason;
+        $crashes = $this->task->crashes();
+        if (($saved = $this->task->checkpointed()) !== null && str_starts_with($saved, self::FAILING)) {
+            [, $note, $rest] = explode("\n", $saved, 3);
+            $note = json_decode($note, true);
+            if ($crashes > $note['crashes']) {
+                return new FailedBefore($note['class'], $note['message']);
+            }
+            // Somebody has retried the failed job: it begins anew, with what it had saved itself.
+            $this->isLive() && $this->task->checkpoint($rest);
+        }
+        if ($this->crashLimit !== null && $crashes >= $this->crashLimit) {
+            return new WorkerDied($this->resolveName(), $crashes);
+        }
+        // A run that could not be interrupted ended with its worker, and Laravel never heard of it.
+        if ($this->shouldFailOnTimeout() && $this->attempts() > 1 && ($this->lastError)($this->getJobId()) === 'TimedOut') {
+            return new TimedOut($this->resolveName());
+        }
+
+        return null;
+    }
+
+    /** Whether there is a broker to tell. */
+    private function isLive(): bool
+    {
+        return Task::current() === $this->task;
     }
 }

@@ -4,25 +4,45 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
-use BadMethodCallException;
+use Illuminate\Contracts\Queue\ClearableQueue;
 use Illuminate\Contracts\Queue\Queue as QueueContract;
+use Illuminate\Queue\Jobs\InspectedJob;
 use Illuminate\Queue\Queue;
+use Illuminate\Support\Collection;
 use Stoker\Client;
+use Stoker\Pending;
+use Stoker\StokerException;
 
-/** The producing side: `dispatch()` and its kin end here. */
-final class StokerQueue extends Queue implements QueueContract
+/**
+ * The connection "stoker": `dispatch()` and its kin end here, and queue:work takes its jobs from here.
+ *
+ * A job may say more with a method `stoker(): array`: key (the tenant, for fairness), priority (0 first to 7 last),
+ * keepResult (seconds).
+ */
+final class StokerQueue extends Queue implements QueueContract, ClearableQueue
 {
+    /** What of a job's own options the broker takes. Those that Laravel counts itself are not among them. */
+    private const OPTIONS = ['key', 'priority', 'keepResult'];
+
     private ?Client $client = null;
 
-    /** @var array<string, list<string>>|null payloads that bulk() gathers, by what is to be pushed with them */
+    /** @var list<Pending>|null pushes that bulk() gathers */
     private ?array $gathered = null;
 
-    /** @param float $timeout seconds after which a push gives up: no request may hang because the broker does */
+    /**
+     * @param float $timeout      seconds after which a push gives up: no request may hang because the broker does
+     * @param float $reconnectFor seconds for which a lost connection is tried to be opened again
+     * @param float $blockFor     seconds that pop() waits for a job
+     * @param int|null $crashes   so many workers may die on a job before it fails; null leaves that to the broker
+     */
     public function __construct(
-        private string $default,
-        private ?string $socket,
-        private float $timeout,
-        bool $afterCommit,
+        private string $default = 'default',
+        public readonly ?string $socket = null,
+        private float $timeout = 10,
+        bool $afterCommit = false,
+        private float $reconnectFor = 0,
+        private float $blockFor = 5,
+        private ?int $crashes = 2,
     ) {
         $this->dispatchAfterCommit = $afterCommit;
     }
@@ -34,44 +54,81 @@ final class StokerQueue extends Queue implements QueueContract
 
     public function later($delay, $job, $data = '', $queue = null)
     {
+        $options = is_object($job) && method_exists($job, 'stoker') ? $job->stoker() : [];
+
         return $this->enqueueUsing(
             $job,
             $this->createPayload($job, $queue ?? $this->default, $data, $delay ?: null), // 8 knows no fourth parameter
             $queue,
             $delay ?: null,
-            fn ($payload, $queue, $delay = null) => $this->send($payload, $queue, $this->secondsUntil($delay ?? 0)),
+            // Its uuid is new, so the broker knows the push again if a lost connection makes the client repeat it.
+            fn ($payload, $queue, $delay = null) => $this->send($payload, $queue, $this->secondsUntil($delay ?? 0), $options, true),
         );
     }
 
+    /** Puts a payload into a queue as it is: so does queue:retry, with a uuid that the broker has seen before. */
     public function pushRaw($payload, $queue = null, array $options = [])
     {
-        return $this->send($payload, $queue, 0);
+        return $this->send($payload, $queue, 0, $options, false);
     }
 
     /** All jobs in one round trip; those that wait for a transaction go when it is committed. */
     public function bulk($jobs, $data = '', $queue = null)
     {
         $this->gathered = [];
+        $failure = null;
         try {
             foreach ((array) $jobs as $job) {
                 $this->later(is_object($job) ? $job->delay ?? 0 : 0, $job, $data, $queue);
             }
-            $gathered = $this->gathered;
         } finally {
-            $this->gathered = null;
+            [$gathered, $this->gathered] = [$this->gathered, null];
+            foreach ($gathered as $push) {
+                try {
+                    $push->await();
+                } catch (StokerException $e) {
+                    $failure ??= $e;
+                }
+            }
         }
-        foreach ($gathered as $common => $payloads) {
-            $this->client()->pushMany(...json_decode($common, true), bodies: $payloads);
+        if ($failure !== null) {
+            throw $failure;
         }
     }
 
-    public function pop($queue = null)
+    /**
+     * The next job for queue:work; null after a few seconds without one, at a signal, and when Stoker says to go.
+     *
+     * @param string|null $queue one queue, or "@" and the name of the pool for all of the pool's
+     */
+    public function pop($queue = null, $index = 0)
     {
-        throw new BadMethodCallException(
-            'Stoker hands out jobs by itself: run Stoker\Laravel\ResidentWorker under `stoker serve`, not queue:work',
-        );
+        return Popped::of($this->container, $this->connectionName, $this->socket, $queue ?? $this->default, $this->crashes)
+            ->next($this->blockFor);
     }
 
+    /** Ends all that waits in a queue; what runs is left alone. */
+    public function clear($queue)
+    {
+        $client = $this->client();
+        $queue ??= $this->default;
+        $count = 0;
+        foreach (['delayed', 'retrying', 'suspended'] as $state) {
+            $count += $client->cancel(['queue' => $queue, 'state' => $state]);
+        }
+        // By their ids: one that begins meanwhile is lost with its worker, but no other that runs.
+        foreach (array_chunk(iterator_to_array($client->jobs(['queue' => $queue, 'state' => 'ready'], 1000), false), 1000) as $jobs) {
+            $answers = $client->callAll(array_map(
+                static fn (array $job) => ['stoker.job', ['op' => 'cancel', 'id' => $job['id']]],
+                $jobs,
+            ), throw: false);
+            $count += array_sum(array_map(static fn ($answer) => is_array($answer) ? $answer['count'] : 0, $answers));
+        }
+
+        return $count;
+    }
+
+    /** For these and all that follow: "@" and the name of a pool means all its queues. */
     public function size($queue = null)
     {
         return $this->pendingSize($queue) + $this->delayedSize($queue) + $this->reservedSize($queue);
@@ -79,58 +136,137 @@ final class StokerQueue extends Queue implements QueueContract
 
     public function pendingSize($queue = null)
     {
-        return $this->figure($queue, 'ready') ?? 0;
+        return (int) array_sum($this->figures($queue, 'ready'));
     }
 
     public function delayedSize($queue = null)
     {
-        return $this->figure($queue, 'delayed') ?? 0;
+        return (int) array_sum($this->figures($queue, 'delayed'));
     }
 
     public function reservedSize($queue = null)
     {
-        return $this->figure($queue, 'running') ?? 0;
+        return (int) array_sum($this->figures($queue, 'running'));
     }
 
     public function creationTimeOfOldestPendingJob($queue = null)
     {
-        $age = $this->figure($queue, 'oldest_ms');
+        $ages = array_filter($this->figures($queue, 'oldest_ms'), 'is_int');
 
-        return $age === null ? null : time() - intdiv($age, 1000);
+        return $ages === [] ? null : time() - intdiv(max($ages), 1000);
     }
 
-    /** The job's id; null when bulk() is at work. */
-    private function send(string $payload, ?string $queue, int $delay): ?string
+    public function totalPendingSize(): int
     {
-        $envelope = json_decode($payload, true);
+        return $this->pendingSize('@');
+    }
+
+    public function totalDelayedSize(): int
+    {
+        return $this->delayedSize('@');
+    }
+
+    public function totalReservedSize(): int
+    {
+        return $this->reservedSize('@');
+    }
+
+    /** @return Collection<int, InspectedJob> so for those that follow; needs the class of Laravel 13 */
+    public function pendingJobs($queue = null): Collection
+    {
+        return $this->inspect(['queue' => $queue ?? $this->default, 'state' => 'ready']);
+    }
+
+    public function delayedJobs($queue = null): Collection
+    {
+        $queue ??= $this->default;
+
+        return $this->inspect(['queue' => $queue, 'state' => 'delayed'])
+            ->concat($this->inspect(['queue' => $queue, 'state' => 'retrying']));
+    }
+
+    public function reservedJobs($queue = null): Collection
+    {
+        return $this->inspect(['queue' => $queue ?? $this->default, 'state' => 'running']);
+    }
+
+    public function allPendingJobs(): Collection
+    {
+        return $this->inspect(['state' => 'ready']);
+    }
+
+    public function allDelayedJobs(): Collection
+    {
+        return $this->inspect(['state' => 'delayed'])->concat($this->inspect(['state' => 'retrying']));
+    }
+
+    public function allReservedJobs(): Collection
+    {
+        return $this->inspect(['state' => 'running']);
+    }
+
+    /** The broker itself, for all that Laravel has no word for. */
+    public function client(): Client
+    {
+        return $this->client ??= Client::connect($this->socket, timeout: $this->timeout, reconnectFor: $this->reconnectFor);
+    }
+
+    /**
+     * The job's id; null when bulk() is at work.
+     *
+     * @param array<string, mixed> $options
+     */
+    private function send(string $payload, ?string $queue, int $delay, array $options, bool $isNew): ?string
+    {
+        $envelope = (array) json_decode($payload, true);
         $backoff = (string) ($envelope['backoff'] ?? '');
-        $common = [
-            'queue' => $queue ?? $this->default,
-            'delay' => $delay > 0 ? $delay : null,
+        $push = $this->client()->pushAsync(
+            ...array_intersect_key($options, array_flip(self::OPTIONS)),
+            queue: $queue ?? $this->default,
+            body: $payload,
+            delay: $delay > 0 ? $delay : null,
             // Laravel counts attempts, in the worker: see ResidentWorker.
-            'tries' => 0,
-            // For people who look, and for the broker where no PHP could say: after the death of a worker.
-            'backoff' => $backoff === '' ? [] : array_map('floatval', explode(',', $backoff)),
-            'timeout' => ($envelope['timeout'] ?? 0) ?: null,
-        ];
+            tries: 0,
+            // For the broker where no PHP could say: after a timeout that ended the worker.
+            backoff: $backoff === '' ? [] : array_map('floatval', explode(',', $backoff)),
+            timeout: ($envelope['timeout'] ?? 0) ?: null,
+            type: substr((string) ($envelope['displayName'] ?? ''), 0, 255) ?: null,
+            idempotencyKey: $isNew ? substr((string) ($envelope['uuid'] ?? ''), 0, 200) ?: null : null,
+        );
         if ($this->gathered !== null) {
-            $this->gathered[json_encode($common)][] = $payload;
+            $this->gathered[] = $push;
 
             return null;
         }
 
-        return $this->client()->push(...$common, body: $payload);
+        return $push->await();
     }
 
-    private function figure(?string $queue, string $what): ?int
+    /** @return array<string, mixed> one of the broker's figures, by queue */
+    private function figures(?string $queue, string $what): array
     {
-        $found = array_column($this->client()->queues(), $what, 'name');
+        $queue ??= $this->default;
+        $pool = str_starts_with($queue, '@') ? substr($queue, 1) : null;
+        $queues = array_filter($this->client()->queues(), static fn (array $one) => ($one['kind'] ?? 'jobs') === 'jobs' && match ($pool) {
+            null => $one['name'] === $queue,
+            '' => true,
+            default => $one['pool'] === $pool,
+        });
 
-        return $found[$queue ?? $this->default] ?? null;
+        return array_column($queues, $what, 'name');
     }
 
-    private function client(): Client
+    /** @param array<string, string> $filter */
+    private function inspect(array $filter): Collection
     {
-        return $this->client ??= Client::connect($this->socket, timeout: $this->timeout);
+        $jobs = new Collection();
+        foreach ($this->client()->jobs($filter, 1000) as $job) {
+            $body = $this->client()->job($job['id'])['body'] ?? null;
+            if ($body !== null) {
+                $jobs->push(InspectedJob::fromPayload($body, $job['attempt'], $job['queue']));
+            }
+        }
+
+        return $jobs;
     }
 }

@@ -4,12 +4,14 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel\Tests;
 
+use Illuminate\Database\Eloquent\ModelNotFoundException;
 use Illuminate\Queue\CallQueuedClosure;
 use Illuminate\Queue\Events\JobExceptionOccurred;
 use Illuminate\Queue\Events\JobFailed;
 use Illuminate\Queue\Events\JobProcessed;
 use Illuminate\Queue\Events\JobProcessing;
 use Illuminate\Support\Facades\Log;
+use Stoker\Laravel\FailedBefore;
 
 use function Stoker\Tests\holds;
 use function Stoker\Tests\same;
@@ -111,4 +113,21 @@ test('job middleware may release', function () use ($harness): void {
     $job->through([new ReleasesFirst()]);
     same(['retry 4', 'done'], $harness->life($job));
     same([2], Act::$runs);
+});
+
+test('a job whose model is gone fails, or is dropped if it says so', function () use ($harness): void {
+    same(['fail ' . ModelNotFoundException::class], $harness->life(new MissingModel()));
+    same(['done'], $harness->life(new MissingModelDeletes()));
+    same([], Act::$runs);
+});
+
+test('failed() is preceded by a note that a worker which takes over finds', function () use ($harness): void {
+    $payload = $harness->payload(new Act(['tries' => 3]));
+    $note = "\0stoker/laravel failing\n{\"crashes\":0,\"class\":\"LogicException\",\"message\":\"why\"}\nsaved";
+    $verdict = $harness->run($payload, crashes: 1, checkpoint: $note);
+    same([FailedBefore::class, []], [get_debug_type($verdict->getPrevious()), Act::$runs]);
+    holds(str_contains($verdict->getMessage(), 'LogicException: why'), $verdict->getMessage());
+    same(1, count(Act::$failures));
+    same([null, [1]], [$harness->run($payload, checkpoint: $note), Act::$runs], 'retried by hand: no worker has died since');
+    same([null, [1, 1]], [$harness->run($payload, crashes: 1, checkpoint: 'mine'), Act::$runs]);
 });

@@ -4,8 +4,9 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel\Tests;
 
-use Illuminate\Contracts\Console\Kernel;
+use Illuminate\Support\Facades\Bus;
 use Stoker\CallFailed;
+use Stoker\Tests\Server;
 
 use function Stoker\Tests\holds;
 use function Stoker\Tests\same;
@@ -14,10 +15,7 @@ use function Stoker\Tests\throws;
 
 /** @var Harness $harness */
 
-$root = dirname(__DIR__, 4);
-$built = array_filter(["$root/target/release/stoker", "$root/target/debug/stoker"], 'is_file');
-usort($built, static fn (string $a, string $b) => filemtime($b) <=> filemtime($a));
-$binary = getenv('STOKER_BIN') ?: $built[0] ?? null;
+$binary = Server::binary();
 if ($binary === null) {
     echo "There is no built stoker: the end-to-end tests are left out.\n";
 
@@ -34,14 +32,14 @@ test('live: a job runs, and the broker calls it done', function () use ($live, $
     same(['run 1', 'end'], $story->of('one'));
 });
 
-test('live: tries is exactly the number of runs, and failed() is called once', function () use ($live, $story, $harness): void {
+test('live: tries is exactly the number of runs, and failed() is called once', function () use ($live, $story): void {
     $id = $live->queue->push(new Scripted('tries', ['throw', 'throw', 'throw', 'throw'], tries: 3));
     $story->await('tries failed DomainException');
     $job = $live->end($id);
     same(['failed', 'DomainException'], [$job['state'], $job['error']['class']]);
     holds(str_starts_with($job['error']['message'], 'as scripted'), $job['error']['message']);
     same(['run 1', 'run 2', 'run 3', 'failed DomainException'], $story->of('tries'));
-    same(1, count($harness->failedJobs()));
+    same(1, $live->client->countJobs(['state' => 'failed', 'type' => Scripted::class]));
 });
 
 test('live: a release is another run after its delay', function () use ($live, $story): void {
@@ -95,17 +93,307 @@ test('live: a delayed job waits, and a bulk of many comes whole', function () us
     holds(microtime(true) - $start >= 1.0, 'not before its time');
 });
 
-test('live: queue:retry pushes a failed job again', function () use ($live, $story, $harness): void {
-    $live->queue->push(new Scripted('again', ['throw', 'done']));
-    $story->await('again failed DomainException');
-    $harness->awaitFailedJob();
-    $uuid = $harness->app['db']->table('failed_jobs')->value('uuid');
-    // The worker knows the connection by another name than the tests do.
-    $harness->app['db']->table('failed_jobs')->update(['connection' => 'live']);
-    $harness->app->make(Kernel::class)->call('queue:retry', ['id' => [$uuid]]);
+test('live: queue:failed, queue:retry and queue:forget know Stoker\'s failed jobs', function () use ($live, $story): void {
+    $failed = $live->end($live->queue->push(new Scripted('again', ['throw', 'done'])));
+    $printed = $live->artisan('queue:failed');
+    holds(str_contains($printed, $failed['id']) && str_contains($printed, Scripted::class), $printed);
+    $live->artisan('queue:retry', $failed['id']);
     $story->await('again end');
     same(['run 1', 'failed DomainException', 'run 1', 'end'], $story->of('again'));
-    same([], $harness->failedJobs());
+    same(null, $live->client->job($failed['id']), 'it is forgotten');
+    $failed = $live->end($live->queue->push(new Scripted('forgotten', ['throw'])));
+    // A batch knows its jobs by the uuid of their payload.
+    holds(str_contains($live->artisan('queue:forget', json_decode($failed['body'], true)['uuid']), 'successfully'), 'forgotten');
+    same(null, $live->client->job($failed['id']));
+    $live->end($live->queue->push(new Scripted('flushed', ['throw'])));
+    $live->artisan('queue:flush');
+    same(0, $live->client->countJobs(['state' => 'failed']));
+});
+
+test('live: failed jobs of other connections stay where they were', function () use ($live, $harness): void {
+    $failer = $harness->app->make('queue.failer');
+    $failer->log('database', 'mails', '{"uuid":"u-1","job":"X@y","data":[]}', new \DomainException('of another'));
+    $failer->log('live', 'mails', '{"uuid":"u-2","job":"X@y","data":[]}', new \DomainException('of ours'));
+    same([['u-1', 'database']], array_map(static fn (object $job) => [$job->id, $job->connection], $failer->all()));
+    same('database', $failer->find('u-1')->connection);
+    same(['u-1'], $failer->ids('mails'));
+    same([1, 1, 0], [$failer->count(), $failer->count('database', 'mails'), $failer->count('live')]);
+    same([true, []], [$failer->forget('u-1'), $failer->all()]);
+    $id = $live->end($live->queue->push(new Scripted('counted', ['throw'])))['id'];
+    same([1, 1, [$id]], [$failer->count(), $failer->count('live', 'default'), $failer->ids('default')]);
+    [$row] = $failer->all();
+    same(['id', 'connection', 'queue', 'payload', 'exception', 'failed_at'], array_keys((array) $row));
+    holds(str_starts_with($row->exception, 'DomainException: as scripted in ') && str_contains($row->exception, '#0 '), $row->exception);
+    same(0, $failer->prune(new \DateTimeImmutable('-1 hour')));
+    same(1, $failer->prune(new \DateTimeImmutable('+1 hour')));
+    same(null, $failer->find($id));
+});
+
+test('live: a worker killed in failed(): it is called again, and the job is not', function () use ($live, $story): void {
+    $id = $live->queue->push(new Scripted('deadly', ['throw', 'done'], deadlyFailures: 1));
+    $job = $live->end($id);
+    same(['failed', 1], [$job['state'], $job['crashes']]);
+    same(['run 1', 'failed DomainException', 'failed FailedBefore'], $story->of('deadly'));
+    holds(str_contains($job['error']['message'], 'as scripted'), $job['error']['message']);
+    same(1, $live->client->retry($id));
+    same('done', $live->end($id)['state'], 'retried, it begins anew');
+    same(['run 1', 'end'], array_slice($story->of('deadly'), 3));
+});
+
+test('live: what is deleted never runs again, even if its worker dies', function () use ($live, $story): void {
+    $live->queue->push(new Scripted('deleted', ['delete']));
+    $story->await('deleted run 1');
+    $live->queue->bulk([new Scripted('after1', []), new Scripted('after2', []), new Scripted('after3', [])]);
+    array_map(static fn (int $n) => $story->await("after$n end"), [1, 2, 3]);
+    same(['run 1'], $story->of('deleted'));
+});
+
+// Nothing in PHP interrupts these three: only the broker can end them.
+$listening = stream_socket_server('unix://' . ($silent = getenv('APP_STORAGE') . '/silent.sock'));
+$locked = new \PDO('sqlite:' . ($database = getenv('APP_STORAGE') . '/locked.sqlite'));
+$locked->exec('BEGIN EXCLUSIVE');
+foreach (['default', 'pop'] as $queue) {
+    foreach (['socket' => " $silent", 'locked' => " $database", 'regex' => ''] as $what => $argument) {
+        test("live: time is up for a $what on queue $queue", function () use ($live, $story, $queue, $what, $argument, $listening, $locked): void {
+            $script = array_fill(0, 3, "$what$argument");
+            $job = $live->end($live->queue->push(new Scripted("$queue-$what", $script, tries: 2, timeout: 1), '', $queue));
+            same('failed', $job['state']);
+            same(['run 1', 'run 2', 'failed MaxAttemptsExceededException'], $story->of("$queue-$what"));
+        });
+    }
+    test("live: failOnTimeout on queue $queue", function () use ($live, $story, $queue, $silent): void {
+        $live->end($live->queue->push(new Scripted("$queue-final", ["socket $silent", 'done'], tries: 5, timeout: 1, failOnTimeout: true), '', $queue));
+        same(['run 1', 'failed TimedOut'], $story->of("$queue-final"));
+    });
+}
+
+test('live: out of memory is a crash, and after two of them failed() is called once', function () use ($live, $story): void {
+    $id = $live->queue->push(new Scripted('memory', ['memory', 'memory', 'memory']));
+    same('failed', $live->end($id)['state']);
+    same(['run 1', 'run 1', 'failed WorkerDied'], $story->of('memory'));
+});
+
+test('live: a unique job that killed its workers lets go of its lock', function () use ($live, $story): void {
+    UniqueScripted::dispatch('unique', ['kill', 'kill']);
+    UniqueScripted::dispatch('unique', []);
+    $story->await('unique failed WorkerDied');
+    for ($until = microtime(true) + 10; $live->client->countJobs(['type' => UniqueScripted::class, 'state' => 'failed']) < 1; usleep(1000)) {
+        microtime(true) < $until or throw new \RuntimeException('it has not failed');
+    }
+    UniqueScripted::dispatch('unique', []);
+    $story->await('unique end');
+    same(['run 1', 'run 1', 'failed WorkerDied', 'run 1', 'end'], $story->of('unique'));
+});
+
+test('live: a batch counts the job whose time was up', function () use ($live, $story, $silent): void {
+    $batch = Bus::batch([
+        new Scripted('batch-good', []),
+        new Scripted('batch-bad', ["socket $silent"], tries: 1, timeout: 1),
+    ])->allowFailures()->onConnection('live')->dispatch();
+    $story->await('batch-good end');
+    $story->await('batch-bad failed MaxAttemptsExceededException');
+    for ($until = microtime(true) + 10; ! ($now = $batch->fresh())->finished() && $now->pendingJobs !== 1; usleep(1000)) {
+        microtime(true) < $until or throw new \RuntimeException('the batch did not end');
+    }
+    same([2, 1, 1], [$now->totalJobs, $now->failedJobs, $now->pendingJobs], 'total, failed, pending: a failed job stays pending');
+    same(1, count($now->failedJobIds));
+});
+
+test('live: chains go on, also past a worker that was killed', function () use ($live, $story): void {
+    Bus::chain([new Scripted('chain1', ['kill', 'done']), new Scripted('chain2', []), (new Scripted('chain3', []))->onQueue('pop')])
+        ->onConnection('live')->dispatch();
+    $story->await('chain3 end');
+    same(['run 1', 'end'], $story->of('chain2'));
+});
+
+test('live: an open transaction is rolled back, and told', function () use ($live, $story): void {
+    foreach (['default' => 2, 'pop' => 1] as $queue => $workers) {
+        $jobs = array_map(static fn (int $n) => new Scripted("$queue-open$n", ['transaction']), range(1, $workers));
+        $live->queue->bulk($jobs, '', $queue);
+        array_map(static fn (int $n) => $story->await("$queue-open$n end"), range(1, $workers));
+        $live->queue->bulk(array_map(static fn (int $n) => new Scripted("$queue-level$n", ['level']), range(1, 4)), '', $queue);
+        foreach (range(1, 4) as $n) {
+            $story->await("$queue-level$n level 0");
+        }
+    }
+    holds(str_contains(file_get_contents(getenv('APP_STORAGE') . '/laravel.log'), 'has left a transaction of level 1 open'), 'it is in the log');
+});
+
+test('live: a lost database is a new worker', function () use ($live, $story): void {
+    $before = array_column($live->client->workers(), 'pid', 'name');
+    $job = $live->end($live->queue->push(new Scripted('lost', ['lost', 'pid'], tries: 2)));
+    same('done', $job['state']);
+    $pid = (int) substr($story->of('lost')[2], 4);
+    for ($until = microtime(true) + 10; ; usleep(1000)) {
+        $gone = array_diff($before, array_column($live->client->workers(), 'pid', 'name'));
+        if (count($gone) > 0) {
+            break;
+        }
+        microtime(true) < $until or throw new \RuntimeException('all workers are still there');
+    }
+    holds(! in_array($pid, $gone, true), 'the second run was in another worker');
+});
+
+test('live: queue:restart replaces the workers before their next job', function () use ($live, $story): void {
+    foreach (['default', 'pop'] as $queue) {
+        $pid = static function (string $name) use ($live, $story, $queue): string {
+            $live->end($live->queue->push(new Scripted("$queue-$name", ['pid']), '', $queue));
+
+            return $story->of("$queue-$name")[1];
+        };
+        $live->end($live->queue->push(new Scripted("$queue-warm", []), '', $queue));
+        $before = array_column($live->client->workers(), 'pid');
+        holds(in_array((int) substr($pid('old'), 4), $before, true), 'one of the old ones');
+        sleep(1); // queue:restart writes the second, and a second one in it is none.
+        $live->artisan('queue:restart');
+        holds(! in_array((int) substr($pid('new'), 4), $before, true), "a new one serves $queue");
+    }
+});
+
+test('live: in maintenance mode jobs wait, and lose nothing', function () use ($live, $story, $harness): void {
+    $down = $harness->app->storagePath() . '/framework/down';
+    is_dir(dirname($down)) || mkdir(dirname($down));
+    foreach (['default', 'pop'] as $queue) {
+        file_put_contents($down, '{}');
+        $ids = [
+            $live->queue->push(new Scripted("$queue-down1", []), '', $queue),
+            $live->queue->push(new Scripted("$queue-down2", []), '', $queue),
+        ];
+        for ($until = microtime(true) + 10; $live->queue->reservedSize($queue) < ($queue === 'pop' ? 1 : 2); usleep(1000)) {
+            microtime(true) < $until or throw new \RuntimeException('no worker holds them');
+        }
+        same([[], []], [$story->of("$queue-down1"), $story->of("$queue-down2")]);
+        unlink($down);
+        foreach ($ids as $id) {
+            same(['done', 1], [($job = $live->end($id))['state'], $job['attempt']]);
+        }
+    }
+});
+
+test('live: queue:pause and queue:continue reach the broker', function () use ($live, $story, $harness): void {
+    // Laravel 8 has neither, so these are the events of the versions that have.
+    $event = static fn (string $class, ?int $ttl = null) => $harness->app['events']->dispatch(
+        "Illuminate\\Queue\\Events\\$class",
+        [(object) ['connectionName' => 'live', 'queue' => 'sized', 'ttl' => $ttl]],
+    );
+    $event('QueuePaused');
+    same(true, array_column($live->client->queues(), 'paused', 'name')['sized']);
+    $event('QueueResumed');
+    same(false, array_column($live->client->queues(), 'paused', 'name')['sized']);
+    throws(\InvalidArgumentException::class, static fn () => $event('QueuePaused', 60));
+});
+
+test('live: in a sandbox, what a job binds ends with it', function () use ($live, $story): void {
+    foreach (['sandboxed', 'pop'] as $queue) {
+        $live->end($live->queue->push(new Scripted("$queue-bind1", ['bind']), '', $queue));
+        $live->end($live->queue->push(new Scripted("$queue-bind2", ['bind']), '', $queue));
+    }
+    same(['finds false', 'finds false'], [$story->of('sandboxed-bind1')[1], $story->of('sandboxed-bind2')[1]]);
+    same(['finds false', 'finds true'], [$story->of('pop-bind1')[1], $story->of('pop-bind2')[1]]);
+});
+
+test('live: clear() ends what waits, and not what runs', function () use ($live, $story): void {
+    $go = getenv('APP_STORAGE') . '/go-clear';
+    $running = $live->queue->push(new Scripted('clear0', ["await $go"]), '', 'pop');
+    $story->await('clear0 run 1');
+    $live->queue->bulk([new Scripted('clear1', []), new Scripted('clear2', []), (new Scripted('clear3', []))->delay(60)], '', 'pop');
+    same(3, $live->queue->clear('pop'));
+    // The broker counts anew a moment after it has answered.
+    for ($until = microtime(true) + 10; $live->queue->pendingSize('pop') > 0 && microtime(true) < $until; usleep(1000));
+    same([0, 0, 1], [$live->queue->pendingSize('pop'), $live->queue->delayedSize('pop'), $live->queue->reservedSize('pop')]);
+    touch($go);
+    same('done', $live->end($running)['state']);
+    same([], $story->of('clear1'));
+});
+
+// What follows is way one: stock queue:work, whose pop() waits for Stoker.
+
+test('pop: a job runs, and its real queue is told', function () use ($live, $story): void {
+    foreach (['pop', 'pops'] as $queue) {
+        same('done', $live->end($live->queue->push(new Scripted("where-$queue", ['where']), '', $queue))['state']);
+        same(['run 1', "is $queue live", 'end'], $story->of("where-$queue"));
+    }
+});
+
+test('pop: tries, releases and $this->fail()', function () use ($live, $story): void {
+    $ids = array_map(static fn (Scripted $job) => $live->queue->push($job, '', 'pop'), [
+        new Scripted('pop-tries', ['throw', 'throw', 'throw'], tries: 2),
+        new Scripted('pop-mends', ['throw', 'done'], tries: 2),
+        new Scripted('pop-release', ['release 1', 'done'], tries: 2),
+        new Scripted('pop-fail', ['fail'], tries: 5),
+    ]);
+    same(['failed', 'done', 'done', 'failed'], array_map(static fn (string $id) => $live->end($id)['state'], $ids));
+    same(['run 1', 'run 2', 'failed DomainException'], $story->of('pop-tries'));
+    same(['run 1', 'run 2', 'end'], $story->of('pop-mends'));
+    same(['run 1', 'end', 'run 2', 'end'], $story->of('pop-release'));
+    same(['run 1', 'failed LogicException', 'end'], $story->of('pop-fail'));
+    same('DomainException', $live->client->job($ids[0])['error']['class']);
+});
+
+test('pop: a killed worker is no attempt, exit() in a job is told, and then it fails', function () use ($live, $story): void {
+    $killed = $live->queue->push(new Scripted('pop-kill', ['kill', 'done'], tries: 1), '', 'pop');
+    same(['done', 1], [($job = $live->end($killed))['state'], $job['crashes']]);
+    same(['run 1', 'run 1', 'end'], $story->of('pop-kill'));
+    $live->end($live->queue->push(new Scripted('pop-exit', ['exit', 'exit', 'exit']), '', 'pop'));
+    same(['run 1', 'run 1', 'failed WorkerDied'], $story->of('pop-exit'));
+    $words = file_get_contents(getenv('APP_STORAGE') . '/stoker.log');
+    holds(str_contains($words, 'exit() or die() was called while pop ran'), 'last words');
+});
+
+test('pop: a job whose time is up hears of it', function () use ($live, $story): void {
+    $live->end($live->queue->push(new Scripted('pop-hang', ['hang', 'hang'], tries: 2, timeout: 1), '', 'pop'));
+    same(['run 1', 'run 2', 'failed TaskTimeout'], $story->of('pop-hang'));
+});
+
+test('pop: TERM in the middle of a job lets it finish, and a reload loses nothing', function () use ($live, $story): void {
+    foreach (['term', 'reload'] as $how) {
+        $go = getenv('APP_STORAGE') . "/go-$how";
+        $ids = [
+            $live->queue->push(new Scripted("pop-$how", ["await $go"]), '', 'pop'),
+            $live->queue->push(new Scripted("pop-$how-next", []), '', 'pop'),
+        ];
+        $story->await("pop-$how run 1");
+        $pids = array_column(array_filter($live->client->workers(), static fn (array $worker) => $worker['pool'] === 'pop'), 'pid');
+        if ($how === 'term') {
+            posix_kill($pids[0], SIGTERM);
+            touch($go);
+        } else {
+            touch($go);
+            $live->reload();
+        }
+        foreach ($ids as $id) {
+            same(['done', 0], [($job = $live->end($id))['state'], $job['crashes']]);
+        }
+        same(['run 1', 'end'], $story->of("pop-$how"));
+    }
+});
+
+test('pop: dialled in by hand, --stop-when-empty and --once do as ever', function () use ($live, $story): void {
+    foreach (['--stop-when-empty', '--once'] as $option) {
+        $first = new \SplObjectStorage();
+        $process = proc_open(
+            [PHP_BINARY, __DIR__ . '/support/artisan.php', 'queue:work', 'live', '--queue=@dial', '--sleep=0', $option],
+            [['file', '/dev/null', 'r'], ['pipe', 'w'], STDERR],
+            $pipes,
+            env_vars: ['STOKER_SOCKET' => getenv('APP_STORAGE') . '/stoker.sock'] + getenv(),
+        );
+        // Its queue is there as soon as it is.
+        for ($until = microtime(true) + 10; ; usleep(1000)) {
+            if (in_array('dial', array_column($live->client->workers(), 'pool'), true)) {
+                break;
+            }
+            microtime(true) < $until or throw new \RuntimeException('it did not dial in');
+        }
+        $id = $live->queue->push(new Scripted("dialled$option", []), '', 'dialled');
+        $printed = stream_get_contents($pipes[1]);
+        same(['done', 0], [$live->end($id)['state'], proc_close($process)]);
+        holds(str_contains($printed, 'Processed'), $printed);
+    }
+});
+
+test('pop: two queues in one worker are refused, with the way out', function () use ($live): void {
+    $printed = $live->artisan('queue:work', 'live', '--queue=dialled,default', '--once', '--sleep=0');
+    holds(str_contains(file_get_contents(getenv('APP_STORAGE') . '/laravel.log'), 'or --queue=@POOL for all of a pool'), $printed);
 });
 
 test('live: the same workers answer calls', function () use ($live): void {
@@ -126,6 +414,13 @@ test('live: size() counts what waits', function () use ($live, $story): void {
     $story->await('sized2 end');
 });
 
-test('live: it drains and ends', function () use ($live): void {
+test('live: it drains, finishes what runs, and ends', function () use ($live, $story): void {
+    $go = getenv('APP_STORAGE') . '/go-drain';
+    $live->queue->bulk([new Scripted('drain1', ["await $go"]), new Scripted('drain2', ["await $go"])]);
+    $live->queue->push(new Scripted('drain3', ["await $go"]), '', 'pop');
+    array_map(static fn (int $n) => $story->await("drain$n run 1"), [1, 2, 3]);
+    $live->terminate();
+    touch($go);
     same(true, $live->stop());
+    array_map(static fn (int $n) => same(['run 1', 'end'], $story->of("drain$n")), [1, 2, 3]);
 });

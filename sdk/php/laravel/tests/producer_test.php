@@ -23,6 +23,7 @@ test('dispatch() pushes a payload with what the broker may know', function () us
     [$push] = $broker->pushes();
     same(['default', 0, null], [$push['queue'], $push['tries'], $push['delay']]);
     same([[1000, 60000], 7000], [$push['backoff'], $push['timeout']]);
+    same([Act::class, $push['payload']['uuid'], null], [$push['type'], $push['idempotency'], $push['key']]);
     same([Act::class, 5, '1,60', 7], array_map(
         static fn (string $key) => $push['payload'][$key],
         ['displayName', 'maxTries', 'backoff', 'timeout'],
@@ -79,6 +80,13 @@ test('pushRaw() takes a payload as it is, which is how queue:retry works', funct
     Queue::pushRaw($raw = '{"uuid":"u","job":"X@y","backoff":"4","data":[]}', 'emails');
     [$push] = $broker->pushes();
     same(['emails', $raw, [4000]], [$push['queue'], $push['body'], $push['backoff']]);
+    same(null, $push['idempotency'], 'the broker has seen this uuid before, and must take it all the same');
+});
+
+test('a job may name its tenant', function () use ($broker): void {
+    Queue::push(new TenantAct());
+    [$push] = $broker->pushes();
+    same(['tenant 7', 0], [$push['key'], $push['tries']]);
 });
 
 test('afterCommit waits for the transaction, in bulk() too', function () use ($broker): void {
@@ -117,9 +125,6 @@ test('sizes are the broker\'s', function (): void {
     ]);
     holds(abs(time() - 5 - Queue::creationTimeOfOldestPendingJob('emails')) <= 1, 'the oldest came five seconds ago');
     same([0, null], [Queue::size('unknown'), Queue::creationTimeOfOldestPendingJob('unknown')]);
-});
-
-test('queue:work is told who hands out jobs', function (): void {
-    $e = throws(\BadMethodCallException::class, static fn () => Queue::pop());
-    holds(str_contains($e->getMessage(), 'ResidentWorker'), $e->getMessage());
+    same([126, 4, 0], [Queue::size('@app'), Queue::pendingSize('@app'), Queue::size('@other')], 'a pool is the sum of its queues');
+    same([4, 21, 101], [Queue::totalPendingSize(), Queue::totalDelayedSize(), Queue::totalReservedSize()]);
 });

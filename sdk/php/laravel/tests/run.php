@@ -20,9 +20,10 @@ require $composer !== false ? $composer : 'Illuminate/autoload.php';
 require __DIR__ . '/../autoload.php';
 require __DIR__ . '/../../tests/support/check.php';
 require __DIR__ . '/../../tests/support/Processes.php';
-foreach (glob(__DIR__ . '/support/[A-Z]*.php') as $class) {
-    require $class;
-}
+require __DIR__ . '/../../tests/support/Server.php';
+spl_autoload_register(static function (string $class): void {
+    is_file($file = __DIR__ . '/support/' . substr($class, strlen(__NAMESPACE__) + 1) . '.php') && require $file;
+});
 
 $app = require __DIR__ . '/support/application.php';
 $harness = new Harness($app, new ResidentWorker($app));
@@ -32,6 +33,16 @@ Schema::create('failed_jobs', static function (Blueprint $table): void {
         $table->text($column);
     }
     $table->timestamp('failed_at')->useCurrent();
+});
+
+Schema::create('job_batches', static function (Blueprint $table): void {
+    $table->string('id')->primary();
+    $table->text('name');
+    foreach (['total_jobs', 'pending_jobs', 'failed_jobs', 'cancelled_at', 'created_at', 'finished_at'] as $column) {
+        $table->integer($column)->nullable();
+    }
+    $table->text('failed_job_ids');
+    $table->text('options')->nullable();
 });
 
 foreach (glob(__DIR__ . '/*_test.php') as $file) {

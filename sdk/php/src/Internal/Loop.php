@@ -111,6 +111,11 @@ final class Loop
                 }
                 $this->now = hrtime(true);
                 $this->take($bytes);
+                if ($this->stopping) { // By a signal, between tasks.
+                    $this->channel->write(Frame::of(Type::GOAWAY)->encode());
+
+                    return;
+                }
             }
         } while (true);
     }

@@ -54,6 +54,7 @@ final class FakeBroker
                 [$type, $codec, $answer] = match (true) {
                     $h['type'] === Type::HELLO => [Type::WELCOME, 0, '{"v":1,"max_frame":16777215,"max_inflight":1024}'],
                     $name === 'stoker.queue' => [Type::RES, 1, $this->queues()],
+                    $name === 'stoker.job' => [Type::RES, 1, '{"jobs":[],"next":null,"state":"unknown"}'],
                     default => [Type::RES, 0, $this->pushed(Meta::decode($meta), $body, $h['id'], $read)],
                 };
                 fwrite($connection, pack('NCCCCNNnCC', 16 + strlen($answer), $type, 0, 0, $codec, $h['id'], 0, 0, 0, 0) . $answer);
@@ -63,9 +64,11 @@ final class FakeBroker
 
     private function queues(): string
     {
-        $queue = ['name' => 'emails', 'ready' => 3, 'delayed' => 20, 'running' => 100, 'oldest_ms' => 5500];
+        $queue = ['kind' => 'jobs', 'pool' => 'app', 'name' => 'emails', 'ready' => 3, 'delayed' => 20, 'running' => 100, 'oldest_ms' => 5500];
+        $other = ['name' => 'others', 'ready' => 1, 'delayed' => 1, 'running' => 1, 'oldest_ms' => null] + $queue;
+        $calls = ['name' => 'emails', 'kind' => 'calls'] + $queue;
 
-        return json_encode(['queues' => [$queue]]);
+        return json_encode(['queues' => [$queue, $calls, $other]]);
     }
 
     /** @param array<int, string> $meta */
@@ -77,6 +80,9 @@ final class FakeBroker
             'delay' => Meta::int($meta[Key::DELAY] ?? null),
             'backoff' => array_values(unpack('N*', $meta[Key::BACKOFF] ?? '')),
             'timeout' => Meta::int($meta[Key::TIMEOUT] ?? null),
+            'type' => $meta[Key::JOB_TYPE] ?? null,
+            'key' => $meta[Key::FAIRNESS] ?? null,
+            'idempotency' => $meta[Key::IDEMPOTENCY] ?? null,
             'payload' => json_decode($body, true),
             'body' => $body,
             'read' => $read,

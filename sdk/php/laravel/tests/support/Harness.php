@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Stoker\Laravel\Tests;
 
 use Illuminate\Foundation\Application;
+use Illuminate\Queue\Events\JobFailed;
 use Stoker\Laravel\ResidentWorker;
 use Stoker\Task;
 use Stoker\Verdict;
@@ -18,8 +19,19 @@ final class Harness
 {
     private const JOB_ID = '0192f0c17a3c7bcd8123456789abcdef';
 
+    /** @var list<object> */
+    private array $failed = [];
+
     public function __construct(public readonly Application $app, private ResidentWorker $worker)
     {
+        $app['events']->listen(JobFailed::class, function (JobFailed $event): void {
+            $this->failed[] = (object) [
+                'connection' => $event->connectionName,
+                'queue' => $event->job->getQueue(),
+                'payload' => $event->job->getRawBody(),
+                'exception' => (string) $event->exception,
+            ];
+        });
     }
 
     /** The payload that Laravel makes of a job. */
@@ -31,9 +43,10 @@ final class Harness
     }
 
     /** One run; null is "done". */
-    public function run(string $payload, int $attempt = 0, int $crashes = 0, string $queue = 'default'): ?Verdict
+    public function run(string $payload, int $attempt = 0, int $crashes = 0, string $queue = 'default', ?string $checkpoint = null): ?Verdict
     {
-        $meta = Meta::encode([Key::JOB_ID => hex2bin(self::JOB_ID), Key::CRASHES => chr($crashes)]);
+        $meta = Meta::encode([Key::JOB_ID => hex2bin(self::JOB_ID), Key::CRASHES => chr($crashes)]
+            + ($checkpoint === null ? [] : [Key::CHECKPOINT => $checkpoint]));
         $frame = Frame::of(Type::REQ, id: 1, attempt: $attempt, name: $queue, meta: $meta, body: $payload);
         try {
             $this->worker->work(new Task($frame, true, hrtime(true)));
@@ -65,20 +78,11 @@ final class Harness
         return $verdicts;
     }
 
-    /** @return list<object> rows of Laravel's table of failed jobs, which is then emptied */
+    /** @return list<object> what JobFailed told since the last call */
     public function failedJobs(): array
     {
-        $rows = $this->app['db']->table('failed_jobs')->get()->all();
-        $this->app['db']->table('failed_jobs')->delete();
+        [$failed, $this->failed] = [$this->failed, []];
 
-        return $rows;
-    }
-
-    /** Waits for a worker to have logged a failed job: it does so just after failed() was called. */
-    public function awaitFailedJob(): void
-    {
-        for ($i = 0; $i < 5000 && $this->app['db']->table('failed_jobs')->doesntExist(); $i++) {
-            usleep(1000);
-        }
+        return $failed;
     }
 }

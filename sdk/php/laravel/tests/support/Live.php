@@ -7,7 +7,7 @@ namespace Stoker\Laravel\Tests;
 use Illuminate\Contracts\Queue\Queue;
 use Stoker\Client;
 
-/** `stoker serve` with two resident workers of the tests' application. */
+/** `stoker serve` with two resident workers of the tests' application, and one stock queue:work. */
 final class Live
 {
     public readonly Client $client;
@@ -15,12 +15,48 @@ final class Live
     /** @var resource */
     private $process;
 
-    public function __construct(string $binary, public readonly Queue $queue)
+    public function __construct(private string $binary, public readonly Queue $queue)
     {
         $this->story = new Story();
         $storage = getenv('APP_STORAGE');
-        $command = json_encode([PHP_BINARY, __DIR__ . '/worker.php'], JSON_UNESCAPED_SLASHES);
-        file_put_contents("$storage/stoker.toml", "[pool.app]\ncommand = $command\nworkers = 2\ncrash_budget = 4\n[queue.sized]\n");
+        $php = json_encode(PHP_BINARY, JSON_UNESCAPED_SLASHES);
+        $here = json_encode(__DIR__, JSON_UNESCAPED_SLASHES);
+        file_put_contents("$storage/stoker.toml", <<<TOML
+            [pool.app]
+            command = [$php, "worker.php"]
+            directory = $here
+            workers = 2
+            crash_budget = 4
+            kill_grace = "300ms"
+            [pool.pop]
+            command = [$php, "artisan.php", "queue:work", "live", "--queue=@pop", "--sleep=0", "--timeout=0", "--force", "--quiet"]
+            directory = $here
+            workers = 1
+            crash_budget = 4
+            kill_grace = "300ms"
+            [pool.sandbox]
+            command = [$php, "worker.php", "sandbox"]
+            directory = $here
+            workers = 1
+            [pool.dial]
+            workers = 1
+            [queue.default]
+            pool = "app"
+            backoff = ["0s"]
+            [queue.sized]
+            pool = "app"
+            [queue.pop]
+            pool = "pop"
+            backoff = ["0s"]
+            [queue.pops]
+            pool = "pop"
+            [queue.dialled]
+            pool = "dial"
+            [queue.sandboxed]
+            pool = "sandbox"
+            [service.tests]
+            pool = "app"
+            TOML);
         $log = fopen("$storage/stoker.log", 'a');
         $this->process = proc_open(
             [$binary, 'serve', '-c', "$storage/stoker.toml", '--socket', "$storage/stoker.sock"],
@@ -36,19 +72,46 @@ final class Live
     /** Waits until the broker has heard how a job ended, and returns what it then says of it. */
     public function end(string $id): array
     {
-        $deadline = microtime(true) + 10;
+        $deadline = microtime(true) + 20;
         while (! in_array(($job = $this->client->job($id))['state'], ['done', 'failed', 'cancelled'], true)) {
             // The answer is on its way already when the job has told its end: this is rarely gone through twice.
-            microtime(true) < $deadline ? usleep(1000) : throw new \RuntimeException("still {$job['state']} after 10 s");
+            microtime(true) < $deadline ? usleep(1000) : throw new \RuntimeException("still {$job['state']} after 20 s");
         }
 
         return $job;
     }
 
+    /** Runs one of the application's commands to its end, and returns what it printed. */
+    public function artisan(string ...$arguments): string
+    {
+        $socket = getenv('APP_STORAGE') . '/stoker.sock';
+        $process = proc_open(
+            [PHP_BINARY, __DIR__ . '/artisan.php', ...$arguments],
+            [['file', '/dev/null', 'r'], ['pipe', 'w'], STDERR],
+            $pipes,
+            env_vars: ['STOKER_SOCKET' => $socket] + getenv(),
+        );
+        $printed = stream_get_contents($pipes[1]);
+        proc_close($process);
+
+        return $printed;
+    }
+
+    public function reload(): void
+    {
+        $this->client->admin('pool', ['op' => 'reload', 'pool' => 'pop'], 30);
+    }
+
+    /** Asks it to end. */
+    public function terminate(): void
+    {
+        proc_terminate($this->process);
+    }
+
     /** True when it drained and ended well. */
     public function stop(): bool
     {
-        proc_terminate($this->process);
+        $this->terminate();
         for ($deadline = microtime(true) + 15; ($status = proc_get_status($this->process))['running']; usleep(5000)) {
             microtime(true) < $deadline || proc_terminate($this->process, SIGKILL);
         }

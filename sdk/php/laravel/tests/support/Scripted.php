@@ -4,27 +4,39 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel\Tests;
 
+use Illuminate\Bus\Batchable;
 use Illuminate\Bus\Queueable;
 use Illuminate\Contracts\Queue\ShouldQueue;
 use Illuminate\Foundation\Bus\Dispatchable;
 use Illuminate\Queue\InteractsWithQueue;
+use Illuminate\Support\Facades\DB;
 
 /** A job for real workers: run by run it follows its script, and tells what happens. */
-final class Scripted implements ShouldQueue
+class Scripted implements ShouldQueue
 {
+    use Batchable;
     use Dispatchable;
     use InteractsWithQueue;
     use Queueable;
 
     public $tries;
     public $timeout;
+    public $failOnTimeout = false;
+    public $maxExceptions;
 
     /** @param list<string> $script what to do in the first run, the second, …; after its end "done" */
-    public function __construct(private string $name, private array $script, ?int $tries = null, ?int $timeout = null)
-    {
+    public function __construct(
+        protected string $name,
+        private array $script,
+        ?int $tries = null,
+        ?int $timeout = null,
+        bool $failOnTimeout = false,
+        private int $deadlyFailures = 0,
+    ) {
         $this->connection = 'live';
         $this->tries = $tries;
         $this->timeout = $timeout;
+        $this->failOnTimeout = $failOnTimeout;
     }
 
     public function handle(): void
@@ -32,16 +44,28 @@ final class Scripted implements ShouldQueue
         // Runs that the process did not survive count too, so the number can't be kept in the process.
         $run = Story::count($this->name);
         Story::tell("$this->name run {$this->attempts()}");
-        [$what, $argument] = explode(' ', $this->script[$run - 1] ?? 'done') + [1 => ''];
+        [$what, $argument] = explode(' ', $this->script[$run - 1] ?? 'done', 2) + [1 => ''];
         match ($what) {
             'done' => null,
             'throw' => throw new \DomainException('as scripted'),
             'exit' => exit(7),
             'kill' => posix_kill(getmypid(), SIGKILL),
+            'memory' => $this->exhaust(),
             'release' => $this->release((int) $argument),
             'fail' => $this->fail(new \LogicException('as scripted')),
             'hang' => $this->hang(),
+            'socket' => fread(stream_socket_client("unix://$argument"), 1),
+            'locked' => $this->write($argument),
+            'regex' => $this->backtrack(),
             'push' => self::dispatch($argument, [])->onConnection('stoker'),
+            'delete' => $this->deleteAndDie(),
+            'transaction' => DB::beginTransaction(),
+            'level' => Story::tell("$this->name level " . DB::transactionLevel()),
+            'where' => Story::tell("$this->name is {$this->job->getQueue()} {$this->job->getConnectionName()}"),
+            'pid' => Story::tell("$this->name pid " . getmypid()),
+            'await' => $this->await($argument),
+            'lost' => throw new \Exception('server has gone away'),
+            'bind' => $this->bind(),
         };
         Story::tell("$this->name end");
     }
@@ -49,6 +73,9 @@ final class Scripted implements ShouldQueue
     public function failed(?\Throwable $e): void
     {
         Story::tell("$this->name failed " . class_basename($e));
+        if ($this->deadlyFailures >= Story::count("$this->name-failed")) {
+            posix_kill(getmypid(), SIGKILL);
+        }
     }
 
     private function hang(): void
@@ -56,5 +83,44 @@ final class Scripted implements ShouldQueue
         while (true) {
             usleep(10_000);
         }
+    }
+
+    /** Waits in SQLite, which no signal handler of PHP can interrupt. */
+    private function write(string $database): void
+    {
+        (new \PDO("sqlite:$database", options: [\PDO::ATTR_TIMEOUT => 60]))->exec('CREATE TABLE never (id INT)');
+    }
+
+    private function backtrack(): void
+    {
+        ini_set('pcre.jit', '0');
+        ini_set('pcre.backtrack_limit', (string) PHP_INT_MAX);
+        preg_match('/^(a+)+$/', str_repeat('a', 60) . 'b');
+    }
+
+    private function exhaust(): void
+    {
+        ini_set('memory_limit', '64M');
+        for ($all = []; ; $all[] = str_repeat('m', 1 << 20));
+    }
+
+    private function deleteAndDie(): void
+    {
+        $this->delete();
+        posix_kill(getmypid(), SIGKILL);
+    }
+
+    /** Until the test writes the file. */
+    private function await(string $file): void
+    {
+        for ($until = microtime(true) + 20; ! file_exists($file) && microtime(true) < $until; usleep(1000)) {
+            clearstatcache();
+        }
+    }
+
+    private function bind(): void
+    {
+        Story::tell("$this->name finds " . json_encode(app()->bound('tests.bound')));
+        app()->instance('tests.bound', true);
     }
 }

@@ -13,8 +13,7 @@ if ($storage === false) {
     putenv("APP_STORAGE=$storage");
     $remove = static function (int $owner) use ($storage): void {
         if (getmypid() === $owner) {
-            array_map('unlink', glob("$storage/*"));
-            rmdir($storage);
+            (new Illuminate\Filesystem\Filesystem())->deleteDirectory($storage);
         }
     };
     // Registered when the others already run, so that it is the last: a broker may still write there.

@@ -29,7 +29,8 @@ return [
             Stoker\Laravel\ServiceProvider::class,
         ],
     ],
-    'cache' => ['default' => 'array', 'prefix' => '', 'stores' => ['array' => ['driver' => 'array']]],
+    // Locks and queue:restart are for all processes.
+    'cache' => ['default' => 'file', 'prefix' => '', 'stores' => ['file' => ['driver' => 'file', 'path' => "$storage/cache"]]],
     'database' => [
         'default' => 'sqlite',
         'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => "$storage/db.sqlite", 'prefix' => '']],
@@ -44,7 +45,8 @@ return [
         'connections' => [
             // Stoker tells its workers where it is; in the process of the tests it is the fake broker.
             'stoker' => ['driver' => 'stoker', 'socket' => getenv('STOKER_SOCKET') ?: "$storage/broker.sock"],
-            'live' => ['driver' => 'stoker', 'socket' => "$storage/stoker.sock"],
+            'live' => ['driver' => 'stoker', 'socket' => "$storage/stoker.sock", 'block_for' => 1],
+            'database' => ['driver' => 'database', 'table' => 'jobs', 'queue' => 'default', 'retry_after' => 90],
         ],
         'batching' => ['database' => 'sqlite', 'table' => 'job_batches'],
         'failed' => ['driver' => 'database-uuids', 'database' => 'sqlite', 'table' => 'failed_jobs'],

@@ -1,0 +1,189 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Stoker\Laravel;
+
+use DateTimeInterface;
+use Illuminate\Queue\Failed\FailedJobProviderInterface;
+use Illuminate\Queue\Failed\PrunableFailedJobProvider;
+use Stoker\Client;
+use Stoker\InvalidRequest;
+use Stoker\NotFound;
+
+/**
+ * Failed jobs where they are: of Stoker's connections in Stoker, of all others where the application keeps them.
+ *
+ * Stoker keeps a job that its worker has called failed, with its error and history, so nothing has to be logged. A job
+ * goes by Stoker's id; find() and forget() know it by the uuid of its payload too, as batches do.
+ */
+class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvider
+{
+    /** @var array<string, string>|null Stoker's id by the payload's uuid, as far as it has been looked for */
+    private ?array $byUuid = null;
+
+    /**
+     * @param FailedJobProviderInterface   $others   for the jobs of other connections
+     * @param array<string, \Closure(): Client> $brokers each once, by the name of a connection to it
+     * @param list<string>                 $connections all connections to them
+     */
+    public function __construct(private FailedJobProviderInterface $others, private array $brokers, private array $connections)
+    {
+    }
+
+    public function log($connection, $queue, $payload, $exception)
+    {
+        return in_array($connection, $this->connections, true) ? null : $this->others->log($connection, $queue, $payload, $exception);
+    }
+
+    public function all()
+    {
+        $jobs = iterator_to_array($this->jobs(), false);
+        usort($jobs, static fn (object $a, object $b) => $b->failed_at <=> $a->failed_at);
+
+        return [...$jobs, ...$this->others->all()];
+    }
+
+    /** Laravel 13 asks for the ids alone. */
+    public function ids($queue = null)
+    {
+        $ids = [];
+        foreach ($this->jobs() as $job) {
+            if ($queue === null || $job->queue === $queue) {
+                $ids[] = $job->id;
+            }
+        }
+        $others = array_filter($this->others->all(), static fn (object $job) => $queue === null || $job->queue === $queue);
+
+        return [...$ids, ...array_map(static fn (object $job) => $job->id, $others)];
+    }
+
+    public function find($id)
+    {
+        foreach ($this->brokers as $connection => $client) {
+            if (($job = $this->show($client(), (string) $id)) !== null) {
+                return $this->row($connection, $job, $job['ended_at']);
+            }
+        }
+
+        return $this->others->find($id);
+    }
+
+    public function forget($id)
+    {
+        foreach ($this->brokers as $client) {
+            if (($job = $this->show($client(), (string) $id)) !== null) {
+                return $client()->discard($job['id']) > 0;
+            }
+        }
+
+        return $this->others->forget($id);
+    }
+
+    public function flush($hours = null)
+    {
+        $this->discard($hours === null ? INF : time() - $hours * 3600);
+        $hours === null ? $this->others->flush() : $this->others->flush($hours);
+    }
+
+    public function prune(DateTimeInterface $before)
+    {
+        $count = $this->discard($before->getTimestamp());
+
+        return $count + ($this->others instanceof PrunableFailedJobProvider ? $this->others->prune($before) : 0);
+    }
+
+    /** Laravel 10 and later. */
+    public function count($connection = null, $queue = null): int
+    {
+        $count = 0;
+        foreach ($this->jobs() as $job) {
+            $count += (int) (($connection === null || $job->connection === $connection) && ($queue === null || $job->queue === $queue));
+        }
+        $others = array_filter($this->others->all(), static fn (object $job) => ($connection === null || $job->connection === $connection)
+            && ($queue === null || $job->queue === $queue));
+
+        return $count + count($others);
+    }
+
+    /** @return \Generator<int, object> */
+    private function jobs(): \Generator
+    {
+        foreach ($this->brokers as $connection => $client) {
+            foreach ($client()->export(['state' => 'failed']) as $job) {
+                $row = $this->row($connection, $job, null);
+                if ($row !== null) {
+                    yield $row;
+                }
+            }
+        }
+    }
+
+    /** @param float $before Unix time */
+    private function discard(float $before): int
+    {
+        $count = 0;
+        foreach (iterator_to_array($this->jobs(), false) as $job) {
+            if ($job->failed_at !== null && strtotime($job->failed_at . ' UTC') < $before) {
+                $count += (int) $this->forget($job->id);
+            }
+        }
+
+        return $count;
+    }
+
+    /** @return array<string, mixed>|null a failed job, by Stoker's id or by the uuid of its payload */
+    private function show(Client $client, string $id): ?array
+    {
+        foreach ([$id, null] as $try) {
+            $try ??= $this->idOf($id);
+            try {
+                $job = $try === null ? null : $client->job($try);
+            } catch (InvalidRequest) {
+                $job = null; // A number, as other providers have them.
+            }
+            if ($job !== null && $job['state'] === 'failed') {
+                return $job;
+            }
+        }
+
+        return null;
+    }
+
+    /** Stoker's id of the failed job with this uuid in its payload. */
+    private function idOf(string $uuid): ?string
+    {
+        if (preg_match('/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/Di', $uuid) !== 1) {
+            return null;
+        }
+        if (! isset($this->byUuid[$uuid])) {
+            $this->byUuid = [];
+            foreach ($this->jobs() as $job) {
+                $this->byUuid[json_decode($job->payload, true)['uuid'] ?? ''] = $job->id;
+            }
+        }
+
+        return $this->byUuid[$uuid] ?? null;
+    }
+
+    /** @param array<string, mixed> $job as Stoker shows or exports it */
+    private function row(string $connection, array $job, ?string $endedAt): ?object
+    {
+        if (! isset(json_decode($job['body'] ?? '', true)['job'])) {
+            return null; // Not of Laravel's making.
+        }
+        $error = $job['error'] ?? [];
+        $at = isset($error['at_ms']) ? intdiv($error['at_ms'], 1000) : strtotime((string) ($error['at'] ?? $endedAt ?? 'now'));
+        [$message, $trace] = explode("\n", (string) ($error['message'] ?? ''), 2) + ['', ''];
+
+        return (object) [
+            'id' => $job['id'],
+            'connection' => $connection,
+            'queue' => $job['queue'],
+            'payload' => $job['body'],
+            'exception' => ($error['class'] ?? '') . ": $message" . (isset($error['place']) ? " in {$error['place']}" : '')
+                . ($trace !== '' ? "\nStack trace:\n$trace" : ''),
+            'failed_at' => gmdate('Y-m-d H:i:s', $at),
+        ];
+    }
+}

@@ -1,0 +1,14 @@
+<?php
+
+declare(strict_types=1);
+
+// What worker.php and artisan.php have in common.
+
+error_reporting(E_ALL & ~E_DEPRECATED);
+require getenv('LARAVEL_AUTOLOAD') ?: 'Illuminate/autoload.php';
+require __DIR__ . '/../../autoload.php';
+foreach (['Story', 'Scripted', 'UniqueScripted'] as $class) {
+    require __DIR__ . "/$class.php";
+}
+// The tests put the application down and expect it at the next job.
+Stoker\Laravel\Upkeep::$every = 0;
