@@ -79,7 +79,7 @@ impl SqliteStore {
         let (ask, questions) = sync_channel(post::QUESTIONS);
         let writer = writer::Writer::open(path, &options, post.clone(), ask)?;
         let reader = reader::Reader {
-            db: schema::open_to_read(path)?,
+            path: path.to_owned(),
             post: post.clone(),
             clock: options.clock,
         };
@@ -157,7 +157,7 @@ impl SqliteStore {
     fn join(&mut self) {
         for thread in self.threads.drain(..) {
             // What a thread that panicked had to say stands in its panic's message.
-            let _ = thread.join().is_ok();
+            thread.join().ok();
         }
         self.lock = None;
     }

@@ -53,6 +53,16 @@ impl Queues {
         })
     }
 
+    /// Counts what the file says, which may be more than is known here.
+    pub(super) fn reload(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let loaded = Self::load(db)?;
+        for (queue, loaded) in self.queues.iter_mut().zip(loaded.queues) {
+            queue.tally = loaded.tally;
+            queue.safe = loaded.tally;
+        }
+        Ok(())
+    }
+
     pub(super) fn find(&self, name: &str) -> Option<QueueNo> {
         let at = self.queues.iter().position(|queue| queue.name == name)?;
         Some(QueueNo(at as u32))

@@ -1,4 +1,5 @@
 use super::StoreError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::path::Path;
 use std::time::Duration;
@@ -33,6 +34,17 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     let version = version(&db, path)?;
     prepare(&db, version == 0, cache_kib).map_err(error)?;
     migrate(&mut db, version).map_err(error)?;
+    Ok(db)
+}
+
+/// Opens the file for a checkpoint, while others have it open.
+pub(super) fn open_to_fold(path: &Path, sync: bool) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags)?;
+    db.pragma_update(None, "synchronous", if sync { "full" } else { "off" })?;
+    db.pragma_update(None, "cache_size", 16)?;
+    // Whether it may do so on closing is the others' to say.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(db)
 }
 

@@ -58,7 +58,10 @@ fn done_after_a_failed_run(world: &mut World) {
     world.retry(id, world.now(), true);
     world.done(id);
     let view = world.view(id).unwrap();
-    assert_eq!((view.state, view.error.unwrap().message.as_str()), (State::Done, "not now"));
+    assert_eq!(
+        (view.state, view.error.unwrap().message.as_str()),
+        (State::Done, "not now")
+    );
     assert_eq!(view.whole.unwrap().history.len(), 1);
 }
 

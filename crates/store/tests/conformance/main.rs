@@ -1,4 +1,5 @@
 //! What holds for every engine. A test is a function of a [`World`]; it runs once for each engine.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod changes;
 mod ending;

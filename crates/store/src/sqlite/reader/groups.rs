@@ -1,12 +1,12 @@
 use super::filter::{Source, sources};
-use super::{Reader, Scan};
+use super::{Looking, Scan};
 use crate::{Filter, Group, State, View, fingerprint};
 use std::collections::HashMap;
 
 /// Failed jobs that are read at a time.
 const PAGE: usize = 1_024;
 
-impl Reader {
+impl Looking<'_> {
     /// Failed jobs by what they failed of.
     pub(super) fn groups(&self, filter: &Filter, limit: usize) -> rusqlite::Result<Vec<Group>> {
         let mut groups = HashMap::new();
@@ -17,7 +17,7 @@ impl Reader {
         {
             let mut scan = Scan::new(source, 0);
             while !scan.is_over() {
-                for view in scan.next(&self.db, filter, PAGE)? {
+                for view in scan.next(self.db, filter, PAGE)? {
                     add(&mut groups, view);
                 }
             }

@@ -8,23 +8,37 @@ pub(super) use filter::{Scan, Source, sources};
 pub(super) use view::{OF_ENDED, OF_JOBS};
 
 use super::post::Post;
+use super::schema;
 use super::writer::kinds::signed;
 use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View};
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 
 pub(super) struct Question {
     pub(super) ticket: Ticket,
     pub(super) look: Look,
 }
 
+pub(super) enum Message {
+    Look(Question),
+    /// Let go of the file, and say when that is done. It is opened again for the next question.
+    Close(SyncSender<()>),
+}
+
 pub(super) struct Reader {
-    pub(super) db: Connection,
+    pub(super) path: PathBuf,
     pub(super) post: Arc<Post>,
     pub(super) clock: crate::Clock,
+}
+
+/// A connection, and what answers take beside it.
+struct Looking<'a> {
+    db: &'a Connection,
+    clock: &'a crate::Clock,
 }
 
 /// Rows that a list reads of a source at a time.
@@ -32,16 +46,43 @@ const PAGE: usize = 256;
 
 impl Reader {
     /// Answers until nobody is left to ask.
-    pub(super) fn run(self, questions: &Receiver<Question>) {
-        while let Ok(Question { ticket, look }) = questions.recv() {
-            let found = self
-                .look(&look)
-                .map_err(|error| Trouble::Io(error.to_string()));
-            self.post.questions.fetch_sub(1, Ordering::Relaxed);
-            self.post.tell(&mut vec![Told::Found { ticket, found }]);
+    pub(super) fn run(self, messages: &Receiver<Message>) {
+        let mut db = None;
+        while let Ok(message) = messages.recv() {
+            match message {
+                Message::Look(Question { ticket, look }) => {
+                    let found = self.look(&mut db, &look);
+                    self.post.questions.fetch_sub(1, Ordering::Relaxed);
+                    self.post.tell(&mut vec![Told::Found { ticket, found }]);
+                }
+                Message::Close(done) => {
+                    db = None;
+                    // Whoever asked may have given up waiting.
+                    done.send(()).ok();
+                }
+            }
         }
     }
 
+    fn look(&self, db: &mut Option<Connection>, look: &Look) -> Result<Found, Trouble> {
+        let db = match db {
+            Some(db) => db,
+            None => {
+                let opened = schema::open_to_read(&self.path);
+                db.insert(opened.map_err(|error| Trouble::Io(error.to_string()))?)
+            }
+        };
+        let looking = Looking {
+            db,
+            clock: &self.clock,
+        };
+        looking
+            .look(look)
+            .map_err(|error| Trouble::Io(error.to_string()))
+    }
+}
+
+impl Looking<'_> {
     fn look(&self, look: &Look) -> rusqlite::Result<Found> {
         match look {
             Look::One(id) => self.one(*id).map(Found::One),
@@ -65,10 +106,10 @@ impl Reader {
     fn one(&self, id: JobId) -> rusqlite::Result<Option<Box<View>>> {
         // One snapshot, or the job could end between the two tables.
         let snapshot = self.db.unchecked_transaction()?;
-        let Some(mut view) = find(&self.db, id)? else {
+        let Some(mut view) = find(self.db, id)? else {
             return Ok(None);
         };
-        view.whole = Some(Box::new(view::whole(&self.db, &view, (self.clock)())?));
+        view.whole = Some(Box::new(view::whole(self.db, &view, (self.clock)())?));
         snapshot.finish()?;
         Ok(Some(Box::new(view)))
     }
@@ -89,7 +130,7 @@ impl Reader {
         let mut jobs = Vec::new();
         while jobs.len() <= limit {
             for stream in &mut streams {
-                stream.fill(&self.db, filter, PAGE.min(limit + 1))?;
+                stream.fill(self.db, filter, PAGE.min(limit + 1))?;
             }
             let heads = streams.iter_mut().filter(|stream| !stream.read.is_empty());
             let first = heads.min_by_key(|stream| stream.read.front().map(|view| view.id));
@@ -106,7 +147,7 @@ impl Reader {
         if whole {
             let now = (self.clock)();
             for view in &mut jobs {
-                view.whole = Some(Box::new(view::whole(&self.db, view, now)?));
+                view.whole = Some(Box::new(view::whole(self.db, view, now)?));
             }
         }
         Ok(Found::List { jobs, more })
@@ -120,7 +161,7 @@ impl Reader {
         for source in sources(filter, self.queues()?) {
             let mut scan = Scan::new(source, 0);
             while !scan.is_over() {
-                count += scan.count(&self.db, filter)?;
+                count += scan.count(self.db, filter)?;
             }
         }
         Ok(count)

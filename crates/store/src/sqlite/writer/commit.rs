@@ -36,21 +36,14 @@ impl Writer {
         must_last: bool,
         work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<Batch> {
-        self.set_level(must_last)?;
         let mut batch = Batch::new((self.clock)());
-        self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let result = work(self, &mut batch)
-            .and_then(|()| self.write_counts(&mut batch))
-            .and_then(|()| self.db.prepare_cached("COMMIT")?.execute([]));
-        if let Err(error) = result {
+        if let Err(error) = self.try_to(must_last, &mut batch, work)
+            && !self.is_committed_after(&error)
+        {
             self.queues.undo();
             // What this commit found out about them may be wrong.
             self.next_due = Some(0);
             self.tidy_at.set(0);
-            if !self.db.is_autocommit() {
-                // Where even this fails the next transaction can't begin, and tells.
-                let _ = self.db.execute_batch("ROLLBACK").is_ok();
-            }
             return Err(error);
         }
         self.serial += 1;
@@ -61,6 +54,20 @@ impl Writer {
             self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
         }
         Ok(batch)
+    }
+
+    fn try_to(
+        &mut self,
+        must_last: bool,
+        batch: &mut Batch,
+        work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
+        self.mend().map_err(|error| broken(&error))?;
+        self.set_level(must_last)?;
+        self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        work(self, batch)?;
+        self.write_counts(batch)?;
+        self.db.prepare_cached("COMMIT")?.execute([]).map(drop)
     }
 
     fn write_counts(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
@@ -124,6 +131,35 @@ impl Writer {
             self.told.push(crate::Told::Failing(None));
         }
     }
+}
+
+/// Whether the same could succeed on another day.
+pub(super) fn is_of_the_disk(error: &rusqlite::Error) -> bool {
+    use ErrorCode::{
+        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase,
+        OutOfMemory, PermissionDenied, ReadOnly, SystemIoFailure,
+    };
+    error.sqlite_error_code().is_some_and(|code| {
+        matches!(
+            code,
+            CannotOpen
+                | DatabaseBusy
+                | DatabaseCorrupt
+                | DatabaseLocked
+                | DiskFull
+                | NotADatabase
+                | OutOfMemory
+                | PermissionDenied
+                | ReadOnly
+                | SystemIoFailure
+        )
+    })
+}
+
+/// The file could not be opened anew.
+fn broken(error: &crate::StoreError) -> rusqlite::Error {
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
+    rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
 }
 
 pub(in crate::sqlite) fn trouble(error: &rusqlite::Error) -> Trouble {

@@ -12,11 +12,15 @@ use std::sync::Arc;
 pub(in crate::sqlite) struct Lanes {
     lanes: Vec<Lane>,
     free: Vec<u32>,
-    numbers: HashMap<(QueueNo, u8), HashMap<Arc<[u8]>, u32>>,
+    /// By queue and class.
+    numbers: HashMap<(QueueNo, u8), Numbers>,
     held: HashMap<JobId, Held, BuildHasherDefault<JobHasher>>,
     /// By queue: how many held jobs are ready ones.
     ready: Vec<u64>,
 }
+
+/// By key.
+type Numbers = HashMap<Arc<[u8]>, u32>;
 
 pub(in crate::sqlite) struct Lane {
     queue: QueueNo,

@@ -6,21 +6,25 @@ mod change;
 mod commit;
 mod due;
 mod end;
+mod fold;
 mod forget;
 pub(super) mod kinds;
 mod lanes;
 mod mark;
+mod open;
 mod plain;
 mod push;
 mod recover;
 mod refill;
+mod reopen;
 mod retry;
 mod settle;
 mod turn;
+mod write;
 
 use super::post::Post;
 use super::queues::Queues;
-use super::reader::Question;
+use super::reader::Message;
 use super::{SqliteOptions, StoreError, schema};
 use crate::{Ask, Clock, Ids, Told};
 use batch::{Batch, Effect};
@@ -38,9 +42,10 @@ pub(super) struct Writer {
     pub(super) path: PathBuf,
     /// Commits wait for the disk.
     pub(super) sync: bool,
+    pub(super) cache_kib: u32,
     pub(super) clock: Clock,
     pub(super) post: Arc<Post>,
-    pub(super) reader: SyncSender<Question>,
+    pub(super) reader: SyncSender<Message>,
     pub(super) ids: Ids,
     queues: Queues,
     lanes: Lanes,
@@ -53,6 +58,10 @@ pub(super) struct Writer {
     /// Changes of many jobs under way.
     long: VecDeque<change::Long>,
     failing: Option<commit::Failing>,
+    /// The connection must not be used again: the disk failed under it.
+    is_broken: bool,
+    folding: Option<fold::Folding>,
+    pages: fold::Pages,
     /// What `PRAGMA synchronous` says now.
     level: commit::Level,
     next_due: Option<u64>,
@@ -65,7 +74,7 @@ impl Writer {
         path: &Path,
         options: &SqliteOptions,
         post: Arc<Post>,
-        reader: SyncSender<Question>,
+        reader: SyncSender<Message>,
     ) -> Result<Self, StoreError> {
         let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
         let db = schema::open(path, options.cache_kib)?;
@@ -73,6 +82,7 @@ impl Writer {
         let mut writer = Self {
             path: path.to_owned(),
             sync: options.sync,
+            cache_kib: options.cache_kib,
             clock: options.clock.clone(),
             post,
             reader,
@@ -85,11 +95,15 @@ impl Writer {
             owed: Vec::new(),
             long: VecDeque::new(),
             failing: None,
+            is_broken: false,
+            folding: None,
+            pages: fold::Pages::default(),
             level: commit::Level::Unknown,
             next_due: None,
             tidy_at: Cell::new(u64::MAX),
             db,
         };
+        writer.count_pages().map_err(error)?;
         writer.recover().map_err(error)?;
         Ok(writer)
     }

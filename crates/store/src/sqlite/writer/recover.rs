@@ -53,9 +53,11 @@ impl Writer {
         let suspects = ran.iter().filter(|(_, crashes)| *crashes > 0).count();
         for (brief, crashes) in ran {
             match crashes + 1 >= DEADLY && suspects == 1 {
-                true => self.quarantine(brief, crashes + 1, batch)?,
+                true => {
+                    self.quarantine(brief, crashes + 1, batch)?;
+                }
                 false => {
-                    self.crashed(brief, (crashes + 1).min(DEADLY - 1).max(crashes), batch.now)?
+                    self.crashed(brief, (crashes + 1).min(DEADLY - 1).max(crashes), batch.now)?;
                 }
             }
         }

@@ -1,0 +1,116 @@
+use super::batch::must_last;
+use super::commit::{is_of_the_disk, trouble};
+use super::{Batch, Effect, Writer};
+use crate::{Ask, Told, Trouble};
+use std::time::Instant;
+
+// Shows whether the disk takes anything, when there is nothing else to write.
+const TRY: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('tried', ?1)";
+
+impl Writer {
+    /// Writes, or keeps what may not be lost until that is possible again.
+    pub(super) fn write(&mut self, asks: Vec<Ask>, now: bool) {
+        if let Some(failing) = &self.failing
+            && !now
+            && Instant::now() < failing.again
+        {
+            let trouble = failing.trouble.clone();
+            return self.put_off(asks, &trouble);
+        }
+        if asks.is_empty() && !self.is_due() && self.failing.is_none() {
+            return;
+        }
+        let last = asks.iter().any(must_last);
+        match self.transact(last, |writer, batch| writer.apply(&asks, batch)) {
+            Ok(batch) => {
+                self.recovered();
+                self.settle(asks, batch);
+            }
+            Err(error) if !is_of_the_disk(&error) && asks.len() > 1 => {
+                // One of them can't be done. The others can.
+                for ask in asks {
+                    self.write(vec![ask], now);
+                }
+            }
+            Err(error) if !is_of_the_disk(&error) => self.give_up(asks, &error),
+            Err(error) => {
+                let trouble = self.fail(&error);
+                self.put_off(asks, &trouble);
+            }
+        }
+    }
+
+    /// Refuses pushes, and keeps the rest.
+    fn put_off(&mut self, asks: Vec<Ask>, trouble: &Trouble) {
+        for ask in asks {
+            match ask {
+                Ask::Push { .. } => self.refuse(&ask, trouble),
+                ask => self.owed.push(ask),
+            }
+        }
+    }
+
+    /// What can't be written although the disk is well would fail for ever, and hold up everything behind
+    /// it. A job whose end can't be written runs again after a restart.
+    fn give_up(&mut self, asks: Vec<Ask>, error: &rusqlite::Error) {
+        for ask in asks {
+            match ask {
+                Ask::Push { .. } => self.refuse(&ask, &trouble(error)),
+                Ask::End { job, told, .. } => {
+                    self.lanes.let_go(job);
+                    self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+                }
+                Ask::Retry { job, .. } => self.lanes.let_go(job),
+                _ => {}
+            }
+        }
+    }
+
+    fn apply(&mut self, asks: &[Ask], batch: &mut Batch) -> rusqlite::Result<()> {
+        if self.failing.is_some() {
+            self.db.prepare_cached(TRY)?.execute([batch.now as i64])?;
+        }
+        if self.is_due() {
+            self.promote(batch)?;
+            self.look_for_due()?;
+        }
+        for ask in asks {
+            let effect = self.apply_one(ask, batch)?;
+            batch.effects.push(effect);
+        }
+        Ok(())
+    }
+
+    fn apply_one(&mut self, ask: &Ask, batch: &mut Batch) -> rusqlite::Result<Effect> {
+        match ask {
+            Ask::Push { job, .. } => self.push(job, batch),
+            Ask::End {
+                job,
+                run,
+                ending,
+                output,
+                ..
+            } => self.end(*job, *run, ending, output.as_deref(), batch),
+            Ask::Retry {
+                job,
+                run,
+                due_ms,
+                error,
+                output,
+                hold,
+            } => self.retry(*job, *run, *due_ms, error, output.as_deref(), *hold, batch),
+            Ask::Started { job } => self.started(*job),
+            Ask::Running { jobs } => self.running(jobs),
+            Ask::Checkpoint { job, bytes } => self.checkpoint(*job, bytes),
+            Ask::Progress { job, percent, text } => self.progress(*job, *percent, text),
+            Ask::Note { job, what, text } => self.add_note(*job, *what, text, batch),
+            Ask::Pause { queue, paused } => self.pause(*queue, *paused),
+            Ask::Settings { queue, settings } => self.settings(*queue, settings),
+            Ask::Refill { .. }
+            | Ask::RefillLanes { .. }
+            | Ask::Look { .. }
+            | Ask::Change { .. }
+            | Ask::Import { .. } => Ok(Effect::None),
+        }
+    }
+}
