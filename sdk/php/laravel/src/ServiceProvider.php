@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Stoker\Laravel;
 
 use Illuminate\Contracts\Foundation\Application;
+use Illuminate\Queue\Events\Looping;
 use Illuminate\Queue\Failed\CountableFailedJobProvider;
 use Illuminate\Queue\Failed\FailedJobProviderInterface;
 use Illuminate\Queue\Failed\NullFailedJobProvider;
@@ -41,6 +42,10 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
 
     public function boot(): void
     {
+        $this->app->make('events')->listen(Looping::class, function (Looping $event): void {
+            Supervised::loops($this->app, $event->connectionName);
+        });
+
         // Laravel 12 and later: `queue:pause stoker:emails`. Its own workers look into the cache, Stoker does not.
         foreach (['QueuePaused' => 'pause', 'QueueResumed' => 'resume'] as $event => $do) {
             $this->app->make('events')->listen("Illuminate\\Queue\\Events\\$event", function (object $event) use ($do): void {

@@ -359,7 +359,7 @@ test('pop: TERM in the middle of a job lets it finish, and a reload loses nothin
             touch($go);
         } else {
             touch($go);
-            $live->reload();
+            $live->reload('pop');
         }
         foreach ($ids as $id) {
             same(['done', 0], [($job = $live->end($id))['state'], $job['crashes']]);
@@ -412,6 +412,22 @@ test('live: size() counts what waits', function () use ($live, $story): void {
     ]);
     $live->client->resume('sized');
     $story->await('sized2 end');
+});
+
+test('stock: queue:work of another connection is watched, and a reload lets it finish', function () use ($live, $story, $harness): void {
+    $go = getenv('APP_STORAGE') . '/go-stock';
+    $database = $harness->app['queue']->connection('database');
+    $database->push(new Scripted('stock1', ["await $go"]));
+    $story->await('stock1 run 1');
+    $worker = static fn () => array_values(array_filter($live->client->workers(), static fn (array $one) => $one['pool'] === 'stock'))[0];
+    $old = $worker();
+    same('ready', $old['state']);
+    touch($go);
+    $live->reload('stock');
+    $story->await('stock1 end');
+    $database->push(new Scripted('stock2', ['pid']));
+    $story->await('stock2 end');
+    same([true, "pid {$worker()['pid']}"], [$worker()['pid'] !== $old['pid'], $story->of('stock2')[1]]);
 });
 
 test('live: it drains, finishes what runs, and ends', function () use ($live, $story): void {

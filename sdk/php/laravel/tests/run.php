@@ -10,6 +10,7 @@ namespace Stoker\Laravel\Tests;
 use Illuminate\Database\Schema\Blueprint;
 use Illuminate\Support\Facades\Schema;
 use Stoker\Laravel\ResidentWorker;
+use Stoker\Laravel\Upkeep;
 use Stoker\Tests\Processes;
 
 use function Stoker\Tests\tests;
@@ -25,6 +26,8 @@ spl_autoload_register(static function (string $class): void {
     is_file($file = __DIR__ . '/support/' . substr($class, strlen(__NAMESPACE__) + 1) . '.php') && require $file;
 });
 
+// What the tests of real workers tell these (queue:restart, maintenance) is not meant for the one in this process.
+Upkeep::$every = PHP_INT_MAX;
 $app = require __DIR__ . '/support/application.php';
 $harness = new Harness($app, new ResidentWorker($app));
 Schema::create('failed_jobs', static function (Blueprint $table): void {
@@ -35,6 +38,14 @@ Schema::create('failed_jobs', static function (Blueprint $table): void {
     $table->timestamp('failed_at')->useCurrent();
 });
 
+Schema::create('jobs', static function (Blueprint $table): void {
+    $table->id();
+    $table->text('queue');
+    $table->text('payload');
+    foreach (['attempts', 'reserved_at', 'available_at', 'created_at'] as $column) {
+        $table->integer($column)->nullable();
+    }
+});
 Schema::create('job_batches', static function (Blueprint $table): void {
     $table->string('id')->primary();
     $table->text('name');

@@ -14,6 +14,7 @@ final class Live
     public readonly Story $story;
     /** @var resource */
     private $process;
+    private bool $terminated = false;
 
     public function __construct(private string $binary, public readonly Queue $queue)
     {
@@ -36,6 +37,10 @@ final class Live
             kill_grace = "300ms"
             [pool.sandbox]
             command = [$php, "worker.php", "sandbox"]
+            directory = $here
+            workers = 1
+            [pool.stock]
+            command = [$php, "artisan.php", "queue:work", "database", "--sleep=0.01", "--force", "--quiet"]
             directory = $here
             workers = 1
             [pool.dial]
@@ -97,15 +102,16 @@ final class Live
         return $printed;
     }
 
-    public function reload(): void
+    public function reload(string $pool): void
     {
-        $this->client->admin('pool', ['op' => 'reload', 'pool' => 'pop'], 30);
+        $this->client->admin('pool', ['op' => 'reload', 'pool' => $pool], 30);
     }
 
-    /** Asks it to end. */
+    /** Asks it to end; once, a second signal would end it at once. */
     public function terminate(): void
     {
-        proc_terminate($this->process);
+        $this->terminated || proc_terminate($this->process);
+        $this->terminated = true;
     }
 
     /** True when it drained and ended well. */
