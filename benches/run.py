@@ -23,6 +23,7 @@ if sys.version_info < (3, 11):
     sys.exit("benches/run.py needs Python 3.11 or newer")
 
 from harness import (  # noqa: E402 (after the version check)
+    beanstalkd,
     brokers,
     core,
     day,
@@ -33,11 +34,13 @@ from harness import (  # noqa: E402 (after the version check)
     hello,
     idle,
     lag,
+    laravel,
     pickup,
     processes,
     report,
     rpc,
     share,
+    startup,
     store,
 )
 
@@ -54,6 +57,9 @@ BARS = {
     "share": share,
     "flood": flood,
     "day": day,
+    "startup": startup,
+    "laravel": laravel,
+    "beanstalkd": beanstalkd,
 }
 BUSY = 0.3  # CPUs' worth of other work from which on the figures deserve a warning
 
@@ -71,6 +77,9 @@ def options():
     parser.add_argument("--flood-seconds", type=positive, default=30, help="length of a flood (30)")
     parser.add_argument("--day-jobs", type=positive, default=400_000, help="jobs of the recorded day (400,000; it had 4,000,000)")
     parser.add_argument("--day-seconds", type=positive, default=60, help="how long the day is replayed (60)")
+    parser.add_argument("--laravel-jobs", type=positive, default=5000, help="jobs of queue:work; Stoker gets ten times as many (5,000)")
+    parser.add_argument("--startup-jobs", type=positive, default=5_000_000, help="jobs waiting at the start (5,000,000)")
+    parser.add_argument("--beanstalkd-jobs", type=positive, default=5000, help="jobs of one run with beanstalkd (5,000)")
     parser.add_argument("--folder", type=Path, help="where stores lie while they are measured (the folder for temporary files)")
     parser.add_argument("--patience", type=int, default=0, help="seconds to wait for a quiet machine, in each bar (0)")
     parser.add_argument("--stoker", type=Path, default=brokers.TARGET / "release" / "stoker", help="the binary")

@@ -69,20 +69,21 @@ class Stoker:
 
     Jobs live in memory unless `store` says otherwise: what is compared with a program in C that keeps nothing must not
     keep anything either. `queues` are further sections of the configuration, `{name: {key: value}}`. `home` is a folder
-    to be used again, jobs included; without it each life has a new one, in which nothing is left of the last.
+    to be used again, jobs included; without it each life has a new one, in which nothing is left of the last. Entering it
+    waits for `workers`; `configured` is how many the pool has, if that is something else.
     """
 
     name = "Stoker"
 
     def __init__(
-        self, folder, command, workers, binary, pinned=False, idempotent=("echo",), store="memory", queues=None, env=None, home=None
+        self, folder, command, workers, binary, pinned=False, idempotent=("echo",), store="memory", queues=None, env=None, home=None, configured=None
     ):
         self.folder = Path(home or tempfile.mkdtemp(dir=folder))
         self.binary, self.pinned, self.worker_count = binary, pinned, workers
         self.socket = self.folder / "stoker.sock"
         self.log = self.folder / "stoker.log"
         self.config = self.folder / "stoker.toml"
-        settings = config(command, workers, idempotent, queues or {}) if command else IDLE_CONFIG
+        settings = config(command, configured or workers, idempotent, queues or {}) if command is not None else IDLE_CONFIG
         self.config.write_text(f'{settings}\n[store]\ndriver = "{store}"\n')
         self.env = env or {}
         self.process = None
@@ -99,7 +100,7 @@ class Stoker:
                 cpu=BROKER_CPU if self.pinned else None,
             )
         try:
-            processes.wait_for("stoker's socket", self._answers)
+            processes.wait_for("stoker's socket", self._answers, seconds=60, every=0.002)
             if self.worker_count:
                 processes.wait_for("stoker's workers", self.ready, seconds=30)
             if self.pinned:
@@ -154,10 +155,10 @@ workers = { min = 0, max = 1 }
 
 def config(command, workers, idempotent, queues):
     parts = ", ".join(json.dumps(str(part)) for part in command)  # TOML's basic strings are JSON's, near enough
+    # Without a command workers would have to dial in, and none does.
+    spawned = f"command = [{parts}]\nworkers = {workers}\n" if command else ""
     return f"""[pool.bench]
-command = [{parts}]
-workers = {workers}
-
+{spawned}
 {"".join(section(name, keys) for name, keys in ({"bench": {}} | queues).items())}
 [service.bench]
 pool = "bench"

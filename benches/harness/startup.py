@@ -1,0 +1,82 @@
+"""Starting with millions of jobs waiting: the first million of one tenant, the others of a thousand tenants.
+
+The jobs are pushed over the wire once, through a server without workers, and its file is kept. Then Stoker is started on
+it again and again: how long until its socket answers, until the first job runs, what memory that takes, and whether the
+thousand tenants, whose jobs all stand behind the million, get their turn at once.
+"""
+
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from . import processes
+from .brokers import Stoker
+from .clocked import Clocked, body
+from .report import Result
+from .wire import Client, tenant
+
+TENANTS, WORKERS = 1000, 2
+WATCHED = 20_000  # jobs after the start whose tenants are counted: 20 for each, were all alike
+BIG = 0  # the first tenant's number
+
+
+def run(options, folder):
+    if not options.binary:
+        return
+    waiting = options.startup_jobs
+    home = Path(tempfile.mkdtemp(dir=folder))
+    options.say(f"startup: pushing {waiting:,} jobs, once")
+    with Stoker(folder, [], 0, options.binary, store="sqlite", home=home) as server, Client(server.socket, timeout=120) as client:
+        start = time.monotonic()
+        first = max(1, waiting // 5)
+        client.push("bench", first, body(BIG, 0), tenant("big"))
+        client.push_all(("bench", body(1 + number % TENANTS, 0), tenant(f"t{number % TENANTS}")) for number in range(waiting - first))
+        rate = waiting / (time.monotonic() - start)
+        full = memory(server)
+    size = (home / "stoker.db").stat().st_size / 1e6
+
+    names = [
+        (f"start with {waiting:,} waiting: socket answers", "ms", None),
+        (f"start with {waiting:,} waiting: first job runs", "ms", None),
+        (f"start with {waiting:,} waiting: anonymous memory of the server, 1st job", "MB", None),
+        (f"start with {waiting:,} waiting: RSS of the server, 1st job", "MB", None),
+        (f"start with {waiting:,} waiting: anonymous memory, {WATCHED:,} jobs later", "MB", None),
+        (f"right after the start: part of jobs the big tenant had, over a {TENANTS + 1}th", "×", 1.5),
+        (f"right after the start: tenants without a job among the first {WATCHED:,}", "", 0),
+    ]
+    results = [Result(name, unit, bar=bar) for name, unit, bar in names]
+    rounds = max(1, options.pairs // 2)
+    options.say(f"startup: {rounds} starts with {waiting:,} jobs waiting, {size:,.0f} MB")
+    for _ in range(rounds):
+        options.await_quiet()
+        values, details = start_again(home, folder, options, waiting)
+        for result, value in zip(results, values):
+            result.stoker.append(value)
+        results[-1].details.setdefault("starts", []).append(details)
+    results[0].note = f"file {size:,.0f} MB, pushed at {rate:,.0f}/s, then anonymous {full[0]:.1f} MB"
+    spread = results[-1].details["starts"][-1]
+    results[-1].note = f"of {TENANTS}; jobs of one: least {spread['least']}, most {spread['most']}, all alike {spread['alike']:.0f}"
+    yield from results
+
+
+def start_again(home, folder, options, waiting):
+    start = time.monotonic()
+    server = Clocked(options, folder, 0, store="sqlite", home=home, configured=WORKERS)
+    with server:
+        answers = time.monotonic() - start
+        processes.wait_for("the first job", server.ran, seconds=120, every=0.001)
+        runs = (server.records()[0][1] / 1e9) - start
+        anonymous, resident = memory(server.broker)
+        server.wait(min(WATCHED, waiting), 120)
+        later, _ = memory(server.broker)
+        records = server.records()[:WATCHED]
+    jobs = Counter(number for number, _, _ in records)
+    small = [jobs[number] for number in range(1, TENANTS + 1)]
+    details = {"big": jobs[BIG], "least": min(small), "most": max(small), "alike": len(records) / (TENANTS + 1)}
+    share = jobs[BIG] / len(records) * (TENANTS + 1)
+    return (answers * 1e3, runs * 1e3, anonymous, resident, later, share, small.count(0)), details
+
+
+def memory(server):
+    return [kb / 1024 for kb in processes.memory_kb([server.server_pid()])]

@@ -1,0 +1,7 @@
+<?php
+
+// What `stoker serve` keeps running: the same application, booted once.
+
+$app = require __DIR__ . '/bootstrap.php';
+
+(new Stoker\Laravel\ResidentWorker($app))->run();
