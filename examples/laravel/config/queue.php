@@ -8,7 +8,7 @@ return [
             'driver' => 'stoker',
             'socket' => env('STOKER_SOCKET'),
             'queue' => 'default',
-            // A job that ended so many workers' processes is failed, failed() and failed_jobs included.
+            // A job that ended so many workers' processes is failed, its failed() included.
             'crashes' => 3,
         ],
 
@@ -21,9 +21,6 @@ return [
         ],
     ],
 
-    'failed' => [
-        'driver' => 'database-uuids',
-        'database' => 'sqlite',
-        'table' => 'failed_jobs',
-    ],
+    // Failed jobs stay in Stoker: queue:failed, queue:retry and their kin need no table.
+    'failed' => ['driver' => 'stoker'],
 ];

@@ -109,7 +109,7 @@ final class Popped
     {
         if ($this->job !== null) {
             [$job, $this->job] = [$this->job, null];
-            $this->upkeep->closeTransactions($job->resolveName());
+            $this->upkeep->closeTransactions($job);
             $this->inbox->answer(null, $job->verdict($e));
         }
     }

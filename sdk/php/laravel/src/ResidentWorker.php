@@ -123,7 +123,7 @@ final class ResidentWorker
             } catch (Throwable $thrown) {
                 $this->report($thrown);
             }
-            isset($job->payload()['job']) && $this->upkeep->closeTransactions($job->resolveName());
+            $this->upkeep->closeTransactions($job);
 
             return $job->verdict($thrown);
         });

@@ -21,7 +21,7 @@ final class Upkeep
     public static int $every = 1_000_000_000;
     /** Seconds for which a job is held while the application is down. Then another worker gets it. */
     private const HOLD = 25.0;
-    /** Seconds that a held job keeps of its time. */
+    /** Seconds that a held job keeps of its time, or half of it. */
     private const MARGIN = 5.0;
 
     private mixed $restartedAt;
@@ -45,20 +45,27 @@ final class Upkeep
             return true;
         }
         $this->lookedAt = $now;
-        $left = ($task->remaining() ?? INF) - self::MARGIN;
-        $until = $now + (int) (max(0, min(self::HOLD, $left)) * 1e9);
-        while ($this->app->isDownForMaintenance()) {
-            $this->lookedAt = 0; // The next job looks again.
-            if (hrtime(true) >= $until || ! $task->rest(0.25)) {
-                return false;
+        $left = $task->remaining() ?? INF;
+        $until = $now + (int) (max(0, min(self::HOLD, max($left / 2, $left - self::MARGIN))) * 1e9);
+        try {
+            while ($this->app->isDownForMaintenance()) {
+                $this->lookedAt = 0; // The next job looks again.
+                if (hrtime(true) >= $until || ! $task->rest(0.25)) {
+                    return false;
+                }
             }
-        }
 
-        return $this->lastRestart() === $this->restartedAt;
+            return $this->lastRestart() === $this->restartedAt;
+        } catch (Throwable $e) {
+            // The cache does not answer. That must cost the job no attempt.
+            $this->app->make(ExceptionHandler::class)->report($e);
+
+            return false;
+        }
     }
 
     /** Rolls back what a job has left open: the next one would write into it, and lose what it wrote. */
-    public function closeTransactions(string $job): void
+    public function closeTransactions(string|StokerJob $task): void
     {
         if (! $this->app->resolved('db')) {
             return;
@@ -67,6 +74,8 @@ final class Upkeep
             if (($level = $connection->transactionLevel()) === 0) {
                 continue;
             }
+            $name = (string) $name;
+            $task = is_string($task) ? $task : (isset($task->payload()['job']) ? $task->resolveName() : 'A job');
             try {
                 $connection->rollBack(0);
                 $done = 'rolled back';
@@ -75,7 +84,7 @@ final class Upkeep
                 $done = 'lost with its connection, which is closed';
             }
             $this->app->make(ExceptionHandler::class)->report(new \LogicException(
-                "$job has left a transaction of level $level open on the database connection \"$name\"; it is $done",
+                "$task has left a transaction of level $level open on the database connection \"$name\"; it is $done",
             ));
         }
     }
