@@ -23,6 +23,8 @@ pub struct Options {
 
 /// Waits before a server that died is started again; the last one repeats.
 const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
+/// The code of a server that found a mistake which no restart mends (EX_CONFIG of `sysexits.h`).
+const MISTAKEN: i32 = 78;
 /// Deaths after which a server that never got as far as asking for a worker is given up.
 const HOPELESS: usize = 2;
 /// The end of a server that says nothing of the server.
@@ -280,6 +282,9 @@ impl Angel {
         self.channel = None;
         if self.done || matches!(self.phase, Phase::Ending { .. }) {
             return self.end(u8::from(end != End::Code(0)));
+        }
+        if end == End::Code(MISTAKEN) {
+            return self.end(MISTAKEN as u8);
         }
         if lived > SETTLED {
             self.quick_deaths = 0;

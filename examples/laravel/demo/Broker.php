@@ -15,10 +15,49 @@ final class Broker
         $this->socket = "$directory/stoker.sock";
         // Read by the connection in config/queue.php, by the SDK's client and by every stoker command.
         putenv("STOKER_SOCKET=$this->socket");
-        $this->process = new Process(
-            [$binary, 'serve', '-c', dirname(__DIR__) . '/stoker.toml', '--socket', $this->socket],
-            $this->log(),
-        );
+        $this->configure();
+        $this->start();
+    }
+
+    /** The application's own configuration, but with its store in the run's directory. */
+    private function configure(): void
+    {
+        $application = dirname(__DIR__);
+        $toml = file_get_contents("$application/stoker.toml");
+        $toml = str_replace('[pool.app]', "[pool.app]\ndirectory = \"$application\"", $toml);
+        file_put_contents("$this->directory/stoker.toml", "$toml\n[store]\npath = \"$this->directory/stoker.db\"\n");
+    }
+
+    private function start(): void
+    {
+        $command = [$this->binary, 'serve', '-c', "$this->directory/stoker.toml", '--socket', $this->socket];
+        $this->process = new Process($command, $this->log());
+    }
+
+    /** Kills the server. The angel sees to the rest. */
+    public function killServer(): void
+    {
+        foreach ($this->process->children() as $pid => $name) {
+            if ($name === basename($this->binary)) {
+                posix_kill($pid, SIGKILL);
+            }
+        }
+    }
+
+    /** Kills angel, server and workers at once, as a machine that loses its power would, and starts anew. */
+    public function killAll(): void
+    {
+        $pids = array_filter(array_column($this->show('workers')['workers'] ?? [], 'pid'));
+        $this->process->kill([...array_keys($this->process->children()), ...$pids]);
+        $this->start();
+    }
+
+    /** Jobs that the store counts as neither done nor failed. */
+    public function unfinished(): int
+    {
+        $queues = $this->show('queues')['queues'] ?? [];
+
+        return array_sum(array_map(static fn (array $queue) => $queue['ready'] + $queue['delayed'] + $queue['running'], $queues));
     }
 
     /** Until every worker that the configuration asks for has booted the application. */

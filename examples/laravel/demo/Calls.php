@@ -2,7 +2,7 @@
 
 namespace Demo;
 
-use Stoker\Client;
+use Stoker\{Client, ConnectionLost, ConnectionRefused, Unavailable};
 
 /** `orders.total`, in batches, with the answers checked. */
 final class Calls
@@ -11,6 +11,7 @@ final class Calls
 
     public int $right = 0;
     public int $wrong = 0;
+    public int $again = 0;
 
     public function __construct(private Client $client)
     {
@@ -25,6 +26,11 @@ final class Calls
             $totals[] = $lines[0]['price'] * $lines[0]['count'] + 10;
         }
         foreach ($this->client->callAll($calls, throw: false) as $i => $answer) {
+            if ($answer instanceof ConnectionLost || $answer instanceof ConnectionRefused || $answer instanceof Unavailable) {
+                // The broker was killed; whoever may call again does.
+                $this->again++;
+                continue;
+            }
             is_array($answer) && $answer['total'] === $totals[$i] ? $this->right++ : $this->wrong++;
         }
     }

@@ -14,7 +14,7 @@ final class Contender
 
     public function measure(int $jobs): Figures
     {
-        $figures = new Figures('Stoker', '2 workers', 'memory', $jobs);
+        $figures = new Figures('Stoker', '2 workers', 'SQLite, each push synced', $jobs);
         $queue = $this->workspace->app['queue']->connection('stoker');
         $ledger = $this->workspace->ledger();
 

@@ -4,6 +4,8 @@ namespace Demo;
 
 use App\Jobs\{ChargeCard, ImportLegacyFeed, RefundOrder, RenderReport, SayHello, SyncStock};
 use Illuminate\Support\Facades\Queue;
+use Stoker\StokerException;
+use Throwable;
 
 /** A day in the life of the application: what is pushed, and how each kind must end. */
 final class Mix
@@ -30,11 +32,10 @@ final class Mix
     {
         // The usual ways: in bulk, one by one, on another queue, later.
         for ($i = 0; $i < self::HELLOS; $i += 100) {
-            Queue::bulk(array_map(static fn (int $n) => new SayHello($n), range($i, $i + 99)), '', 'default');
+            $jobs = array_map(static fn (int $n) => new SayHello($n), range($i, $i + 99));
+            self::insist(static fn () => Queue::bulk($jobs, '', 'default'));
         }
-        for ($i = 0; $i < self::DELAYED; $i++) {
-            SayHello::dispatch(self::HELLOS + $i)->delay(1 + $i % 3);
-        }
+        self::each(self::DELAYED, static fn (int $n) => SayHello::dispatch(self::HELLOS + $n)->delay(1 + $n % 3));
         self::each(self::CARDS, static fn (int $n) => ChargeCard::dispatch($n)->onQueue('payments'));
         self::each(self::REFUNDS, static fn (int $n) => RefundOrder::dispatch($n)->onQueue('payments'));
         self::each(self::SYNCS, static fn (int $n) => SyncStock::dispatch($n));
@@ -50,7 +51,17 @@ final class Mix
     private static function each(int $count, callable $push): void
     {
         for ($i = 0; $i < $count; $i++) {
-            $push($i);
+            self::insist(static fn () => $push($i));
         }
+    }
+
+    /** The broker is killed and started again meanwhile; a producer that was told that it is away tries again. */
+    private static function insist(callable $push): void
+    {
+        // Laravel dispatches when what dispatch() returned is dropped: that must happen in here.
+        $now = static function () use ($push): void {
+            $push();
+        };
+        retry(200, $now, 50, static fn (Throwable $e) => $e instanceof StokerException);
     }
 }

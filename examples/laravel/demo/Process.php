@@ -27,6 +27,31 @@ final class Process
         return proc_get_status($this->handle)['running'];
     }
 
+    /** @return array<int, string> pids of its children, each with its program's name */
+    public function children(): array
+    {
+        $children = [];
+        foreach (explode(' ', (string) @file_get_contents("/proc/$this->pid/task/$this->pid/children")) as $pid) {
+            if ($pid !== '') {
+                $children[(int) $pid] = trim((string) @file_get_contents("/proc/$pid/comm"));
+            }
+        }
+
+        return $children;
+    }
+
+    /** Ends it and these others at once, none of them with a chance to say anything. */
+    public function kill(array $others): void
+    {
+        foreach ([$this->pid, ...$others] as $pid) {
+            posix_kill($pid, SIGKILL);
+        }
+        while ($this->running()) {
+            usleep(1000);
+        }
+        unset(self::$alive[$this->pid]);
+    }
+
     /** Asks, waits, then insists; true when asking was enough. */
     public function stop(float $grace = 5.0): bool
     {

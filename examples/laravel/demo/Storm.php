@@ -8,7 +8,10 @@ use Stoker\Client;
 final class Storm
 {
     private const CALLS = 8192;
-    private const KILLS = 6;
+    private const KILLS = 8;
+    /** Which of the kills is not of the workers alone. */
+    private const SERVER = 3;
+    private const EVERYTHING = 6;
 
     public readonly Calls $calls;
     public readonly float $seconds;
@@ -57,13 +60,15 @@ final class Storm
         $rows[] = ['all', ...array_map($total, range(1, 6))];
 
         return sprintf(
-            "%s jobs and %s calls at once through 2 workers, with %d workers killed by SIGKILL on the way: %.1f s\n\n%s\n%s\n%s",
+            "%s jobs and %s calls at once through 2 workers. Killed by SIGKILL on the way: %d workers, then the server,\n"
+                . "then server, angel and workers at once, and started again: %.1f s\n\n%s\n%s\n%s",
             number_format(Mix::jobs()),
             number_format($this->calls->made()),
             $this->killed,
             $this->seconds,
             Table::render($rows),
-            "{$this->calls->right} of {$this->calls->made()} calls were answered right.\n",
+            "{$this->calls->right} of {$this->calls->made()} calls were answered right; {$this->calls->again} were made again"
+                . " because the broker was killed.\n{$this->broker->unfinished()} jobs are left in the store.\n",
             $this->times(),
         );
     }
@@ -88,8 +93,11 @@ final class Storm
         // Spread over the work that there is, not over the clock: machines differ.
         $progress = ($this->ledger->ended() / Mix::jobs() + $this->calls->made() / self::CALLS) / 2;
         if ($this->kills < self::KILLS && $progress > ($this->kills + 1) / (self::KILLS + 1)) {
-            $this->kills++;
-            $this->killed += $this->broker->killWorkers();
+            match (++$this->kills) {
+                self::SERVER => $this->broker->killServer(),
+                self::EVERYTHING => $this->broker->killAll(),
+                default => $this->killed += $this->broker->killWorkers(),
+            };
         }
         $this->progress->show($this->ledger->ended(), Mix::jobs(), sprintf(
             'jobs ended, %d calls answered, %d workers killed',

@@ -1,7 +1,8 @@
 use crate::args::Serve;
 use crate::exit::{Failure, Result};
-use crate::{exit, socket};
+use crate::socket;
 use rustix::fd::{FromRawFd, OwnedFd};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 use stoker_angel::{Options, env as names};
@@ -108,7 +109,11 @@ pub(crate) fn server() -> Result {
             "the server process is started by 'stoker serve'".to_owned(),
         ));
     };
-    stoker_server::run(listener, control).map_err(exit::Failure::from)
+    stoker_server::run(listener, control).map_err(|error| match error.kind() {
+        // The angel sees this code and does not start the server again.
+        ErrorKind::InvalidInput => Failure::Config(error.to_string()),
+        _ => Failure::from(error),
+    })
 }
 
 /// A descriptor that the angel left open and named in the environment.

@@ -162,7 +162,7 @@ fn a_second_stoker_is_kept_out_of_the_store() {
     let config = pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
     let first = setup().config(&config).start();
     let second = serve(&config);
-    assert_eq!(second.code, 1);
+    assert_eq!(second.code, 78);
     let says = format!("process {} works with the job store", first.server());
     assert!(second.stderr.contains(&says), "{}", second.stderr);
 }
@@ -177,7 +177,7 @@ fn a_file_that_is_no_store_is_named_and_left_alone() {
     let path = place.path().join("jobs.db");
     let config = pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
     let ended = serve(&config);
-    assert_eq!(ended.code, 1);
+    assert_eq!(ended.code, 78);
     assert!(ended.stderr.contains("jobs.db"), "{}", ended.stderr);
     let content = std::fs::read(&path).expect("it is still there");
     assert!(content.starts_with(b"this is my diary"));

@@ -17,13 +17,25 @@ pub(crate) fn open_store(config: &Config) -> io::Result<Box<dyn Driver>> {
 
 #[cfg(feature = "sqlite")]
 fn open_file(path: &Path, sync: bool) -> io::Result<Box<dyn Driver>> {
-    use stoker_store::{SqliteOptions, SqliteStore};
+    use std::time::{Duration, Instant};
+    use stoker_store::{SqliteOptions, SqliteStore, StoreError};
+    /// How long an earlier server may take to be gone, after its angel was killed.
+    const STEPS_ASIDE: Duration = Duration::from_secs(3);
     let options = SqliteOptions {
         sync,
         ..SqliteOptions::default()
     };
-    let store = SqliteStore::open(path, options).map_err(io::Error::other)?;
-    Ok(Box::new(store))
+    let until = Instant::now() + STEPS_ASIDE;
+    loop {
+        match SqliteStore::open(path, options.clone()) {
+            Ok(store) => return Ok(Box::new(store)),
+            Err(StoreError::Locked { .. }) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            // Starting again will not mend it: this is for whoever reads the message.
+            Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
+        }
+    }
 }
 
 #[cfg(not(feature = "sqlite"))]
