@@ -8,6 +8,8 @@ return [
             'driver' => 'stoker',
             'socket' => env('STOKER_SOCKET'),
             'queue' => 'default',
+            // A push survives a restart of Stoker: it is repeated, and arrives once.
+            'reconnect_for' => 30,
             // A job that ended so many workers' processes is failed, its failed() included.
             'crashes' => 3,
         ],
