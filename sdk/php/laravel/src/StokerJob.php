@@ -30,6 +30,8 @@ final class StokerJob extends Job implements JobContract
     private int $delay = 0;
     private ?Throwable $reason = null;
     private ?array $payload = null;
+    /** The job's own checkpoint, in the place of which a note stands while failed() runs. */
+    private ?string $saved = null;
     /** Called when it is released after its code has ended: nothing comes after that. */
     public ?Closure $whenReleased = null;
 
@@ -135,8 +137,8 @@ final class StokerJob extends Job implements JobContract
             // If this worker dies in failed(), the next one shall call failed() and not run the job again.
             $note = ['crashes' => $this->task->crashes(), 'class' => get_debug_type($e), 'message' => substr($e?->getMessage() ?? '', 0, 1000)];
             $note = self::FAILING . json_encode($note, JSON_INVALID_UTF8_SUBSTITUTE) . "\n";
-            $saved = (string) $this->task->checkpointed();
-            $this->task->checkpoint(strlen($note . $saved) <= 32768 ? $note . $saved : $note);
+            $this->saved ??= (string) $this->task->checkpointed();
+            $this->task->checkpoint(strlen($note . $this->saved) <= 32768 ? $note . $this->saved : $note);
         }
         parent::fail($e);
     }
@@ -148,6 +150,9 @@ final class StokerJob extends Job implements JobContract
      */
     public function verdict(?Throwable $e): ?Verdict
     {
+        if ($this->saved !== null && $this->isLive()) {
+            $this->task->checkpoint($this->saved);
+        }
         if ($this->failed) {
             return new Fail('', $this->reason ?? $e);
         }
@@ -173,6 +178,8 @@ final class StokerJob extends Job implements JobContract
             [, $note, $rest] = explode("\n", $saved, 3);
             $note = json_decode($note, true);
             if ($crashes > $note['crashes']) {
+                $this->saved = $rest;
+
                 return new FailedBefore($note['class'], $note['message']);
             }
             // Somebody has retried the failed job: it begins anew, with what it had saved itself.

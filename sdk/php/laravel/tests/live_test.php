@@ -132,7 +132,7 @@ test('live: failed jobs of other connections stay where they were', function () 
 test('live: a worker killed in failed(): it is called again, and the job is not', function () use ($live, $story): void {
     $id = $live->queue->push(new Scripted('deadly', ['throw', 'done'], deadlyFailures: 1));
     $job = $live->end($id);
-    same(['failed', 1], [$job['state'], $job['crashes']]);
+    same(['failed', 1, ''], [$job['state'], $job['crashes'], $job['checkpoint']]);
     same(['run 1', 'failed DomainException', 'failed FailedBefore'], $story->of('deadly'));
     holds(str_contains($job['error']['message'], 'as scripted'), $job['error']['message']);
     same(1, $live->client->retry($id));
