@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Measures the bars of the project: Stoker against references in C, pair by pair.
+"""Measures the bars of the project: Stoker against references in C, against itself without a disk, and against others.
 
     benches/run.py [--pairs N] [--only NAME]... [--seconds S]
 
-Needs gcc, make and php; perf or strace for the count of system calls; and Stoker itself (`cargo build --release`).
+Needs gcc, make and php; perf or strace for the count of system calls; Stoker itself (`cargo build --release`); and what
+it is compared with: bars whose packages are not there are left out, with a word about it.
 Without Stoker it measures the references alone. Prints a table and writes it, with every single figure, to
 target/bench.json. Ends with 1 if a bar was missed or could not be measured.
 """
