@@ -31,7 +31,8 @@ impl MemoryStore {
 
     fn meant(&self, filter: &Filter, change: &Change) -> Vec<JobId> {
         // Those that are there already are not meant to move.
-        let is_there = |entry: &Entry| matches!(change, Change::Move { to } if *to == entry.job.queue);
+        let is_there =
+            |entry: &Entry| matches!(change, Change::Move { to } if *to == entry.job.queue);
         let fits = |entry: &&Entry| {
             applies(change, entry.state) && means(filter, entry) && !is_there(entry)
         };
@@ -105,7 +106,7 @@ impl MemoryStore {
         self.queues[from.0 as usize].release_unique(entry);
         let name = self.queues[from.0 as usize].name.clone();
         if state.is_final() {
-            self.queues[from.0 as usize].forget(entry);
+            self.queues[from.0 as usize].give_away(entry);
             self.queue(to).remember_ended(state, ended, id);
         } else {
             self.leave_waiting(id);
@@ -115,7 +116,7 @@ impl MemoryStore {
         entry.job.queue = to;
         if !state.is_final() {
             let entry = &self.jobs[&id];
-            self.queues[to.0 as usize].keep_keys(entry, now);
+            self.queues[to.0 as usize].take_unique(entry, now);
             match state {
                 State::Suspended => self.queue(to).counts_of(state, 1),
                 _ => self.enter(id, now),

@@ -132,7 +132,11 @@ impl Entry {
             _ => true,
         };
         Whole {
-            meta: if has_payload { self.job.meta().to_vec() } else { Vec::new() },
+            meta: if has_payload {
+                self.job.meta().to_vec()
+            } else {
+                Vec::new()
+            },
             body: has_payload.then(|| Bytes {
                 codec: self.job.codec,
                 bytes: self.job.body().to_vec(),

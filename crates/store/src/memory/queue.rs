@@ -38,6 +38,8 @@ pub(super) struct QueueOf {
     /// Who holds a unique key, and until when.
     unique: HashMap<String, (JobId, u64)>,
     idempotency: HashMap<Box<[u8]>, (JobId, u64)>,
+    /// Idempotency keys by the order in which they were used, and until when they count.
+    pushes: VecDeque<(u64, Box<[u8]>)>,
 }
 
 impl QueueOf {
@@ -81,13 +83,36 @@ impl QueueOf {
         if let Some(key) = &entry.idempotency {
             let until = now.saturating_add(self.keep.idempotency_ms);
             self.idempotency.insert(key.clone(), (entry.job.id, until));
+            self.pushes.push_back((until, key.clone()));
         }
-        if let Some(unique) = entry
-            .job
-            .options
-            .as_ref()
-            .and_then(|options| options.unique.as_ref())
-        {
+        self.forget_pushes(now);
+        self.take_unique(entry, now);
+    }
+
+    /// A push is recognised for its time, whether or not its job is still known.
+    fn forget_pushes(&mut self, now: u64) {
+        while self.pushes.front().is_some_and(|(until, _)| *until <= now) {
+            let Some((_, key)) = self.pushes.pop_front() else {
+                return;
+            };
+            if self
+                .idempotency
+                .get(&key)
+                .is_some_and(|(_, until)| *until <= now)
+            {
+                self.idempotency.remove(&key);
+            }
+        }
+    }
+
+    /// Holds a job's unique key for it, unless another job does.
+    pub(super) fn take_unique(&mut self, entry: &Entry, now: u64) {
+        let options = entry.job.options.as_ref();
+        let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
+            return;
+        };
+        let is_taken = |(_, until): &(JobId, u64)| now < *until;
+        if !self.unique.get(&unique.key).is_some_and(is_taken) {
             let until = unique.for_ms.map_or(u64::MAX, |ms| now.saturating_add(ms));
             self.unique
                 .insert(unique.key.clone(), (entry.job.id, until));
@@ -214,14 +239,6 @@ impl QueueOf {
         if old.state == State::Failed {
             self.counts_of(State::Failed, -1);
         }
-        if let Some(key) = &old.idempotency
-            && self
-                .idempotency
-                .get(key)
-                .is_some_and(|(job, _)| *job == old.job.id)
-        {
-            self.idempotency.remove(key);
-        }
     }
 
     /// A job that is to run again has not ended after all.
@@ -229,18 +246,14 @@ impl QueueOf {
         self.done.remove(&entry.ended);
         self.failed.remove(&entry.ended);
         self.counts_of(entry.state, -1);
-        if let Some(unique) = entry
-            .job
-            .options
-            .as_ref()
-            .and_then(|options| options.unique.as_ref())
-        {
-            let until = unique.for_ms.map_or(u64::MAX, |ms| now.saturating_add(ms));
-            // Another job may have taken the key meanwhile; then it is that one's.
-            self.unique
-                .entry(unique.key.clone())
-                .or_insert((entry.job.id, until));
-        }
+        self.take_unique(entry, now);
+    }
+
+    /// A job that has ended goes to another queue.
+    pub(super) fn give_away(&mut self, entry: &Entry) {
+        self.done.remove(&entry.ended);
+        self.failed.remove(&entry.ended);
+        self.counts_of(entry.state, -1);
     }
 
     /// A key that is unique until the first run starts is free now.

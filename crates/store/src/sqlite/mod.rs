@@ -6,6 +6,7 @@ mod post;
 mod queues;
 mod reader;
 mod schema;
+pub mod tools;
 mod writer;
 
 pub use error::StoreError;

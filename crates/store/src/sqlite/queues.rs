@@ -1,3 +1,4 @@
+use super::tools::Described;
 use crate::{Counts, Keep, QueueNo, State};
 use rusqlite::{Connection, Row, params};
 
@@ -205,4 +206,25 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
         safe: tally,
         ..Queue::default()
     })
+}
+
+/// All queues, for people.
+pub(super) fn described(db: &Connection) -> rusqlite::Result<Vec<Described>> {
+    let mut paused = db.prepare("SELECT paused FROM queues ORDER BY id")?;
+    let paused = paused
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<bool>>>()?;
+    let queues = Queues::load(db)?.queues.into_iter();
+    Ok(queues
+        .zip(paused)
+        .map(|(Queue { name, tally, .. }, paused)| {
+            let Tally { counts, kept } = tally;
+            Described {
+                name,
+                paused,
+                counts,
+                kept,
+            }
+        })
+        .collect())
 }

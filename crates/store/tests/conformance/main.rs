@@ -6,6 +6,7 @@ mod ending;
 mod handing;
 mod keys;
 mod looking;
+mod model;
 mod retrying;
 mod surviving;
 mod timing;

@@ -2,9 +2,11 @@
 
 mod filter;
 mod groups;
+mod merged;
 mod view;
 
 pub(super) use filter::{Scan, Source, sources};
+pub(super) use merged::Merged;
 pub(super) use view::{OF_ENDED, OF_JOBS};
 
 use super::post::Post;
@@ -12,7 +14,6 @@ use super::schema;
 use super::writer::kinds::signed;
 use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View};
 use rusqlite::{Connection, OptionalExtension};
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -123,23 +124,12 @@ impl Looking<'_> {
     ) -> rusqlite::Result<Found> {
         let after = after.map_or(0, |after| after.0);
         let sources = sources(filter, self.queues()?);
-        let mut streams: Vec<Stream> = sources
-            .into_iter()
-            .map(|source| Stream::new(source, after))
-            .collect();
+        let mut merged = Merged::new(sources, after, PAGE.min(limit + 1));
         let mut jobs = Vec::new();
         while jobs.len() <= limit {
-            for stream in &mut streams {
-                stream.fill(self.db, filter, PAGE.min(limit + 1))?;
-            }
-            let heads = streams.iter_mut().filter(|stream| !stream.read.is_empty());
-            let first = heads.min_by_key(|stream| stream.read.front().map(|view| view.id));
-            let Some(view) = first.and_then(|stream| stream.read.pop_front()) else {
-                break;
-            };
-            // One that ended while the list was made can be met in two places.
-            if jobs.last().is_none_or(|last: &View| last.id != view.id) {
-                jobs.push(view);
+            match merged.next(self.db, filter)? {
+                Some(view) => jobs.push(view),
+                None => break,
             }
         }
         let more = jobs.len() > limit;
@@ -209,27 +199,4 @@ pub(super) fn find(db: &Connection, id: JobId) -> rusqlite::Result<Option<View>>
     db.prepare_cached(&ended)?
         .query_row([id.0 as i64], view::view)
         .optional()
-}
-
-/// One source of a list, and what was read of it.
-struct Stream {
-    scan: Scan,
-    read: VecDeque<View>,
-}
-
-impl Stream {
-    fn new(source: Source, after: u64) -> Self {
-        Self {
-            scan: Scan::new(source, after),
-            read: VecDeque::new(),
-        }
-    }
-
-    /// Reads until there is something, if there is.
-    fn fill(&mut self, db: &Connection, filter: &Filter, page: usize) -> rusqlite::Result<()> {
-        while self.read.is_empty() && !self.scan.is_over() {
-            self.read.extend(self.scan.next(db, filter, page)?);
-        }
-        Ok(())
-    }
 }

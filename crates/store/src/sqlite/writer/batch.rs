@@ -9,6 +9,8 @@ pub(super) struct Batch {
     pub(super) effects: Vec<Effect>,
     /// Lanes in which jobs became ready.
     pub(super) woken: BTreeSet<(QueueNo, u8, Box<[u8]>)>,
+    /// Lanes that jobs left without having been handed over.
+    pub(super) left: BTreeSet<(QueueNo, u8, Box<[u8]>)>,
     /// Jobs that ended, as `ages` keeps them, by queue and kind.
     pub(super) ended: BTreeMap<(QueueNo, u8), Vec<u8>>,
     /// When the first of those is due that wait for their time from now on.
@@ -43,6 +45,10 @@ impl Batch {
 
     pub(super) fn wake(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
         self.woken.insert((queue, class, key.into()));
+    }
+
+    pub(super) fn leave(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
+        self.left.insert((queue, class, key.into()));
     }
 
     pub(super) fn wait_until(&mut self, due: u64) {

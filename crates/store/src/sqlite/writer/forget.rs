@@ -48,6 +48,9 @@ impl Writer {
             let (_, keep_ms) = self.bounds(queue, kind);
             self.expire(batch.now.saturating_add(keep_ms));
             self.forget_ended(queue, kind, 2 * count, batch.now)?;
+            if self.bounds(queue, kind).0 > 0 {
+                self.expire(batch.now);
+            }
         }
         Ok(())
     }

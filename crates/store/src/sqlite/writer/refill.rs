@@ -158,7 +158,14 @@ impl Writer {
             wrapped: false,
         };
         search.at.clone_from(&search.start);
-        while let Some((class, key)) = self.next_unheld(queue, &mut search)? {
+        loop {
+            let Some((class, key)) = self.next_unheld(queue, &mut search)? else {
+                // All have had their turn.
+                if lanes.len() < count {
+                    self.turn_is_after(queue, None);
+                }
+                break;
+            };
             if lanes.len() == count {
                 more = true;
                 break;
@@ -172,9 +179,7 @@ impl Writer {
                     break;
                 }
             };
-            if let Some(of_queue) = self.queues.get_mut(queue) {
-                of_queue.turn = Some((class, key.clone()));
-            }
+            self.turn_is_after(queue, Some((class, key.clone())));
             lanes.push(Lane {
                 class,
                 key,
@@ -184,6 +189,12 @@ impl Writer {
         }
         self.told.push(Told::RefilledLanes { queue, lanes, more });
         Ok(())
+    }
+
+    fn turn_is_after(&mut self, queue: QueueNo, lane: Option<(u8, Box<[u8]>)>) {
+        if let Some(of_queue) = self.queues.get_mut(queue) {
+            of_queue.turn = lane;
+        }
     }
 
     /// The next lane with something waiting and nothing held; once around the queue.

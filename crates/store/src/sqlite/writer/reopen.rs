@@ -8,6 +8,7 @@
 use super::{Writer, commit::Level, recover};
 use crate::sqlite::lock::beside;
 use crate::sqlite::schema;
+use crate::sqlite::tools::sync_directory;
 use crate::sqlite::{StoreError, reader::Message};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
@@ -90,8 +91,5 @@ fn copy_log(store: &Path) -> io::Result<()> {
     std::fs::copy(&log, &copy)?;
     File::open(&copy)?.sync_all()?;
     std::fs::rename(&copy, &log)?;
-    match store.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => File::open(".")?.sync_all(),
-    }
+    sync_directory(store)
 }

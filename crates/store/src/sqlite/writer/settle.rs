@@ -111,6 +111,20 @@ impl Writer {
         }
     }
 
+    /// Jobs left a lane: there may be none left that wait.
+    pub(super) fn look_for_backlog(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
+        let Some(cursor) = self.lanes.get(queue, class, key).map(|lane| lane.cursor) else {
+            return;
+        };
+        // Where the file can't be read there may be some.
+        let backlog = self
+            .has_waiting(queue, class, key, cursor, u64::MAX)
+            .unwrap_or(true);
+        if let Some(lane) = self.lanes.get(queue, class, key) {
+            lane.backlog = backlog;
+        }
+    }
+
     /// Jobs of a lane became ready.
     pub(super) fn wake(&mut self, queue: QueueNo, class: u8, key: Box<[u8]>) {
         let lane = self.lanes.get(queue, class, &key);

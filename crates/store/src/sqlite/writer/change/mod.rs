@@ -5,7 +5,7 @@ mod import;
 mod revive;
 
 use super::{Batch, Writer};
-use crate::sqlite::reader::{Scan, Source, find, sources};
+use crate::sqlite::reader::{Merged, Source, find, sources};
 use crate::{
     Change, Changed, Ending, Filter, Import, JobId, State, Ticket, Told, Trouble, View, Which,
 };
@@ -14,6 +14,9 @@ use std::sync::atomic::Ordering;
 
 /// Rows that one slice looks for, in one transaction.
 const SLICE: usize = 256;
+
+/// Rows that are read of a queue's jobs of one state at a time.
+const PAGE: usize = 64;
 
 /// A change under way.
 pub(in crate::sqlite) struct Long {
@@ -27,7 +30,7 @@ enum Work {
     Many {
         filter: Filter,
         change: Change,
-        scans: VecDeque<Scan>,
+        jobs: Merged,
         /// The highest number given when it was asked: jobs that come later are not meant.
         upto: u64,
     },
@@ -40,12 +43,12 @@ impl Writer {
             Which::One(id) => Work::One(id, change),
             Which::Many(filter) => {
                 let meant = sources(&filter, self.queues.len()).into_iter();
-                let scans = meant.filter(|source| may_apply(&change, *source));
-                let scans = scans.map(|source| Scan::new(source, 0)).collect();
+                let sources = meant.filter(|source| may_apply(&change, *source));
+                let jobs = Merged::new(sources, 0, PAGE);
                 Work::Many {
                     filter,
                     change,
-                    scans,
+                    jobs,
                     upto: self.ids.last(),
                 }
             }
@@ -79,6 +82,9 @@ impl Writer {
         let result = match (done, over) {
             (Ok(batch), Ok(over)) => {
                 self.recovered();
+                for (queue, class, key) in batch.left {
+                    self.look_for_backlog(queue, class, &key);
+                }
                 for (queue, class, key) in batch.woken {
                     self.wake(queue, class, key);
                 }
@@ -111,24 +117,24 @@ impl Writer {
             Work::Many {
                 filter,
                 change,
-                scans,
+                jobs,
                 upto,
             } => {
-                let Some(scan) = scans.front_mut() else {
-                    return Ok(Ok(true));
-                };
-                let views = scan.next(&self.db, filter, SLICE)?;
-                let is_over = scan.is_over() || views.last().is_some_and(|view| view.id.0 > *upto);
-                for view in views
-                    .iter()
-                    .filter(|view| view.id.0 <= *upto && applies(change, view))
-                {
-                    self.change(view, change, changed, batch)?;
+                for _ in 0..SLICE {
+                    let Some(view) = jobs
+                        .next(&self.db, filter)?
+                        .filter(|view| view.id.0 <= *upto)
+                    else {
+                        return Ok(Ok(true));
+                    };
+                    // It may have gone on since its page was read.
+                    if let Some(view) =
+                        find(&self.db, view.id)?.filter(|view| applies(change, view))
+                    {
+                        self.change(&view, change, changed, batch)?;
+                    }
                 }
-                if is_over {
-                    scans.pop_front();
-                }
-                Ok(Ok(scans.is_empty()))
+                Ok(Ok(false))
             }
             Work::Import(jobs) => {
                 for job in jobs.drain(..SLICE.min(jobs.len())) {
@@ -168,6 +174,9 @@ impl Writer {
         if self.lanes.is_held(view.id) {
             changed.held.push(view.id);
             return Ok(());
+        }
+        if view.state == State::Ready {
+            batch.leave(view.queue, view.class, &view.key);
         }
         match change {
             Change::Retry { per_second } => {

@@ -1,0 +1,64 @@
+use super::Scan;
+use super::filter::Source;
+use crate::{Filter, JobId, View};
+use rusqlite::Connection;
+use std::collections::VecDeque;
+
+/// Jobs of several sources, in order of their ids.
+pub(in crate::sqlite) struct Merged {
+    streams: Vec<Stream>,
+    /// Rows that are read of a source at a time.
+    page: usize,
+    last: Option<JobId>,
+}
+
+/// One source, and what was read of it.
+struct Stream {
+    scan: Scan,
+    read: VecDeque<View>,
+}
+
+impl Merged {
+    pub(in crate::sqlite) fn new(
+        sources: impl IntoIterator<Item = Source>,
+        after: u64,
+        page: usize,
+    ) -> Self {
+        let stream = |source| Stream {
+            scan: Scan::new(source, after),
+            read: VecDeque::new(),
+        };
+        Self {
+            streams: sources.into_iter().map(stream).collect(),
+            page,
+            last: None,
+        }
+    }
+
+    /// The next job that a filter means. It is as it was when its page was read.
+    pub(in crate::sqlite) fn next(
+        &mut self,
+        db: &Connection,
+        filter: &Filter,
+    ) -> rusqlite::Result<Option<View>> {
+        loop {
+            for stream in &mut self.streams {
+                while stream.read.is_empty() && !stream.scan.is_over() {
+                    stream.read.extend(stream.scan.next(db, filter, self.page)?);
+                }
+            }
+            let heads = self
+                .streams
+                .iter_mut()
+                .filter(|stream| !stream.read.is_empty());
+            let first = heads.min_by_key(|stream| stream.read.front().map(|view| view.id));
+            let Some(view) = first.and_then(|stream| stream.read.pop_front()) else {
+                return Ok(None);
+            };
+            // One that ended meanwhile can be met in two places.
+            if self.last.replace(view.id) != Some(view.id) {
+                return Ok(Some(view));
+            }
+        }
+    }
+}

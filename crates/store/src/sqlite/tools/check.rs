@@ -1,0 +1,136 @@
+use super::open;
+use crate::sqlite::StoreError;
+use rusqlite::Connection;
+use std::path::Path;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Jobs that were looked at.
+    pub jobs: u64,
+    /// What is wrong, in sentences; empty if all is well.
+    pub problems: Vec<String>,
+}
+
+/// Problems of one sort that are told; the rest is counted.
+const TOLD: usize = 10;
+
+/// What must find nothing, and what it means if it does. The first column names what was found.
+const RULES: [(&str, &str); 12] = [
+    (
+        "SELECT name FROM queues WHERE ready != (SELECT count(*) FROM jobs WHERE queue = queues.id AND \
+         state = 0)",
+        "its count of ready jobs is wrong",
+    ),
+    (
+        "SELECT name FROM queues WHERE delayed != (SELECT count(*) FROM jobs WHERE queue = queues.id AND \
+         state IN (1, 2))",
+        "its count of delayed jobs is wrong",
+    ),
+    (
+        "SELECT name FROM queues WHERE suspended != (SELECT count(*) FROM jobs WHERE queue = queues.id AND \
+         state = 3)",
+        "its count of suspended jobs is wrong",
+    ),
+    (
+        "SELECT name FROM queues WHERE failed != (SELECT count(*) FROM ended WHERE queue = queues.id AND \
+         state = 5)",
+        "its count of failed jobs is wrong",
+    ),
+    (
+        "SELECT name FROM queues WHERE kept != (SELECT count(*) FROM ended WHERE queue = queues.id AND \
+         state IN (4, 6))",
+        "its count of kept jobs is wrong",
+    ),
+    (
+        "SELECT id FROM jobs WHERE (state = 0 AND ord IS NULL) OR (state IN (1, 3) AND ord IS NOT NULL) OR \
+         state NOT IN (0, 1, 2, 3)",
+        "the job has no place where it should have one, or the other way round",
+    ),
+    (
+        "SELECT min(id) FROM jobs WHERE ord IS NOT NULL GROUP BY queue, class, key, ord HAVING count(*) > 1",
+        "the job shares its place with another one",
+    ),
+    (
+        "SELECT id FROM jobs WHERE queue NOT IN (SELECT id FROM queues) UNION ALL \
+         SELECT id FROM ended WHERE queue NOT IN (SELECT id FROM queues)",
+        "the job is in a queue that does not exist",
+    ),
+    (
+        "SELECT id FROM ended WHERE state NOT IN (4, 5, 6) OR id IN (SELECT id FROM jobs)",
+        "the job has ended and has not",
+    ),
+    (
+        "SELECT key FROM uniques WHERE until IS NULL AND NOT EXISTS (SELECT 1 FROM jobs WHERE id = job AND \
+         jobs.queue = uniques.queue)",
+        "the unique key is held by no unfinished job",
+    ),
+    (
+        "SELECT DISTINCT job FROM history WHERE job NOT IN (SELECT id FROM jobs) AND job NOT IN \
+         (SELECT id FROM ended)",
+        "the history is no job's",
+    ),
+    (
+        "SELECT DISTINCT job FROM kept WHERE job NOT IN (SELECT id FROM jobs) AND job NOT IN \
+         (SELECT id FROM ended)",
+        "what is kept is no job's",
+    ),
+];
+
+/// Looks for damage, and for what can't be. It only reads, and may do so while a server works with the store;
+/// it looks at every page.
+pub fn check(path: &Path) -> Result<Checked, StoreError> {
+    let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
+    let db = open(path)?;
+    // One snapshot, or what changes meanwhile would look wrong.
+    let snapshot = db.unchecked_transaction().map_err(error)?;
+    let mut problems = integrity(&db).map_err(error)?;
+    // In a broken file the rules would find a thousand consequences.
+    if problems.is_empty() {
+        for (rule, meaning) in RULES {
+            problems.extend(broken(&db, rule, meaning).map_err(error)?);
+        }
+    }
+    let jobs = "SELECT (SELECT count(*) FROM jobs) + (SELECT count(*) FROM ended)";
+    let jobs = db.query_row(jobs, [], |row| row.get(0)).unwrap_or(0);
+    snapshot.finish().map_err(error)?;
+    Ok(Checked { jobs, problems })
+}
+
+fn integrity(db: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut check = db.prepare("PRAGMA integrity_check")?;
+    let lines = check.query_map([], |row| row.get::<_, String>(0))?;
+    let mut problems = Vec::new();
+    for line in lines {
+        match line {
+            Ok(line) if line == "ok" => {}
+            Ok(line) => problems.push(line),
+            Err(error) => {
+                problems.push(error.to_string());
+                break;
+            }
+        }
+    }
+    Ok(problems)
+}
+
+fn broken(db: &Connection, rule: &str, meaning: &str) -> rusqlite::Result<Vec<String>> {
+    let mut statement = db.prepare(rule)?;
+    let mut rows = statement.query([])?;
+    let (mut problems, mut more) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        if problems.len() == TOLD {
+            more += 1;
+            continue;
+        }
+        let what = match row.get_ref(0)? {
+            rusqlite::types::ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            _ => row.get::<_, i64>(0)?.to_string(),
+        };
+        problems.push(format!("{what}: {meaning}"));
+    }
+    if more > 0 {
+        problems.push(format!("{more} more: {meaning}"));
+    }
+    Ok(problems)
+}

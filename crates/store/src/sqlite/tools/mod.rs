@@ -1,0 +1,125 @@
+//! What people do to a store's file from outside.
+
+mod check;
+
+pub use check::{Checked, check};
+
+use super::lock::{Lock, beside};
+use super::{StoreError, queues, schema};
+use crate::Counts;
+use rusqlite::Connection;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// A store in figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The schema's version.
+    pub version: i64,
+    pub created_ms: u64,
+    /// The file, and of it what is not used at present.
+    pub bytes: u64,
+    pub free_bytes: u64,
+    /// What stands in the log and perhaps not yet in the file.
+    pub log_bytes: u64,
+    pub queues: Vec<Described>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    pub name: String,
+    pub paused: bool,
+    pub counts: Counts,
+    /// Done and cancelled jobs that are still kept.
+    pub kept: u64,
+}
+
+/// Says what a store is like, also while a server works with it.
+pub fn describe(path: &Path) -> Result<Description, StoreError> {
+    let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
+    let db = open(path)?;
+    let pragma = |name| {
+        db.pragma_query_value(None, name, |row| row.get::<_, u64>(0))
+            .map_err(error)
+    };
+    let (page, pages, free) = (
+        pragma("page_size")?,
+        pragma("page_count")?,
+        pragma("freelist_count")?,
+    );
+    let created = "SELECT ifnull((SELECT value FROM store WHERE key = 'created'), 0)";
+    Ok(Description {
+        version: schema::version(&db, path)?,
+        created_ms: db.query_row(created, [], |row| row.get(0)).map_err(error)?,
+        bytes: page * pages,
+        free_bytes: page * free,
+        log_bytes: std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len()),
+        queues: queues::described(&db).map_err(error)?,
+    })
+}
+
+/// Copies a store, also while a server works with it. The copy is a whole store, without holes; nothing runs
+/// in it. It appears under its name once it is complete and on the disk.
+pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
+    if to.exists() {
+        let error = io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "there is a file; name another one",
+        );
+        return Err(StoreError::io(to, &error));
+    }
+    let db = open(path)?;
+    let part = beside(to, ".part");
+    let io = |error: io::Error| StoreError::io(&part, &error);
+    match std::fs::remove_file(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+        _ => {}
+    }
+    let name = part
+        .to_str()
+        .ok_or_else(|| io(io::Error::other("the path is not UTF-8")))?;
+    db.execute("VACUUM INTO ?1", [name])
+        .map_err(|error| StoreError::sqlite(&part, &error))?;
+    nothing_runs(&part).map_err(|error| StoreError::sqlite(&part, &error))?;
+    File::open(&part)
+        .and_then(|file| file.sync_all())
+        .map_err(io)?;
+    std::fs::rename(&part, to).map_err(io)?;
+    sync_directory(to).map_err(io)
+}
+
+/// What ran when the copy was made did not crash in it.
+fn nothing_runs(copy: &Path) -> rusqlite::Result<()> {
+    Connection::open(copy)?
+        .execute("DELETE FROM running", [])
+        .map(drop)
+}
+
+/// Makes a store's file as small as it can be. No server may work with it.
+pub fn compact(path: &Path) -> Result<(), StoreError> {
+    let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
+    exists(path)?;
+    let _lock = Lock::take(path)?;
+    let db = schema::open(path, 16 << 10)?;
+    db.execute_batch("VACUUM").map_err(error)?;
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .map_err(error)
+}
+
+fn open(path: &Path) -> Result<Connection, StoreError> {
+    exists(path)?;
+    schema::open_to_read(path)
+}
+
+fn exists(path: &Path) -> Result<(), StoreError> {
+    std::fs::metadata(path)
+        .map(drop)
+        .map_err(|error| StoreError::io(path, &error))
+}
+
+/// Makes a file's name last.
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
+}

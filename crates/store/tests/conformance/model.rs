@@ -1,0 +1,488 @@
+//! Every engine, asked the same at random, tells the same.
+
+use crate::world::{START, World};
+use std::collections::HashMap;
+use stoker_store::{
+    Ask, Bytes, Change, Counts, Ending, Filter, Found, Job, JobError, JobId, Keep, Look, NewJob,
+    Options, Pushed, QueueNo, Run, State, Told, Unique, View, What, Which,
+};
+
+#[test]
+fn memory_and_disk_do_the_same() {
+    let seeds = std::env::var("STOKER_SEEDS")
+        .ok()
+        .and_then(|seeds| seeds.parse().ok());
+    for seed in 1..=seeds.unwrap_or(8) {
+        Pair::new(seed).run(400);
+    }
+}
+
+/// splitmix64 (Steele, Lea and Flood, 2014).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let value = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ value >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn one_in(&mut self, bound: u64) -> bool {
+        self.below(bound) == 0
+    }
+}
+
+/// Two engines. A job has the same place in both lists of ids.
+struct Pair {
+    seed: u64,
+    /// Whether jobs are moved from queue to queue.
+    moves: bool,
+    chance: Chance,
+    worlds: [World; 2],
+    ids: [Vec<JobId>; 2],
+    /// Places of jobs that are held.
+    held: Vec<usize>,
+    queues: Vec<QueueNo>,
+}
+
+const KEYS: [&[u8]; 4] = [b"", b"a", b"b", b"ab"];
+
+impl Pair {
+    fn new(seed: u64) -> Self {
+        let mut worlds = [World::memory(), World::sqlite()];
+        let mut chance = Chance(seed);
+        let mut queues = Vec::new();
+        let moves = chance.one_in(2);
+        for number in 0..2 {
+            let keep = Keep {
+                window: 1 + chance.below(4) as u32,
+                ordered: number == 1,
+                // Engines may differ in which job is the oldest once some have been moved.
+                done: if moves { 10_000 } else { 5 + chance.below(30) },
+                failed: if moves { 10_000 } else { 5 + chance.below(10) },
+                payload_ms: chance.below(2) * 3_000,
+                result_ms: 4_000,
+                idempotency_ms: 2_500,
+                ..Keep::default()
+            };
+            let [one, other] =
+                [0, 1].map(|at: usize| worlds[at].queue_with(&format!("queue{number}"), keep));
+            assert_eq!(one, other);
+            queues.push(one);
+        }
+        let ids = [Vec::new(), Vec::new()];
+        Self {
+            seed,
+            moves,
+            chance,
+            worlds,
+            ids,
+            held: Vec::new(),
+            queues,
+        }
+    }
+
+    fn run(&mut self, steps: usize) {
+        for step in 0..steps {
+            self.step();
+            self.compare(step);
+        }
+    }
+
+    fn queue(&mut self) -> QueueNo {
+        self.queues[self.chance.below(2) as usize]
+    }
+
+    fn key(&mut self) -> Box<[u8]> {
+        KEYS[self.chance.below(4) as usize].into()
+    }
+
+    fn class(&mut self) -> u8 {
+        self.chance.below(2) as u8
+    }
+
+    fn now(&self) -> u64 {
+        self.worlds[0].now()
+    }
+
+    fn place(&self, world: usize, id: JobId) -> usize {
+        self.ids[world]
+            .iter()
+            .position(|known| *known == id)
+            .expect("a known job")
+    }
+
+    fn step(&mut self) {
+        match self.chance.below(20) {
+            0..6 => self.push(),
+            6..9 => self.refill(),
+            9..10 => self.refill_lanes(),
+            10..14 => self.end(),
+            14..16 => self.retry(),
+            16 => self.mark(),
+            17 => {
+                let ms = self.chance.below(1_500);
+                self.worlds.iter_mut().for_each(|world| world.advance(ms));
+            }
+            _ => self.change(),
+        }
+    }
+
+    fn push(&mut self) {
+        let (queue, class, key) = (self.queue(), self.class(), self.key());
+        let unique = self.chance.one_in(3).then(|| Unique {
+            key: format!("unique{}", self.chance.below(4)),
+            until_start: self.chance.one_in(2),
+            for_ms: self.chance.one_in(2).then_some(2_000),
+        });
+        let kind = self
+            .chance
+            .one_in(2)
+            .then(|| format!("kind{}", self.chance.below(2)));
+        let idempotency = self
+            .chance
+            .one_in(4)
+            .then(|| vec![self.chance.below(6) as u8].into());
+        let new = NewJob {
+            queue,
+            class,
+            key,
+            codec: 1,
+            bytes: b"metabody"[..].into(),
+            meta_len: 4,
+            options: Some(Box::new(Options {
+                unique,
+                kind,
+                ..Options::default()
+            })),
+            idempotency,
+            due_ms: if self.chance.one_in(4) {
+                self.now() + self.chance.below(2_000)
+            } else {
+                0
+            },
+            suspended: self.chance.one_in(12),
+        };
+        let room = !self.chance.one_in(3);
+        let pushed = [0, 1].map(|at: usize| self.worlds[at].push_to(room, new.clone()));
+        let told: Vec<_> = pushed
+            .into_iter()
+            .enumerate()
+            .map(|(at, pushed)| self.pushed(at, pushed))
+            .collect();
+        assert_eq!(told[0], told[1], "seed {}", self.seed);
+        if let ("accepted", place, true) = told[0] {
+            self.held.push(place);
+        }
+    }
+
+    fn pushed(&mut self, world: usize, pushed: Pushed) -> (&'static str, usize, bool) {
+        match pushed {
+            Pushed::Accepted { id, job } => {
+                self.ids[world].push(id);
+                ("accepted", self.ids[world].len() - 1, job.is_some())
+            }
+            Pushed::Repeated(id) => ("repeated", self.place(world, id), false),
+            Pushed::Taken(id) => ("taken", self.place(world, id), false),
+            Pushed::Refused(trouble) => panic!("{trouble}"),
+        }
+    }
+
+    fn refill(&mut self) {
+        let (queue, class, key) = (self.queue(), self.class(), self.key());
+        let limit = 1 + self.chance.below(3) as usize;
+        let told = [0, 1].map(|at: usize| {
+            let (jobs, more) = self.worlds[at].refill_jobs(queue, class, &key, limit);
+            (self.jobs(at, &jobs), more)
+        });
+        assert_eq!(told[0], told[1], "seed {}", self.seed);
+        self.held.extend(told[0].0.iter().map(|job| job.0));
+    }
+
+    fn refill_lanes(&mut self) {
+        let queue = self.queue();
+        let (count, limit) = (
+            1 + self.chance.below(3) as usize,
+            1 + self.chance.below(2) as usize,
+        );
+        let told = [0, 1].map(|at: usize| {
+            let (lanes, more) = self.worlds[at].refill_lanes(queue, count, limit);
+            let lanes = lanes.iter();
+            let lanes = lanes.map(|lane| {
+                (
+                    lane.class,
+                    lane.key.clone(),
+                    self.jobs(at, &lane.jobs),
+                    lane.more,
+                )
+            });
+            (lanes.collect::<Vec<_>>(), more)
+        });
+        assert_eq!(told[0], told[1], "seed {}", self.seed);
+        self.held.extend(
+            told[0]
+                .0
+                .iter()
+                .flat_map(|lane| lane.2.iter().map(|job| job.0)),
+        );
+    }
+
+    /// What two engines must hand over alike.
+    fn jobs(&self, world: usize, jobs: &[Job]) -> Vec<(usize, Run, u64, Vec<u8>, Option<Vec<u8>>)> {
+        let jobs = jobs.iter().map(|job| {
+            let checkpoint = job.checkpoint.as_deref().map(<[u8]>::to_vec);
+            (
+                self.place(world, job.id),
+                job.run,
+                job.due_ms,
+                job.bytes.to_vec(),
+                checkpoint,
+            )
+        });
+        jobs.collect()
+    }
+
+    fn take_held(&mut self) -> Option<usize> {
+        if self.held.is_empty() {
+            return None;
+        }
+        let at = self.chance.below(self.held.len() as u64) as usize;
+        Some(self.held.swap_remove(at))
+    }
+
+    fn error(&mut self) -> JobError {
+        let message = format!(
+            "failure of sort {}",
+            ["one", "two"][self.chance.below(2) as usize]
+        );
+        JobError {
+            class: "Error".to_owned(),
+            message,
+            place: None,
+            at_ms: self.now(),
+        }
+    }
+
+    fn run_of(&mut self) -> Run {
+        Run {
+            attempt: 1 + self.chance.below(3) as u16,
+            ran_us: self.chance.below(100),
+            ..Run::default()
+        }
+    }
+
+    fn end(&mut self) {
+        let Some(place) = self.take_held() else {
+            return;
+        };
+        let ending = match self.chance.below(4) {
+            0 => Ending::Failed(self.error()),
+            1 => Ending::Cancelled,
+            2 => Ending::Done {
+                result: Some(Bytes {
+                    codec: 1,
+                    bytes: b"result".to_vec(),
+                }),
+            },
+            _ => Ending::Done { result: None },
+        };
+        let run = self.run_of();
+        for at in 0..2 {
+            let id = self.ids[at][place];
+            self.worlds[at].end_run(id, run, ending.clone());
+        }
+    }
+
+    fn retry(&mut self) {
+        let Some(place) = self.take_held() else {
+            return;
+        };
+        let hold = self.chance.one_in(2);
+        if hold {
+            self.held.push(place);
+        }
+        let (run, error) = (self.run_of(), self.error());
+        let due_ms = self.now() + self.chance.below(1_000);
+        let output = self.chance.one_in(2).then(|| b"output".to_vec());
+        for at in 0..2 {
+            let (job, error, output) = (self.ids[at][place], error.clone(), output.clone());
+            self.worlds[at].ask(Ask::Retry {
+                job,
+                run,
+                due_ms,
+                error,
+                output,
+                hold,
+            });
+            self.worlds[at].settle();
+        }
+    }
+
+    fn mark(&mut self) {
+        let Some(place) = self.held.first().copied() else {
+            return;
+        };
+        let what = self.chance.below(4);
+        for at in 0..2 {
+            let job = self.ids[at][place];
+            self.worlds[at].ask(match what {
+                0 => Ask::Started { job },
+                1 => Ask::Checkpoint {
+                    job,
+                    bytes: b"checkpoint".to_vec(),
+                },
+                2 => Ask::Progress {
+                    job,
+                    percent: 50,
+                    text: "half".to_owned(),
+                },
+                _ => Ask::Note {
+                    job,
+                    what: What::Acknowledged,
+                    text: "note".to_owned(),
+                },
+            });
+            self.worlds[at].settle();
+        }
+    }
+
+    fn filter(&mut self) -> Filter {
+        let states = State::ALL;
+        Filter {
+            queue: self.chance.one_in(2).then(|| self.queue()),
+            state: self
+                .chance
+                .one_in(2)
+                .then(|| states[self.chance.below(7) as usize]),
+            kind: self.chance.one_in(4).then(|| "kind1".to_owned()),
+            error: self.chance.one_in(8).then(|| "Error".to_owned()),
+            fingerprint: None,
+            before_ms: self
+                .chance
+                .one_in(4)
+                .then(|| START + self.chance.below(20_000)),
+            key: self.chance.one_in(4).then(|| self.key()),
+        }
+    }
+
+    fn change(&mut self) {
+        let change = match self.chance.below(6) {
+            0 => Change::Retry { per_second: None },
+            1 => Change::Cancel,
+            2 => Change::Discard,
+            3 if self.moves => Change::Move { to: self.queue() },
+            4 => Change::Edit {
+                body: Bytes {
+                    codec: 2,
+                    bytes: b"edited".to_vec(),
+                },
+            },
+            _ => Change::Release,
+        };
+        let count = self.ids[0].len() as u64;
+        let one = (count > 0 && self.chance.one_in(2)).then(|| self.chance.below(count) as usize);
+        let filter = Filter {
+            queue: Some(self.queue()),
+            ..self.filter()
+        };
+        let told = [0, 1].map(|at: usize| {
+            let which = match one {
+                Some(place) => Which::One(self.ids[at][place]),
+                None => Which::Many(filter.clone()),
+            };
+            let changed = self.worlds[at].change(which, change.clone());
+            changed.map(|changed| {
+                let mut held: Vec<usize> =
+                    changed.held.iter().map(|id| self.place(at, *id)).collect();
+                held.sort_unstable();
+                (changed.count, held)
+            })
+        });
+        assert_eq!(
+            told[0], told[1],
+            "seed {}, {change:?} of {one:?} or {filter:?}",
+            self.seed
+        );
+    }
+
+    /// What both know must be the same after every step.
+    fn compare(&mut self, step: usize) {
+        let seed = self.seed;
+        // Forgetting may take some turns.
+        let bound = |world: &mut World| world.count(Filter::default());
+        let [one, other] = [0, 1].map(|at: usize| bound(&mut self.worlds[at]));
+        if one != other {
+            self.worlds[1].until("as many are kept", |world| bound(world) == one);
+        }
+        let counts = [0, 1].map(|at: usize| self.counts(at));
+        assert_eq!(counts[0], counts[1], "seed {seed}, step {step}");
+        let filter = self.filter();
+        let views = [0, 1].map(|at: usize| self.views(at, &filter));
+        assert_eq!(views[0], views[1], "seed {seed}, step {step}, {filter:?}");
+        if step % 16 == 0 {
+            let groups = [0, 1].map(|at: usize| self.groups(at, &filter));
+            assert_eq!(groups[0], groups[1], "seed {seed}, step {step}");
+        }
+    }
+
+    fn counts(&mut self, world: usize) -> HashMap<QueueNo, Counts> {
+        self.worlds[world].settle();
+        let counts = self.worlds[world]
+            .told
+            .iter()
+            .filter_map(|told| match told {
+                Told::Counts { queue, counts } => Some((*queue, *counts)),
+                _ => None,
+            });
+        counts.collect()
+    }
+
+    fn views(&mut self, world: usize, filter: &Filter) -> (Vec<(usize, View)>, bool) {
+        let look = Look::List {
+            filter: filter.clone(),
+            after: None,
+            limit: 60,
+            whole: true,
+        };
+        let Found::List { jobs, more } = self.worlds[world].look(look) else {
+            panic!("a list");
+        };
+        let jobs = jobs.into_iter().map(|view| {
+            let place = self.place(world, view.id);
+            (
+                place,
+                View {
+                    id: JobId(0),
+                    ..view
+                },
+            )
+        });
+        (jobs.collect(), more)
+    }
+
+    fn groups(&mut self, world: usize, filter: &Filter) -> Vec<(u64, u64, u64, u64, usize)> {
+        let look = Look::Groups {
+            filter: filter.clone(),
+            limit: 5,
+        };
+        let Found::Groups(groups) = self.worlds[world].look(look) else {
+            panic!("groups");
+        };
+        let groups = groups.iter().map(|group| {
+            let place = self.place(world, group.job);
+            (
+                group.fingerprint,
+                group.count,
+                group.first_ms,
+                group.last_ms,
+                place,
+            )
+        });
+        groups.collect()
+    }
+}
