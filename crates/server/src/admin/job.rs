@@ -28,6 +28,7 @@ impl Plane {
     ) -> Answer {
         let (what, look) = match op {
             "list" if ask["state"] == "running" => return self.list_running(ask),
+            "count" if ask["state"] == "running" => return self.count_running(ask),
             "list" if ask["state"] == "ready" => (Operator::ListReady, self.list(ask, false)?),
             "list" => (Operator::List, self.list(ask, false)?),
             "export" => (Operator::Export, self.list(ask, true)?),
@@ -93,6 +94,16 @@ impl Plane {
             .collect();
         let next = next.map(|id| self.jobs.uuid(id).to_string());
         Ok(Some(json!({"jobs": jobs, "next": next})))
+    }
+
+    fn count_running(&mut self, ask: &Value) -> Answer {
+        let queue = self.filter_of(ask)?.queue;
+        let held = self.jobs.held.iter();
+        let running = held.filter(|(task, held)| {
+            let meant = queue.is_none_or(|queue| queue == held.job.queue);
+            meant && !held.acked && self.core.is_running(*task)
+        });
+        Ok(Some(json!({"count": running.count()})))
     }
 
     fn change_jobs(&mut self, conn: ConnId, frame: &Frame<'_>, op: &str, ask: &Value) -> Answer {

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use stoker_core::TaskId;
-use stoker_store::{Job, JobId, MAX_OUTPUT};
+use stoker_core::{TaskId, Time};
+use stoker_store::{Ask, Job, JobId, MAX_OUTPUT};
 
 /// A job that stands in the core, and what is gathered of its run.
 #[derive(Debug)]
@@ -13,6 +13,10 @@ pub(crate) struct Held {
     pub(crate) acked: bool,
     /// A worker got it in this process's life.
     pub(crate) delivered: bool,
+    /// What its code told last of itself and the store has not heard: it hears so much a second only.
+    pub(crate) progress: Option<(u8, String)>,
+    pub(crate) checkpointed: bool,
+    pub(crate) told_at: Time,
 }
 
 impl Held {
@@ -22,6 +26,9 @@ impl Held {
             output: Vec::new(),
             acked: false,
             delivered: false,
+            progress: None,
+            checkpointed: false,
+            told_at: Time::ZERO,
         }
     }
 
@@ -33,6 +40,21 @@ impl Held {
             self.output.drain(..self.output.len() - MAX_OUTPUT / 2);
         }
         self.output.extend_from_slice(bytes);
+    }
+
+    /// What the store has not heard of the run.
+    pub(crate) fn untold(&mut self) -> [Option<Ask>; 2] {
+        let job = self.job.id;
+        let progress = self.progress.take();
+        let saved = self.job.checkpoint.as_deref();
+        let saved = saved.filter(|_| std::mem::take(&mut self.checkpointed));
+        [
+            progress.map(|(percent, text)| Ask::Progress { job, percent, text }),
+            saved.map(|bytes| Ask::Checkpoint {
+                job,
+                bytes: bytes.to_vec(),
+            }),
+        ]
     }
 
     pub(crate) fn take_output(&mut self) -> Option<Vec<u8>> {

@@ -118,7 +118,10 @@ impl Plane {
         facts: Facts,
         answer: Option<&Frame<'_>>,
     ) -> Option<(QueueId, Held)> {
-        let held = self.jobs.held.remove(task)?;
+        let mut held = self.jobs.held.remove(task)?;
+        for ask in held.untold().into_iter().flatten() {
+            self.jobs.ask(ask);
+        }
         let queue = self.jobs.queue_id(held.job.queue)?;
         self.jobs.runs_changed = true;
         let now = self.now;

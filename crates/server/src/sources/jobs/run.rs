@@ -5,9 +5,12 @@ use super::outcome::run_of;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use serde_json::Value;
-use stoker_core::{Event, Facts, TaskId, WorkerId};
+use stoker_core::{Event, Facts, Span, TaskId, WorkerId};
 use stoker_store::{Ask, Ending, MAX_CHECKPOINT, MAX_LINE};
 use stoker_wire::{Encode, EventKind, Frame, Type};
+
+/// How often a job's progress and checkpoints reach the store.
+const TELL_EVERY: Span = Span::from_millis(100);
 
 impl Plane {
     /// A worker is about to get a job. `false` if it gets it later: in a queue that acknowledges on
@@ -94,9 +97,9 @@ impl Plane {
         if !self.core.lent_to(worker).any(|lent| lent == task) {
             return;
         }
-        let Origin::Job(job) = self.loads[task].origin else {
+        if !matches!(self.loads[task].origin, Origin::Job(_)) {
             return;
-        };
+        }
         match EventKind(frame.code) {
             EventKind::ACK => {
                 let again = self.jobs.held.get(task).is_some_and(|held| held.acked);
@@ -106,22 +109,38 @@ impl Plane {
                 }
             }
             EventKind::PROGRESS => {
-                if let Some((percent, text)) = progress_of(frame.body) {
-                    self.jobs.ask(Ask::Progress { job, percent, text });
+                if let Some(held) = self.jobs.held.get_mut(task) {
+                    held.progress = progress_of(frame.body).or(held.progress.take());
+                    self.tell_progress(task);
                 }
             }
             EventKind::CHECKPOINT if frame.body.len() <= MAX_CHECKPOINT => {
-                let bytes = frame.body.to_vec();
                 if let Some(held) = self.jobs.held.get_mut(task) {
-                    held.job.checkpoint = Some(bytes.clone().into());
+                    held.job.checkpoint = Some(frame.body.into());
+                    held.checkpointed = true;
+                    self.tell_progress(task);
                 }
-                self.jobs.ask(Ask::Checkpoint { job, bytes });
             }
             EventKind::CHECKPOINT => self.log.warn(format!(
                 "a checkpoint of {} bytes is not kept: at most {MAX_CHECKPOINT}",
                 frame.body.len()
             )),
             _ => {}
+        }
+    }
+
+    /// Passes on what a job told of itself, so much a second at the most: a loop that tells at every turn must
+    /// not keep the store from its work. What comes in between is told with the next, or with the job's end.
+    fn tell_progress(&mut self, task: TaskId) {
+        let now = self.now;
+        if let Some(held) = self.jobs.held.get_mut(task)
+            && now.since(held.told_at) >= TELL_EVERY
+        {
+            held.told_at = now;
+            let asks = held.untold();
+            asks.into_iter()
+                .flatten()
+                .for_each(|ask| self.jobs.ask(ask));
         }
     }
 
