@@ -61,6 +61,9 @@ pub(crate) enum Command {
     /// Look at what killed workers
     #[command(subcommand)]
     Quarantine(Quarantine),
+    /// Look after the file in which jobs live
+    #[command(subcommand)]
+    Store(Store),
     /// The server process; started by `serve`
     #[command(hide = true)]
     Server,
@@ -251,6 +254,33 @@ pub(crate) struct Which {
     /// Do not ask on a terminal
     #[arg(short, long)]
     pub(crate) yes: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Store {
+    /// Say what a store holds
+    Show(StoreFile),
+    /// Look for damage: of the file, and of what stands in it; also while a server uses it
+    Check(StoreFile),
+    /// Write a copy that is whole; also while a server uses it
+    Backup {
+        /// The file to write; it must not exist
+        to: PathBuf,
+        #[command(flatten)]
+        file: StoreFile,
+    },
+    /// Give unused space back to the disk; only while no server uses it
+    Compact(StoreFile),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct StoreFile {
+    /// The store [default: that of the configuration, else stoker.db]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+    /// The configuration that names it [default: stoker.toml]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]

@@ -8,6 +8,7 @@ mod look;
 mod push;
 mod serve;
 mod steer;
+mod store;
 
 use crate::args::{Args, Command};
 use crate::client::Client;
@@ -28,6 +29,7 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Workers => look::workers(&mut connect()?, json),
         Command::Quarantine(which) => look::quarantine(&mut connect()?, &which, json),
 
+        Command::Store(what) => store::store(&what, json),
         Command::Pause { queue } => steer::pause(&mut connect()?, &queue, true, json),
         Command::Resume { queue } => steer::pause(&mut connect()?, &queue, false, json),
         Command::Set {

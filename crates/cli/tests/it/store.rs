@@ -347,3 +347,46 @@ fn failures_are_grouped_moved_edited_exported_and_run_again() {
         3
     );
 }
+
+#[test]
+fn the_file_is_shown_checked_copied_and_made_smaller() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    pause(&mut client, true);
+    client.push(&Ask::push("mails", "note kept"));
+    let shown = app.cli(&["store", "show", "--json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).expect("JSON");
+    assert_eq!(shown["queues"][0]["name"], "mails");
+    let checked = app.cli(&["store", "check"]);
+    assert_eq!(checked.code, 0, "{}", checked.stderr);
+    assert!(
+        checked.stdout.contains("1 jobs, nothing is wrong"),
+        "{}",
+        checked.stdout
+    );
+    let used = app.cli(&["store", "compact"]);
+    assert_eq!(used.code, 1, "a server works with it");
+    assert!(
+        used.stderr.contains("works with the job store"),
+        "{}",
+        used.stderr
+    );
+
+    let copied = app.cli(&["store", "backup", "copy.db"]);
+    assert_eq!(copied.code, 0, "{}", copied.stderr);
+    let again = app.cli(&["store", "backup", "copy.db"]);
+    assert_eq!(again.code, 1, "what is there is not overwritten");
+    let small = app.cli(&["store", "compact", "--store", "copy.db"]);
+    assert_eq!(small.code, 0, "{}", small.stderr);
+
+    // The copy is a whole store: another Stoker goes on with it.
+    let path = app.dir.file("copy.db");
+    let config = pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
+    let other = setup().config(&config).start();
+    let mut client = other.client();
+    assert_eq!(client.queue("mails")["ready"], 1);
+    pause(&mut client, false);
+    until("the copied job ran", || {
+        (notes(&other) == ["kept"]).then_some(())
+    });
+}

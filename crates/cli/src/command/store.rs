@@ -1,0 +1,139 @@
+//! The file in which jobs live, looked after from outside.
+
+use super::serve::read;
+use crate::args::{Store, StoreFile};
+use crate::exit::{Failure, Result, print};
+use crate::table::table;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use stoker_server::config::Config;
+use stoker_store::StoreError;
+use stoker_store::tools::{self, Checked, Description};
+
+pub(crate) fn store(what: &Store, json: bool) -> Result {
+    match what {
+        Store::Show(file) => show(&path(file)?, json),
+        Store::Check(file) => check(&path(file)?, json),
+        Store::Backup { to, file } => {
+            let from = path(file)?;
+            tools::backup(&from, to).map_err(bad)?;
+            let (from, to) = (from.display(), to.display());
+            say(
+                json!({"backup": to.to_string()}),
+                &format!("{to} is a copy of {from}"),
+                json,
+            )
+        }
+        Store::Compact(file) => {
+            let path = path(file)?;
+            let before = size(&path);
+            tools::compact(&path).map_err(bad)?;
+            let after = size(&path);
+            let text = format!("{}: {before} bytes before, {after} now", path.display());
+            say(
+                json!({"before_bytes": before, "after_bytes": after}),
+                &text,
+                json,
+            )
+        }
+    }
+}
+
+/// The store that is meant: the one that is named, else the configuration's.
+fn path(file: &StoreFile) -> Result<PathBuf> {
+    if let Some(path) = &file.store {
+        return Ok(path.clone());
+    }
+    let toml = file.config.clone().unwrap_or_else(|| "stoker.toml".into());
+    if file.config.is_none() && !toml.exists() {
+        return Ok("stoker.db".into());
+    }
+    let (_, config) = read(&toml)?;
+    let in_memory = "this configuration keeps jobs in memory ([store] driver)";
+    let path = store_of(config).ok_or_else(|| Failure::Config(in_memory.to_owned()))?;
+    // Paths of a configuration are relative to it.
+    Ok(toml.parent().unwrap_or(Path::new("")).join(path))
+}
+
+fn store_of(config: Config) -> Option<PathBuf> {
+    config.store.path
+}
+
+fn show(path: &Path, json: bool) -> Result {
+    let found = tools::describe(path).map_err(bad)?;
+    let value = described(path, &found);
+    if json {
+        return print(&value.to_string());
+    }
+    let facts = format!(
+        "{}: schema {}, {} bytes ({} free), journal {} bytes",
+        path.display(),
+        found.version,
+        found.bytes,
+        found.free_bytes,
+        found.log_bytes
+    );
+    print(&facts)?;
+    let rows = value["queues"].as_array().cloned().unwrap_or_default();
+    match rows.is_empty() {
+        true => print("no queues"),
+        false => print(&table(
+            &rows,
+            &[
+                ("QUEUE", "/name"),
+                ("PAUSED", "/paused"),
+                ("READY", "/ready"),
+                ("DELAYED", "/delayed"),
+                ("SUSPENDED", "/suspended"),
+                ("FAILED", "/failed"),
+                ("KEPT", "/kept"),
+                ("DONE SO FAR", "/done"),
+            ],
+        )),
+    }
+}
+
+fn described(path: &Path, found: &Description) -> Value {
+    let queues = found.queues.iter().map(|queue| {
+        let counts = queue.counts;
+        json!({"name": queue.name, "paused": queue.paused, "ready": counts.ready,
+            "delayed": counts.delayed, "suspended": counts.suspended, "failed": counts.failed,
+            "done": counts.done, "cancelled": counts.cancelled, "kept": queue.kept})
+    });
+    json!({
+        "store": path.display().to_string(), "schema": found.version, "created_ms": found.created_ms,
+        "bytes": found.bytes, "free_bytes": found.free_bytes, "journal_bytes": found.log_bytes,
+        "queues": queues.collect::<Vec<Value>>(),
+    })
+}
+
+fn check(path: &Path, json: bool) -> Result {
+    let Checked { jobs, problems } = tools::check(path).map_err(bad)?;
+    let verdict = match problems.as_slice() {
+        [] => format!("{}: {jobs} jobs, nothing is wrong", path.display()),
+        problems => problems.join("\n"),
+    };
+    say(json!({"jobs": jobs, "problems": problems}), &verdict, json)?;
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Failed(format!(
+            "{} is damaged: restore a backup, or export what can still be read",
+            path.display()
+        ))),
+    }
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
+}
+
+fn bad(error: StoreError) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+fn say(value: Value, text: &str, json: bool) -> Result {
+    match json {
+        true => print(&value.to_string()),
+        false => print(text),
+    }
+}
