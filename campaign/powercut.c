@@ -1,0 +1,298 @@
+// Preloaded into a server, it keeps beside the store a log of all that was written there and is not yet sure to have
+// reached the disk. With it `rig/cut.py` turns the files, after the server's death, into what a power cut could have
+// left of them. What a call of fsync has returned for leaves the log; what only the page cache holds stays in it.
+//
+//   POWERCUT_STORE  the store's path; its "-wal" and "-journal" belong to it
+//   POWERCUT_LOG    a folder for the logs
+//
+// Each change is logged before it is made: old bytes to take it back, new ones to make it again. The names of files
+// have a log of their own, which an fsync of the folder ends.
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { DB, WAL, JOURNAL, FILES, FOLDER = FILES, NONE };
+enum { WRITE = 1, TRUNCATE = 2 };
+enum { FDS = 4096 };
+
+static const char *const suffixes[FILES] = {"", "-wal", "-journal"};
+static const char *const names[FILES] = {"db", "wal", "journal"};
+
+struct record {
+    uint32_t magic, kind;
+    uint64_t off, len, old_len, old_size;
+};
+
+static char store[PATH_MAX], folder[PATH_MAX], logs[PATH_MAX];
+static int log_of[FILES + 1] = {-1, -1, -1, -1};
+static unsigned char what[FDS]; // 1 + which file a descriptor is of; 0 for none
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static int (*real_open)(const char *, int, ...);
+static int (*real_close)(int);
+static ssize_t (*real_write)(int, const void *, size_t);
+static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
+static int (*real_ftruncate)(int, off_t);
+static int (*real_fsync)(int);
+static int (*real_fdatasync)(int);
+static int (*real_unlink)(const char *);
+
+static void resolve(void)
+{
+    if (real_unlink)
+        return;
+    real_open = dlsym(RTLD_NEXT, "open64");
+    real_close = dlsym(RTLD_NEXT, "close");
+    real_write = dlsym(RTLD_NEXT, "write");
+    real_pwrite = dlsym(RTLD_NEXT, "pwrite64");
+    real_ftruncate = dlsym(RTLD_NEXT, "ftruncate64");
+    real_fsync = dlsym(RTLD_NEXT, "fsync");
+    real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
+    real_unlink = dlsym(RTLD_NEXT, "unlink");
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    resolve();
+    const char *path = getenv("POWERCUT_STORE"), *to = getenv("POWERCUT_LOG");
+    if (!path || !to)
+        return;
+    snprintf(store, sizeof store, "%s", path);
+    snprintf(logs, sizeof logs, "%s", to);
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = 0;
+}
+
+static void give_up(const char *why)
+{
+    dprintf(2, "powercut: %s: %s\n", why, strerror(errno));
+    abort();
+}
+
+static int which(const char *path)
+{
+    if (!*store)
+        return NONE;
+    if (!strcmp(path, folder))
+        return FOLDER;
+    size_t len = strlen(store);
+    if (strncmp(path, store, len))
+        return NONE;
+    for (int file = 0; file < FILES; file++)
+        if (!strcmp(path + len, suffixes[file]))
+            return file;
+    return NONE;
+}
+
+static int of(int fd)
+{
+    return fd >= 0 && fd < FDS && what[fd] ? what[fd] - 1 : NONE;
+}
+
+static int log_fd(int file)
+{
+    if (log_of[file] < 0) {
+        char path[PATH_MAX + 32];
+        snprintf(path, sizeof path, "%s/%s.log", logs, file == FOLDER ? "folder" : names[file]);
+        log_of[file] = real_open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (log_of[file] < 0)
+            give_up(path);
+    }
+    return log_of[file];
+}
+
+static void note_name(char what, int file)
+{
+    char line[32];
+    int len = snprintf(line, sizeof line, "%c %s\n", what, names[file]);
+    if (real_write(log_fd(FOLDER), line, len) != len)
+        give_up("folder.log");
+}
+
+static void note(int fd, int file, uint32_t kind, off_t off, const void *bytes, size_t len)
+{
+    struct stat stat;
+    if (fstat(fd, &stat))
+        give_up("fstat");
+    off_t end = kind == TRUNCATE ? stat.st_size : off + (off_t)len;
+    if (end > stat.st_size)
+        end = stat.st_size;
+    size_t old_len = end > off ? end - off : 0;
+    char *old = malloc(old_len + 1);
+    // The descriptor may be for writing only.
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int again = old_len ? real_open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (!old || (old_len && (again < 0 || pread(again, old, old_len, off) != (ssize_t)old_len)))
+        give_up("reading what was there");
+    if (again >= 0)
+        real_close(again);
+    struct record record = {0x43757400, kind, off, kind == WRITE ? len : 0, old_len, stat.st_size};
+    struct iovec parts[] = {{&record, sizeof record}, {old, old_len}, {(void *)bytes, record.len}};
+    if (writev(log_fd(file), parts, 3) != (ssize_t)(sizeof record + old_len + record.len))
+        give_up("log");
+    free(old);
+}
+
+static int opened(const char *path, int flags, mode_t mode)
+{
+    resolve();
+    int file = which(path);
+    if (file == NONE)
+        return real_open(path, flags, mode);
+    pthread_mutex_lock(&mutex);
+    struct stat stat_;
+    int is_new = file < FILES && (flags & O_CREAT) && stat(path, &stat_);
+    if (is_new)
+        note_name('C', file);
+    int fd = real_open(path, flags, mode);
+    if (fd >= FDS) {
+        errno = EMFILE;
+        give_up("too many descriptors");
+    }
+    if (fd >= 0)
+        what[fd] = 1 + file;
+    pthread_mutex_unlock(&mutex);
+    return fd;
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return opened(path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return opened(path, flags, mode);
+}
+
+int close(int fd)
+{
+    resolve();
+    if (of(fd) != NONE)
+        what[fd] = 0;
+    return real_close(fd);
+}
+
+ssize_t write(int fd, const void *bytes, size_t len)
+{
+    resolve();
+    int file = of(fd);
+    if (file >= FILES)
+        return real_write(fd, bytes, len);
+    pthread_mutex_lock(&mutex);
+    note(fd, file, WRITE, lseek(fd, 0, SEEK_CUR), bytes, len);
+    ssize_t written = real_write(fd, bytes, len);
+    pthread_mutex_unlock(&mutex);
+    return written;
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t len, off64_t off)
+{
+    resolve();
+    int file = of(fd);
+    if (file >= FILES)
+        return real_pwrite(fd, bytes, len, off);
+    pthread_mutex_lock(&mutex);
+    note(fd, file, WRITE, off, bytes, len);
+    ssize_t written = real_pwrite(fd, bytes, len, off);
+    pthread_mutex_unlock(&mutex);
+    return written;
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t len, off_t off)
+{
+    return pwrite64(fd, bytes, len, off);
+}
+
+int ftruncate64(int fd, off64_t size)
+{
+    resolve();
+    int file = of(fd);
+    if (file >= FILES)
+        return real_ftruncate(fd, size);
+    pthread_mutex_lock(&mutex);
+    note(fd, file, TRUNCATE, size, NULL, 0);
+    int result = real_ftruncate(fd, size);
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+int ftruncate(int fd, off_t size)
+{
+    return ftruncate64(fd, size);
+}
+
+static int synced(int fd, int (*sync)(int))
+{
+    int file = of(fd);
+    if (file == NONE)
+        return sync(fd);
+    pthread_mutex_lock(&mutex);
+    int result = sync(fd);
+    if (!result && real_ftruncate(log_fd(file), 0))
+        give_up("emptying a log");
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+int fsync(int fd)
+{
+    resolve();
+    return synced(fd, real_fsync);
+}
+
+int fdatasync(int fd)
+{
+    resolve();
+    return synced(fd, real_fdatasync);
+}
+
+// What is unlinked is kept under another name until the folder is synced, for its name may come back.
+int unlink(const char *path)
+{
+    resolve();
+    int file = which(path);
+    if (file >= FILES)
+        return real_unlink(path);
+    char from[PATH_MAX + 32], kept[PATH_MAX + 32], kept_log[PATH_MAX + 48];
+    snprintf(kept, sizeof kept, "%s/%s.unlinked", logs, names[file]);
+    snprintf(kept_log, sizeof kept_log, "%s/%s.unlinked.log", logs, names[file]);
+    snprintf(from, sizeof from, "%s/%s.log", logs, names[file]);
+    pthread_mutex_lock(&mutex);
+    real_unlink(kept);
+    real_unlink(kept_log);
+    int failed = link(path, kept);
+    if (!failed) {
+        note_name('U', file);
+        rename(from, kept_log);
+        if (log_of[file] >= 0)
+            real_close(log_of[file]);
+        log_of[file] = -1;
+    }
+    int result = real_unlink(path);
+    pthread_mutex_unlock(&mutex);
+    return result;
+}

@@ -1,0 +1,109 @@
+"""What a power cut leaves of a store: of what no fsync had returned for, anything may be missing.
+
+`powercut.c` has logged it. All of that is taken back first; then some of it is made again, as the dice say: nothing, the
+first part, any part, and of a write any of its sectors.
+"""
+
+import contextlib
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+RECORD = struct.Struct("=IIQQQQ")  # magic kind off len old_len old_size
+MAGIC, WRITE, TRUNCATE = 0x43757400, 1, 2
+SECTOR = 512
+SUFFIXES = {"db": "", "wal": "-wal", "journal": "-journal"}
+
+
+def build(folder):
+    """Compiles what is preloaded into the server."""
+    library = Path(folder) / "powercut.so"
+    source = Path(__file__).parent.parent / "powercut.c"
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl", "-pthread"], check=True)
+    return library
+
+
+def records(data):
+    at = 0
+    while at + RECORD.size <= len(data):
+        magic, kind, off, length, old_len, old_size = RECORD.unpack_from(data, at)
+        end = at + RECORD.size + old_len + length
+        if magic != MAGIC or end > len(data):
+            return  # the server died while it wrote this; the change itself had not begun
+        old = data[at + RECORD.size : at + RECORD.size + old_len]
+        yield kind, off, old, data[end - length : end], old_size
+        at = end
+
+
+def cut(store, logs, dice):
+    """Cuts the power. Nothing may have the store open. Returns how many writes there were to lose, and were lost."""
+    store, logs = Path(store), Path(logs)
+    unsynced = lost = 0
+    bring_back(store, logs, dice)
+    for name, suffix in SUFFIXES.items():
+        log, file = logs / f"{name}.log", Path(f"{store}{suffix}")
+        if log.exists():
+            if file.exists():
+                more, gone = cut_file(file, log.read_bytes(), dice)
+                unsynced, lost = unsynced + more, lost + gone
+            log.unlink()
+    Path(f"{store}-shm").unlink(missing_ok=True)
+    return unsynced, lost
+
+
+def bring_back(store, logs, dice):
+    """Names of files reach the disk only with their folder."""
+    names = logs / "folder.log"
+    for line in names.read_text().splitlines() if names.exists() else []:
+        what, name = line.split()
+        file, kept = Path(f"{store}{SUFFIXES[name]}"), logs / f"{name}.unlinked"
+        if what == "C" and dice.random() < 0.5:
+            file.unlink(missing_ok=True)
+        elif what == "U" and kept.exists() and not file.exists() and dice.random() < 0.5:
+            os.rename(kept, file)
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(logs / f"{name}.unlinked.log", logs / f"{name}.log")
+    names.unlink(missing_ok=True)
+
+
+def cut_file(file, log, dice):
+    changes = list(records(log))
+    with open(file, "r+b") as handle:
+        for kind, off, old, _, old_size in reversed(changes):
+            handle.seek(off)
+            handle.write(old)
+            if kind == WRITE:
+                handle.truncate(old_size)
+        kept = choose(len(changes), dice)
+        for (kind, off, _, new, _), keep in zip(changes, kept):
+            if kind == TRUNCATE and keep:
+                handle.truncate(off)
+            elif kind == WRITE and keep:
+                write(handle, off, new, 1.0, dice)
+            elif kind == WRITE and dice.random() < 0.1:
+                write(handle, off, new, 0.5, dice)
+    return len(changes), kept.count(False)
+
+
+def choose(count, dice):
+    """Which changes survive."""
+    how = dice.choice(["none", "first", "some", "most"])
+    if how == "none":
+        return [False] * count
+    if how == "first":
+        first = dice.randint(0, count)
+        return [n < first for n in range(count)]
+    share = 0.5 if how == "some" else 0.9
+    return [dice.random() < share for _ in range(count)]
+
+
+def write(handle, off, new, share, dice):
+    """Writes the bytes, each sector of them with this probability."""
+    at = 0
+    while at < len(new):
+        end = min(len(new), (off + at) // SECTOR * SECTOR + SECTOR - off)
+        if share >= 1.0 or dice.random() < share:
+            handle.seek(off + at)
+            handle.write(new[at:end])
+        at = end

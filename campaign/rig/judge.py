@@ -1,0 +1,291 @@
+"""Compares the ledgers: what was accepted, what ran, what the store says of the rest."""
+
+from collections import defaultdict
+
+from rig.ledger import number_of
+
+MS = 1_000_000
+
+
+def judge(trial, failed, counts):
+    """`failed`: jobs that the store gave up, id -> error class. Returns figures, and what must not be."""
+    return Judge(trial, failed, counts).judge()
+
+
+class Judge:
+    def __init__(self, trial, failed, counts):
+        self.pushes = trial.books.pushes
+        self.kills = trial.kills
+        self.failed, self.counts = failed, counts
+        self.wrong = list(trial.wrong) + list(trial.books.wrong)
+        self.runs = defaultdict(list)  # by number of the push
+        for run in sorted(trial.ledger.runs, key=lambda run: run.began):
+            self.runs[run.n].append(run)
+        self.trial = trial
+        self.figures = {}
+
+    def judge(self):
+        self.accounts()
+        self.lost()
+        self.duplicates()
+        self.order()
+        self.uniques()
+        self.attempts()
+        self.times()
+        self.pauses()
+        self.store_counts()
+        return self.figures, self.wrong
+
+    def say(self, text):
+        self.wrong.append(text)
+
+    def accounts(self):
+        accepted = [push for push in self.pushes.values() if push.accepted]
+        failed_numbers = set()
+        by_job = {push.job: push for push in accepted}
+        expected = quarantined = 0
+        for job, error in self.failed.items():
+            push = by_job.get(job) or self.push_of(job)
+            if push is None:
+                self.say(f"job {job} failed ({error}), and nobody knows of it")
+                continue
+            failed_numbers.add(push.n)
+            if error == "Quarantined" or "Died" in error or "Crash" in error:
+                quarantined += 1
+                self.earned(push, job)
+            elif push.will_fail:
+                expected += 1
+            else:
+                self.say(f"job {push.n} ({push.queue}) failed of {error} although it would have gone well")
+        self.failed_numbers = failed_numbers
+        self.figures |= {
+            "pushes": len(self.pushes),
+            "accepted": len(accepted),
+            "refused": sum(push.refusals for push in self.pushes.values()),
+            "in_doubt": sum(push.doubts for push in self.pushes.values()),
+            "repeated": self.trial.books.repeats,
+            "done": sum(push.n in self.trial.ledger.done for push in accepted),
+            "failed_as_told": expected,
+            "quarantined": quarantined,
+        }
+
+    def push_of(self, job):
+        for runs in self.runs.values():
+            if any(run.job == job for run in runs):
+                return self.pushes[runs[0].n]
+        return None
+
+    def earned(self, push, job):
+        """Three deaths, each of which may have been this job's."""
+        since = push.sent
+        deaths = sum(not kill.graceful and kill.after is not None and kill.after >= since for kill in self.kills)
+        if deaths < 3:
+            self.say(f"job {push.n} ({job}) is in quarantine after {deaths} deaths")
+
+    def lost(self):
+        lost, stuck, once_cut = [], [], 0
+        deaths = sum(not kill.graceful for kill in self.kills)
+        for push in self.pushes.values():
+            runs = self.runs[push.n]
+            ids = {run.job for run in runs} | push.ids
+            if len(ids) > 1:
+                self.say(f"push {push.n} ({push.queue}) made more than one job: {sorted(ids)}")
+            if push.refusals and not push.accepted and not push.doubts and runs:
+                self.say(f"push {push.n} ({push.queue}) was refused and ran")
+            if push.taken and not push.accepted and runs and not push.doubts:
+                self.say(f"push {push.n} was answered with another job, and ran")
+            if not push.accepted or push.n in self.trial.ledger.done or push.n in self.failed_numbers:
+                continue
+            if push.queue == "once" and (any(run.cut for run in runs) or not runs):
+                once_cut += 1  # it had been acknowledged, and its worker died before or while it ran
+                continue
+            if number_of(push.job) in self.trial.stuck:
+                stuck.append(push)
+            else:
+                lost.append(push)
+        if once_cut > deaths * 80:
+            self.say(f"{once_cut} jobs of a queue that acknowledges on delivery never ended: more than can have run")
+        early = {number for kill in self.kills for number in kill.lost}
+        for what, push in [("LOST", push) for push in lost[:20]] + [("STUCK", push) for push in stuck[:20]]:
+            self.say(
+                f"{what}: push {push.n}, job {push.job} ({push.queue}), accepted at {push.accepted}, "
+                f"runs {[(run.tag, run.attempt, run.outcome) for run in self.runs[push.n]]}"
+            )
+        found = {push.n for push in lost} | early
+        self.figures |= {"lost": len(found), "once_cut": once_cut}
+
+    def duplicates(self):
+        duplicated = forbidden = 0
+        for n, runs in self.runs.items():
+            queue = self.pushes[n].queue
+            if queue == "once" and len(runs) > 1:
+                self.say(f"job {n} of a queue that acknowledges on delivery ran {len(runs)} times")
+            for at, run in enumerate(runs):
+                earlier = [
+                    past
+                    for past in runs[:at]
+                    if past.outcome == "done" or (past.outcome == "failed" and run.attempt <= past.attempt)
+                ]
+                if not earlier:
+                    continue
+                duplicated += 1
+                for past in earlier:
+                    if not any(self.allows(kill, past, run) for kill in self.kills):
+                        forbidden += 1
+                        self.say(
+                            f"job {n} ({queue}, {run.job}) ran again, run {run.tag}, although run {past.tag} had "
+                            f"ended ({past.outcome}) and no kill lay between its end and the store's knowing"
+                        )
+                        break
+        allowed = sum(self.allowance(kill) for kill in self.kills)
+        self.figures |= {"duplicated": duplicated, "allowed": allowed, "forbidden": forbidden}
+
+    @staticmethod
+    def allows(kill, past, run):
+        if kill.graceful or kill.after is None or past.ended > kill.after or run.began < kill.before:
+            return False
+        if kill.last_runs is not None:
+            return past.tag in kill.last_runs
+        if kill.unfinished is not None:
+            return kill.unfinished.get(past.number, 1 << 20) <= past.attempt
+        return past.ended >= kill.before - kill.within
+
+    def allowance(self, kill):
+        """Runs that had started at this kill, and whose outcome the store had not been told for good."""
+        count = 0
+        if kill.graceful:
+            return 0
+        for runs in self.runs.values():
+            for run in runs:
+                if run.began > kill.before or kill.after is None or run.cut not in (None, kill):
+                    continue
+                if kill.last_runs is not None:
+                    count += run.tag in kill.last_runs
+                elif kill.unfinished is not None:
+                    seen = kill.unfinished.get(run.number)
+                    count += seen is not None and seen <= run.attempt and run is self.last_before(runs, kill)
+                else:
+                    count += run.ended is None and run.cut is kill
+                    count += run.ended is not None and kill.before - kill.within <= run.ended <= kill.after
+        return count
+
+    @staticmethod
+    def last_before(runs, kill):
+        return [run for run in runs if run.began <= kill.before][-1]
+
+    def order(self):
+        wrong = 0
+        by_key = defaultdict(list)
+        for push in self.pushes.values():
+            if push.seq and push.accepted:
+                by_key[push.key].append(push)
+        life = self.trial.ledger.life
+        runs_of_keys = 0
+        for key, pushes in by_key.items():
+            pushes.sort(key=lambda push: push.seq)
+            first_done = {
+                push.seq: min((run.ended for run in self.runs[push.n] if run.outcome == "done"), default=None)
+                for push in pushes
+            }
+            given_up = {push.seq for push in pushes if push.n in self.failed_numbers}
+            runs = [(life.get(run.pid, 1 << 30), run.began, run, push.seq) for push in pushes for run in self.runs[push.n]]
+            runs.sort(key=lambda entry: entry[:2])
+            runs_of_keys += len(runs)
+            highest, epoch, settled = 0, None, 0
+            order = [push.seq for push in pushes]
+            for now, _, run, seq in runs:
+                if now != epoch:
+                    # What had ended, and was not known to have when its server died, may come again, in order.
+                    highest, epoch = 0, now
+                while settled < len(order) and (
+                    order[settled] in given_up or (first_done[order[settled]] or 1 << 63) <= run.began
+                ):
+                    settled += 1
+                if seq < highest:
+                    wrong += 1
+                    self.say(f"order of {key}: {seq} began (run {run.tag}) after {highest} had")
+                if settled < len(order) and order[settled] < seq:
+                    wrong += 1
+                    self.say(f"order of {key}: {seq} began (run {run.tag}) before {order[settled]} had ended")
+                highest = max(highest, seq)
+        self.figures |= {"ordered_runs": runs_of_keys, "order_violations": wrong}
+
+    def uniques(self):
+        wrong = 0
+        by_key = defaultdict(list)
+        for push in self.pushes.values():
+            if push.unique and push.accepted:
+                by_key[push.unique].append(push)
+        for key, pushes in by_key.items():
+            pushes.sort(key=lambda push: number_of(push.job))
+            for push, after in zip(pushes, pushes[1:]):
+                runs = self.runs[push.n]
+                if not runs:
+                    continue
+                held = runs[0].began if push.until_start else max(run.ended or run.began for run in runs)
+                if after.accepted < held:
+                    wrong += 1
+                    self.say(
+                        f"unique key {key}: job {after.n} was accepted {(held - after.accepted) / MS:.1f} ms before "
+                        f"job {push.n} {'began' if push.until_start else 'ended'}"
+                    )
+        self.figures["unique_violations"] = wrong
+
+    def attempts(self):
+        """A run that its code did not end costs no attempt; a graceful restart costs nothing at all."""
+        burned = interrupted = 0
+        deaths = [kill for kill in self.kills if not kill.graceful and kill.after is not None]
+        for n, runs in self.runs.items():
+            crashes, since = 0, self.pushes[n].sent
+            for at, run in enumerate(runs):
+                ended = sum(past.outcome is not None for past in runs[:at])
+                if run.attempt > ended:
+                    burned += 1
+                    self.say(f"job {n}: run {run.tag} is said to be attempt {run.attempt} after {ended} that ended")
+                between = sum(kill.after >= since and kill.before <= run.began for kill in deaths)
+                if run.crashes - crashes > between:
+                    burned += 1
+                    self.say(f"job {n}: run {run.tag} is said to have crashed {run.crashes} times, {between} deaths lay between")
+                crashes, since = run.crashes, run.began
+                if run.cut is not None and run.cut.graceful:
+                    interrupted += 1
+                    self.say(f"job {n}: a graceful restart cut run {run.tag} off")
+                if run.outcome is None and run.cut is None:
+                    self.say(f"job {n}: run {run.tag} neither ended nor was it cut off")
+        self.figures |= {"burned_attempts": burned, "interrupted_gracefully": interrupted}
+
+    def times(self):
+        early = 0
+        for push in self.pushes.values():
+            runs = self.runs[push.n]
+            if push.delay_ms and runs and runs[0].began < push.sent + (push.delay_ms - 2) * MS:
+                early += 1
+                self.say(f"job {push.n} began {push.delay_ms - (runs[0].began - push.sent) / MS:.1f} ms too early")
+        self.figures["early"] = early
+
+    def pauses(self):
+        wrong = 0
+        for since, until in self.trial.paused:
+            for push in self.pushes.values():
+                if push.queue == "held":
+                    for run in self.runs[push.n]:
+                        # What a worker had been given when the queue was paused may still begin.
+                        if since + 1_500 * MS < run.began < until:
+                            wrong += 1
+                            self.say(f"job {push.n} began {(run.began - since) / MS:.0f} ms after its queue was paused")
+        self.figures["paused_runs"] = wrong
+
+    def store_counts(self):
+        """The store's own counters agree with the ledgers: every job that ended was counted once."""
+        known = set()
+        for push in self.pushes.values():
+            known |= push.ids | {run.job for run in self.runs[push.n]}
+        counted = self.counts["done"] + self.counts["failed"] + self.counts["cancelled"]
+        self.figures |= {"jobs_known": len(known), "jobs_counted": counted}
+        # A push without an answer may have made a job of a queue that acknowledges on delivery, which never ran.
+        unknown = sum(
+            push.queue == "once" and push.doubts > 0 and not push.ids and not self.runs[push.n]
+            for push in self.pushes.values()
+        )
+        if not len(known) <= counted <= len(known) + unknown:
+            self.say(f"the store counts {counted} ended jobs, the ledgers know {len(known)}")

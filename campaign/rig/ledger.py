@@ -1,0 +1,155 @@
+"""What the workers wrote of their runs, what the producers heard of their pushes, and what stands in the store."""
+
+import collections
+import shutil
+import sqlite3
+import threading
+import uuid
+from pathlib import Path
+
+
+class Run:
+    """One run of a job, as its worker wrote it."""
+
+    __slots__ = ("tag", "pid", "n", "job", "number", "attempt", "crashes", "began", "ended", "outcome", "cut")
+
+    def __init__(self, tag, began, job, n, attempt, crashes):
+        self.tag, self.began, self.job = tag, began, job
+        self.n, self.attempt, self.crashes = n, attempt, crashes
+        self.pid = int(tag.split(".", 1)[0])
+        self.number = number_of(job)
+        self.ended = self.outcome = self.cut = None
+
+
+class Ledger:
+    """Follows the file that all workers append to."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.path.touch()
+        self.file = open(path, "rb")
+        self.rest = b""
+        self.lock = threading.Lock()
+        self.runs = []  # in the order in which they were written
+        self.open = {}  # by tag; not ended, and not cut either
+        self.by_tag = {}
+        self.first = {}  # pid -> when its first run began
+        self.life = {}  # pid of a worker -> number of the kill that ended the server it worked for
+        self.done = set()  # numbers of jobs
+        self.finals = set()  # those done, and those whose last allowed run failed
+        self.finals_of = collections.Counter()  # by queue
+        self.about = {}  # number of a job -> its queue, and the runs it is allowed
+
+    def close(self):
+        self.file.close()
+
+    def catch_up(self):
+        with self.lock:
+            lines = (self.rest + self.file.read()).split(b"\n")
+            self.rest = lines.pop()
+            for line in lines:
+                self._take(line.decode().split())
+
+    def _take(self, words):
+        if words[0] == "S":
+            _, tag, began, job, n, attempt, crashes = words
+            run = Run(tag, int(began), job, int(n), int(attempt), int(crashes))
+            self.runs.append(run)
+            self.open[tag] = self.by_tag[tag] = run
+            self.first.setdefault(run.pid, run.began)
+        else:
+            _, tag, ended, outcome = words
+            run = self.by_tag[tag]
+            run.ended, run.outcome = int(ended), outcome
+            self.open.pop(tag, None)
+            queue, tries = self.about[run.n]
+            if outcome == "done":
+                self.done.add(run.n)
+            if run.n not in self.finals and (outcome == "done" or run.attempt + 1 >= tries):
+                self.finals.add(run.n)
+                self.finals_of[queue] += 1
+
+    def in_flight(self):
+        self.catch_up()
+        return len(self.open)
+
+    def in_flight_at(self, when):
+        """How many runs had begun and not ended then."""
+        self.catch_up()
+        with self.lock:
+            began = [run for run in self.runs[-3000:] if run.began <= when]
+            return sum((run.ended or when + 1) > when and (run.cut is None or run.cut.before >= when) for run in began)
+
+    def cut(self, kill, pids=None):
+        """The processes are gone (without `pids`: all): their open runs will never end."""
+        self.catch_up()
+        with self.lock:
+            gone = [run for run in self.open.values() if pids is None or run.pid in pids]
+            for run in gone:
+                run.cut = kill
+                del self.open[run.tag]
+            if kill.of_server:
+                for pid, began in self.first.items():
+                    if pid not in self.life and (pids is None or pid in pids or began < kill.before):
+                        self.life[pid] = kill.no
+
+
+def number_of(job):
+    """A job's number in the store, from the id that people see (crates/store/src/id.rs)."""
+    value = uuid.UUID(job).int
+    high, low = value >> 64, value & (1 << 64) - 1
+    return high >> 16 << 15 | (high & 0xFFF) << 3 | low >> 59 & 7
+
+
+class Snapshot:
+    """What stands in a store that nobody has open, read from a copy."""
+
+    def __init__(self, store, folder):
+        self.unfinished = {}  # number -> runs that its code ended
+        self.ended = {}  # number -> state
+        self.trouble = None
+        copy = Path(folder) / "copy.db"
+        for suffix in ("", "-wal"):
+            source, target = Path(f"{store}{suffix}"), Path(f"{copy}{suffix}")
+            target.unlink(missing_ok=True)
+            if source.exists():
+                shutil.copyfile(source, target)
+        Path(f"{copy}-shm").unlink(missing_ok=True)
+        if not copy.exists():
+            return
+        self.copy = copy
+        try:
+            with self._open() as db:
+                if db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'jobs'").fetchone()[0]:
+                    self.unfinished = dict(db.execute("SELECT id, attempt FROM jobs"))
+        except sqlite3.DatabaseError as error:
+            self.trouble = str(error)
+
+    def _open(self):
+        db = sqlite3.connect(self.copy)
+        db.text_factory = bytes
+        return db
+
+    def look_for(self, numbers):
+        """Those of these jobs that have ended, with their states."""
+        found = {}
+        if hasattr(self, "copy"):
+            with self._open() as db:
+                for number in numbers:
+                    for (state,) in db.execute("SELECT state FROM ended WHERE id = ?", [number]):
+                        found[number] = state
+        return found
+
+    def check(self):
+        """SQLite's own opinion, and unique keys that no unfinished job holds."""
+        with self._open() as db:
+            (opinion,) = db.execute("PRAGMA integrity_check").fetchone()
+            leaked = "SELECT count(*) FROM uniques WHERE until IS NULL AND job NOT IN (SELECT id FROM jobs)"
+            (leaked,) = db.execute(leaked).fetchone()
+        return opinion.decode(), leaked
+
+    def discard(self):
+        if hasattr(self, "copy"):
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{self.copy}{suffix}").unlink(missing_ok=True)
+

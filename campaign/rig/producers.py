@@ -1,0 +1,278 @@
+"""Threads that push jobs and keep a ledger of what they heard."""
+
+import collections
+import json
+import random
+import struct
+import threading
+import time
+
+from harness.wire import META_QUEUE, JSON, REQ, RES, Client, WireError, pack
+
+FAIRNESS, IDEMPOTENCY, DELAY, UNIQUE, TRIES, BACKOFF, UNTIL_START = 5, 6, 17, 18, 19, 20, 31
+GOAWAY = 9
+OK, TAKEN, EXHAUSTED, UNAVAILABLE = 0, 6, 8, 14
+ANSWER_WITHIN = 30.0
+# Jobs on their way in a queue, above which producers rest. One is deeper than what the server holds of a queue.
+DEPTH = {"plain": 120, "deep": 700, "flaky": 40, "later": 60, "unique": 30, "once": 15, "wide": 60, "held": 12}
+DEPTH_ORDERED = 120
+KEYS = 30
+
+
+class Push:
+    """One push: what was asked, and what is known of it."""
+
+    def __init__(self, n, queue, **what):
+        self.n, self.queue = n, queue
+        self.key = what.get("key")
+        self.seq = what.get("seq")
+        self.unique = what.get("unique")
+        self.until_start = what.get("until_start", False)
+        self.idempotent = what.get("idempotent", False)
+        self.delay_ms = what.get("delay_ms", 0)
+        self.priority = what.get("priority", 3)
+        self.tries = what.get("tries", 1)
+        self.body = {"n": n, "ms": what.get("ms", 100), "fail": what.get("fail", 0), "how": what.get("how", "throw")}
+        self.sent = None  # when it was first sent
+        self.accepted = None  # when an answer with an id was read
+        self.job = None
+        self.refusals = 0
+        self.doubts = 0  # times that no answer came
+        self.taken = False
+        self.ids = set()  # all that it was ever answered with
+
+    @property
+    def will_fail(self):
+        return self.body["fail"] >= self.tries
+
+    def frame(self, id, pad):
+        def entry(key, value):
+            return bytes([key, len(value)]) + value
+
+        meta = entry(META_QUEUE, self.queue.encode())
+        if self.key:
+            meta += entry(FAIRNESS, self.key.encode())
+        if self.idempotent:
+            meta += entry(IDEMPOTENCY, f"push-{self.n}".encode())
+        if self.delay_ms:
+            meta += entry(DELAY, struct.pack(">Q", self.delay_ms))
+        if self.unique:
+            meta += entry(UNIQUE, self.unique.encode())
+            meta += entry(UNTIL_START, b"") if self.until_start else b""
+        if self.tries != 1:
+            meta += entry(TRIES, struct.pack(">H", self.tries)) + entry(BACKOFF, struct.pack(">II", 20, 80))
+        body = json.dumps(self.body | ({"pad": "x" * pad} if pad else {})).encode()
+        return pack(REQ, code=JSON, prio=self.priority, id=id, name=b"stoker.push", meta=meta, body=body)
+
+
+class Books:
+    """What all producers know together."""
+
+    def __init__(self, ledger):
+        self.ledger = ledger
+        self.lock = threading.Lock()
+        self.pushes = {}  # by number
+        self.accepted = 0
+        self.accepted_of = collections.Counter()  # by queue
+        self.refused = {}  # (status, first words) -> how often
+        self.wrong = []  # what must not happen, in words
+        self.repeats = 0
+
+    def number(self, make):
+        with self.lock:
+            push = make(len(self.pushes) + 1)
+            self.pushes[push.n] = push
+        self.ledger.about[push.n] = (push.queue, push.tries)
+        return push
+
+    def on_their_way(self, queue):
+        return self.accepted_of[queue] - self.ledger.finals_of[queue]
+
+    def refusals(self, words):
+        return sum(count for (_, text), count in self.refused.items() if words in text)
+
+
+class Producer(threading.Thread):
+    """Pushes until it is told to stop, and then until it is in doubt of nothing that it can ask again."""
+
+    def __init__(self, name, seed, socket, books, flags):
+        super().__init__(name=name, daemon=True)
+        self.dice = random.Random(f"{seed}/{name}")
+        self.socket, self.books, self.flags = socket, books, flags
+        self.client = None
+        self.again = []  # to be pushed once more
+        self.failure = None
+
+    def run(self):
+        try:
+            while not (self.flags.stop.is_set() and not self.again) and not self.flags.abandon.is_set():
+                self.turn()
+        except Exception as error:  # whatever it is ends the campaign
+            self.failure = error
+        finally:
+            if self.client:
+                self.client.socket.close()
+
+    def turn(self):
+        batch, self.again = self.again, []
+        if not self.flags.stop.is_set():
+            batch += self.fresh(len(batch))
+        if not batch:
+            self.flags.abandon.wait(0.005)
+            return
+        if not self.connect():
+            self.again = batch
+            self.flags.abandon.wait(0.005)
+            return
+        waiting = {}
+        frames = bytearray()
+        pad = 6_000 if self.flags.flood.is_set() else 0
+        now = time.monotonic_ns()
+        first = self.client._take_ids(len(batch))
+        for id, push in enumerate(batch, first):
+            waiting[id] = push
+            push.sent = push.sent or now
+            frames += push.frame(id, pad)
+        refused = False
+        try:
+            self.client.socket.sendall(frames)
+            while waiting:
+                kind, code, id, body = self.client._read()
+                if kind == RES and id in waiting:
+                    refused |= self.answered(waiting.pop(id), code, body)
+                elif kind == RES:
+                    raise WireError(f"status {code}: {body.decode(errors='replace')}")
+        except TimeoutError:
+            self.books.wrong.append(f"no answer to a push within {ANSWER_WITHIN:g} s")
+            self.lost_connection(waiting)
+        except (OSError, WireError):
+            self.lost_connection(waiting)
+        if refused:
+            self.flags.abandon.wait(0.02)
+
+    def connect(self):
+        if self.client is None:
+            try:
+                self.client = Client(self.socket, ANSWER_WITHIN)
+            except (OSError, WireError):
+                return False
+        return True
+
+    def lost_connection(self, waiting):
+        self.client.socket.close()
+        self.client = None
+        for push in waiting.values():
+            push.doubts += 1
+            # One without an idempotency key stays in doubt: nobody may push it again.
+            if push.idempotent:
+                self.again.append(push)
+
+    def answered(self, push, code, body):
+        """True if it was refused."""
+        books, text = self.books, body.decode(errors="replace")
+        if code == OK:
+            with books.lock:
+                if push.accepted is None:
+                    push.accepted, push.job = time.monotonic_ns(), text
+                    books.accepted += 1
+                    books.accepted_of[push.queue] += 1
+            push.ids.add(text)
+            # Now and then a producer asks again although it knows.
+            if push.idempotent and self.dice.random() < 0.03 and not self.flags.stop.is_set():
+                books.repeats += 1
+                self.again.append(push)
+            return False
+        if code == TAKEN and push.unique:
+            push.taken = True
+            return False
+        with books.lock:
+            what = (code, text.split(":")[0][:60] if code == EXHAUSTED else text[:60])
+            books.refused[what] = books.refused.get(what, 0) + 1
+        if code not in (EXHAUSTED, UNAVAILABLE):
+            books.wrong.append(f"a push was refused with status {code}: {text}")
+            return False
+        push.refusals += 1
+        if push.idempotent:
+            self.again.append(push)
+        return True
+
+
+class Mixed(Producer):
+    """Everything that needs no order."""
+
+    def fresh(self, already):
+        flood = self.flags.flood.is_set()
+        if already > 200:
+            return []
+        made = []
+        for queue, depth in DEPTH.items():
+            wanted = depth - self.books.on_their_way(queue) if not flood else 8
+            for _ in range(min(self.dice.randint(0, 10), max(0, wanted))):
+                made.append(self.books.number(lambda n, queue=queue: self.one(n, queue)))
+        return made
+
+    def one(self, n, kind):
+        dice = self.dice
+        ms = int(min(300, 4 + dice.expovariate(1 / 70)))
+        if self.flags.flood.is_set():
+            ms = 2
+        idempotent = dice.random() < 0.6
+        priority = dice.choice([3, 3, 3, 0, 5, 7])
+        if kind == "later":
+            return Push(n, kind, ms=ms, delay_ms=dice.randint(1, 1500), idempotent=idempotent, priority=priority)
+        if kind == "flaky":
+            fail, tries = dice.choice([(1, 2), (1, 3), (2, 3), (2, 4), (1, 0), (3, 3), (1, 1)])
+            how = dice.choice(["throw", "release"]) if fail < tries or not tries else "throw"
+            return Push(n, kind, ms=ms // 2, fail=fail, tries=tries or 1000, how=how, idempotent=idempotent)
+        if kind == "unique":
+            key = f"u{dice.randint(1, 60)}"
+            # A job's way to hold its key is that of its key: two ways for one key could not be judged.
+            until_start = int(key[1:]) % 3 == 0
+            return Push(n, kind, ms=ms, unique=key, until_start=until_start, idempotent=True)
+        if kind == "wide":
+            return Push(n, kind, ms=ms // 4, key=f"t{dice.randint(1, 5)}", idempotent=idempotent)
+        return Push(n, kind, ms=ms, idempotent=idempotent, priority=priority, key=dice.choice([None, "a", "b"]))
+
+
+class Ordered(Producer):
+    """Jobs that must run in the order of their pushes: each is pushed when the one before it is accepted."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.seqs = {f"k{number}": 0 for number in range(KEYS)}
+        self.mine = 0
+        self.pushed = []
+
+    def fresh(self, already):
+        self.pushed = [push for push in self.pushed if push.n not in self.books.ledger.finals]
+        busy = {push.key for push in self.again} | {push.key for push in self.pushed if push.accepted is None}
+        if already or len(self.pushed) > DEPTH_ORDERED:
+            return []
+        free = [key for key in self.seqs if key not in busy]
+        keys = self.dice.sample(free, min(len(free), self.dice.randint(1, KEYS)))
+        made = [self.books.number(lambda n, key=key: self.one(n, key)) for key in keys]
+        self.pushed += made
+        return made
+
+    def one(self, n, key):
+        self.seqs[key] += 1
+        fail = 1 if self.dice.random() < 0.08 else 0
+        return Push(
+            n, "ordered", key=key, seq=self.seqs[key], ms=self.dice.randint(3, 100), tries=3, fail=fail, idempotent=True
+        )
+
+
+class Flags:
+    def __init__(self):
+        self.stop = threading.Event()  # push nothing new
+        self.abandon = threading.Event()  # end at once
+        self.flood = threading.Event()  # large jobs, whatever waits already
+
+
+def start(seed, socket, books):
+    flags = Flags()
+    kinds = [("ordered", Ordered), ("mixed-1", Mixed), ("mixed-2", Mixed)]
+    producers = [kind(name, seed, socket, books, flags) for name, kind in kinds]
+    for producer in producers:
+        producer.start()
+    return producers, flags
