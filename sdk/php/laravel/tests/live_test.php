@@ -167,6 +167,15 @@ foreach (['default', 'pop'] as $queue) {
     });
 }
 
+test('live: checkpoints, progress, ack() and the tenant, in Laravel\'s own jobs', function () use ($live, $story): void {
+    foreach (['default', 'pop'] as $queue) {
+        $job = $live->end($live->queue->push(new Scripted("$queue-import", ['import', 'import', 'import']), '', $queue));
+        same(["tenant of $queue-import", 2, 'page 2'], [$job['key'], $job['priority'], $job['progress']['text']]);
+        $live->end($live->queue->push(new Scripted("$queue-imported", []), '', $queue));
+        same(['run 1', 'page 0', 'page 1', 'page 2', 'run 1', 'page 2'], $story->of("$queue-import"));
+    }
+});
+
 test('live: out of memory is a crash, and after two of them failed() is called once', function () use ($live, $story): void {
     $id = $live->queue->push(new Scripted('memory', ['memory', 'memory', 'memory']));
     same('failed', $live->end($id)['state']);

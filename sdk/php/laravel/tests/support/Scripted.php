@@ -66,6 +66,7 @@ class Scripted implements ShouldQueue
             'await' => $this->await($argument),
             'lost' => throw new \Exception('server has gone away'),
             'bind' => $this->bind(),
+            'import' => $this->import(),
         };
         Story::tell("$this->name end");
     }
@@ -116,6 +117,25 @@ class Scripted implements ShouldQueue
         for ($until = microtime(true) + 20; ! file_exists($file) && microtime(true) < $until; usleep(1000)) {
             clearstatcache();
         }
+    }
+
+    /** Dies on page 2 of 3, goes on there, and acknowledges before it dies again. */
+    private function import(): void
+    {
+        $task = $this->job->task();
+        for ($page = (int) $task->checkpointed(); $page < 3; $page++) {
+            Story::tell("$this->name page $page");
+            $page === 2 && $task->crashes() === 0 && posix_kill(getmypid(), SIGKILL);
+            $task->checkpoint((string) ($page + 1));
+            $task->progress(100 * ($page + 1) / 3, "page $page");
+        }
+        $task->ack();
+        posix_kill(getmypid(), SIGKILL);
+    }
+
+    public function stoker(): array
+    {
+        return ['key' => "tenant of $this->name", 'priority' => 2];
     }
 
     private function bind(): void
