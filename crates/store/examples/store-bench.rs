@@ -43,14 +43,14 @@ fn compare(dir: &Path, group: usize, lives: usize) -> String {
         .zip(&bare)
         .map(|(ours, bare)| ours / bare)
         .collect();
-    let [ours, bare, ratio] = [&mut ours, &mut bare, &mut ratios].map(median);
+    let [ours, bare, ratio] = [&mut ours, &mut bare, &mut ratios].map(|values| median(values));
     eprintln!(
         "group {group:>4}: store {ours:>9.0} lives/s, bare loop {bare:>9.0}, ratio {ratio:.2}"
     );
     format!("{{\"group\":{group},\"store\":{ours:.0},\"bare\":{bare:.0},\"ratio\":{ratio:.3}}}")
 }
 
-fn median(values: &mut Vec<f64>) -> f64 {
+fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -10,6 +10,7 @@ mod model;
 mod retrying;
 mod surviving;
 mod timing;
+#[path = "../support/world.rs"]
 mod world;
 
 /// Makes a test for every engine of each function.

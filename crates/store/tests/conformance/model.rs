@@ -37,6 +37,9 @@ impl Chance {
     }
 }
 
+/// What of a job that is handed over must be alike.
+type Handed = (usize, Run, u64, Vec<u8>, Option<Vec<u8>>);
+
 /// Two engines. A job has the same place in both lists of ids.
 struct Pair {
     seed: u64,
@@ -233,7 +236,7 @@ impl Pair {
     }
 
     /// What two engines must hand over alike.
-    fn jobs(&self, world: usize, jobs: &[Job]) -> Vec<(usize, Run, u64, Vec<u8>, Option<Vec<u8>>)> {
+    fn jobs(&self, world: usize, jobs: &[Job]) -> Vec<Handed> {
         let jobs = jobs.iter().map(|job| {
             let checkpoint = job.checkpoint.as_deref().map(<[u8]>::to_vec);
             (
@@ -424,7 +427,7 @@ impl Pair {
         let filter = self.filter();
         let views = [0, 1].map(|at: usize| self.views(at, &filter));
         assert_eq!(views[0], views[1], "seed {seed}, step {step}, {filter:?}");
-        if step % 16 == 0 {
+        if step.is_multiple_of(16) {
             let groups = [0, 1].map(|at: usize| self.groups(at, &filter));
             assert_eq!(groups[0], groups[1], "seed {seed}, step {step}");
         }

@@ -105,7 +105,8 @@ impl Writer {
         self.go_on();
         self.tidy();
         self.fold();
-        // Last, because whoever looks wants to see what they asked for before.
+        // Last, because whoever looks wants to see what they asked for before, and to have been told of it.
+        self.post.tell(&mut self.told);
         for look in looks {
             self.other(look);
         }

@@ -1,3 +1,5 @@
+#![allow(dead_code, reason = "no test uses all of it")]
+
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,11 +28,12 @@ impl World {
     }
 
     pub(crate) fn sqlite() -> Self {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("stoker-store-{}-{count}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Self::new(Some(dir.join("jobs.db")))
+        Self::at(new_dir().join("jobs.db"))
+    }
+
+    /// A store on disk, here. Its directory goes with it.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self::new(Some(path))
     }
 
     fn new(path: Option<PathBuf>) -> Self {
@@ -87,6 +90,10 @@ impl World {
     pub(crate) fn crash(&mut self) {
         drop(self.driver.take());
         self.told.clear();
+        self.driver = Some(self.open());
+    }
+
+    pub(crate) fn restart(&mut self) {
         self.driver = Some(self.open());
     }
 
@@ -396,6 +403,15 @@ impl World {
         }
         panic!("never: {what}");
     }
+}
+
+/// An empty directory.
+pub(crate) fn new_dir() -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("stoker-store-{}-{count}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
 }
 
 impl Drop for World {

@@ -1,0 +1,100 @@
+//! A disk that refuses to write, and then does again: every file of this process is suddenly too long.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "support/world.rs"]
+mod world;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use stoker_store::{Ask, Ending, Filter, NewJob, Pushed, Run, State, Told, Trouble, tools};
+use world::{World, job};
+
+fn inode(path: &Path) -> u64 {
+    std::fs::metadata(format!("{}-wal", path.display()))
+        .unwrap()
+        .ino()
+}
+
+fn limit(bytes: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(
+        Resource::Fsize,
+        Rlimit {
+            current: bytes,
+            maximum,
+        },
+    )
+    .unwrap();
+}
+
+/// Alone in its file, because the bound is the process's.
+#[test]
+fn after_an_error_the_log_is_a_new_file() {
+    // Without, the signal would end the process.
+    let xfsz = rustix::process::Signal::XFSZ.as_raw();
+    signal_hook::flag::register(xfsz, Arc::new(AtomicBool::new(false))).unwrap();
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let held = world.hold(job(queue)).id;
+    let waits = world.add(job(queue));
+    let before = inode(world.path());
+    limit(Some(
+        std::fs::metadata(format!("{}-wal", world.path().display()))
+            .unwrap()
+            .len(),
+    ));
+    let big = NewJob {
+        bytes: vec![1; 100_000].into(),
+        meta_len: 0,
+        ..job(queue)
+    };
+    assert!(matches!(world.push(big), Pushed::Refused(Trouble::Io(_))));
+    world.wait(|told| matches!(told, Told::Failing(Some(Trouble::Io(_)))));
+    // Looking goes on, and nothing that was accepted is gone.
+    assert_eq!(world.list(Filter::default()), [held, waits]);
+    let ticket = world.ticket();
+    let run = Run {
+        attempt: 1,
+        ..Run::default()
+    };
+    let ending = Ending::Done { result: None };
+    world.ask(Ask::End {
+        job: held,
+        run,
+        ending,
+        told: Some(ticket),
+        output: None,
+    });
+    world.settle();
+    assert!(
+        !world
+            .told
+            .iter()
+            .any(|told| matches!(told, Told::Ended { .. }))
+    );
+    limit(None);
+    world.wait(|told| matches!(told, Told::Failing(None)));
+    assert!(
+        world
+            .told
+            .iter()
+            .any(|told| matches!(told, Told::Ended { .. }))
+    );
+    assert_ne!(
+        inode(world.path()),
+        before,
+        "a file that failed is not trusted again"
+    );
+    assert_eq!(world.state(held), Some(State::Done));
+    world.hold(job(queue));
+    assert_eq!(
+        tools::check(world.path()).unwrap().problems,
+        Vec::<String>::new()
+    );
+    world.crash();
+    assert_eq!(world.state(held), Some(State::Done));
+    assert_eq!(world.count(Filter::default()), 3);
+}

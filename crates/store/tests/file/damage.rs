@@ -1,0 +1,109 @@
+use crate::world::{World, job};
+use std::path::Path;
+use stoker_store::{Filter, SqliteOptions, SqliteStore, State, StoreError, tools};
+
+/// A store with some hundred jobs, closed.
+fn store() -> World {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    for _ in 0..300 {
+        world.push_to(false, job(queue));
+    }
+    world.reopen();
+    world.stop();
+    world
+}
+
+fn open(path: &Path) -> Result<SqliteStore, StoreError> {
+    SqliteStore::open(path, SqliteOptions::default())
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_named_and_left_alone() {
+    let world = store();
+    let bytes = std::fs::read(world.path()).unwrap();
+    for len in [bytes.len() - 1, bytes.len() / 2, 4_096, 100] {
+        std::fs::write(world.path(), &bytes[..len]).unwrap();
+        let error = open(world.path()).err().unwrap();
+        assert!(
+            matches!(error, StoreError::Damaged { .. }),
+            "{len}: {error}"
+        );
+        assert!(error.to_string().contains("backup"), "{error}");
+        assert_eq!(std::fs::read(world.path()).unwrap(), bytes[..len]);
+    }
+}
+
+#[test]
+fn what_is_overwritten_is_found() {
+    let world = store();
+    let bytes = std::fs::read(world.path()).unwrap();
+    assert_eq!(
+        tools::check(world.path()).unwrap().problems,
+        Vec::<String>::new()
+    );
+    for page in 1..bytes.len() / 4_096 {
+        let mut damaged = bytes.clone();
+        damaged[page * 4_096..][..64].fill(0x5a);
+        std::fs::write(world.path(), &damaged).unwrap();
+        match tools::check(world.path()) {
+            Ok(checked) => assert!(!checked.problems.is_empty(), "page {page}"),
+            Err(error) => assert!(
+                matches!(error, StoreError::Damaged { .. }),
+                "page {page}: {error}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_found() {
+    let faults = [
+        "UPDATE queues SET ready = ready + 1",
+        "UPDATE queues SET failed = 1",
+        "UPDATE queues SET kept = 5",
+        "UPDATE jobs SET ord = NULL WHERE id = (SELECT min(id) FROM jobs)",
+        "UPDATE jobs SET ord = 5 WHERE id IN (SELECT id FROM jobs LIMIT 2)",
+        "UPDATE jobs SET queue = 7 WHERE id = (SELECT min(id) FROM jobs)",
+        "INSERT INTO uniques VALUES (0, 'key', 1, NULL)",
+        "INSERT INTO history VALUES (1, 1, 1, 1, '')",
+        "INSERT INTO kept VALUES (1, 1, NULL, 0, x'')",
+    ];
+    for fault in faults {
+        let world = store();
+        rusqlite::Connection::open(world.path())
+            .unwrap()
+            .execute_batch(fault)
+            .unwrap();
+        let problems = tools::check(world.path()).unwrap().problems;
+        assert!(!problems.is_empty(), "{fault}");
+    }
+}
+
+/// A page that can't be read stops what needs it, and nothing else.
+#[test]
+fn what_is_not_damaged_goes_on() {
+    let mut world = store();
+    let bytes = std::fs::read(world.path()).unwrap();
+    let mut damaged = bytes.clone();
+    // The page that most jobs are on is a leaf in the middle.
+    let jobs_on = |page: &[u8]| {
+        page.windows(8)
+            .filter(|window| window == b"metabody")
+            .count()
+    };
+    let pages = bytes.chunks(4_096).enumerate().skip(5);
+    let fullest = pages.max_by_key(|(_, page)| jobs_on(page)).unwrap().0;
+    damaged[fullest * 4_096..][..64].fill(0x5a);
+    std::fs::write(world.path(), &damaged).unwrap();
+    let path = world.path().clone();
+    drop(open(&path).unwrap());
+    assert!(!tools::check(&path).unwrap().problems.is_empty());
+    std::fs::write(world.path(), &bytes).unwrap();
+    world.restart();
+    let ready = Filter {
+        state: Some(State::Ready),
+        ..Filter::default()
+    };
+    assert_eq!(world.count(ready), 300);
+}

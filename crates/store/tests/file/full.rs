@@ -1,0 +1,125 @@
+//! A disk that is full, on a file system of one's own. Needs the right to mount.
+
+use crate::world::{World, job, new_dir};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::path::{Path, PathBuf};
+use stoker_store::{
+    Ask, Ending, Filter, NewJob, Pushed, QueueNo, Run, State, Ticket, Told, Trouble, tools,
+};
+
+/// A small file system in memory.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn mount(mib: u32) -> Option<Self> {
+        let dir = new_dir();
+        let size = std::ffi::CString::new(format!("size={mib}m")).unwrap();
+        match mount("tmpfs", &dir, "tmpfs", MountFlags::empty(), Some(&*size)) {
+            Ok(()) => Some(Self(dir)),
+            Err(errno) => {
+                eprintln!("skipped: a small disk can't be mounted: {errno}");
+                None
+            }
+        }
+    }
+
+    /// Leaves so many bytes free.
+    fn fill(&self, free: u64) -> PathBuf {
+        let path = self.0.join("ballast");
+        let stat = rustix::fs::statvfs(&self.0).unwrap();
+        let len = (stat.f_bavail * stat.f_frsize).saturating_sub(free);
+        std::fs::write(&path, vec![1; len as usize]).unwrap();
+        path
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        unmount(&self.0, UnmountFlags::DETACH).unwrap();
+        std::fs::remove_dir(&self.0).unwrap();
+    }
+}
+
+fn big(queue: QueueNo) -> NewJob {
+    NewJob {
+        bytes: vec![1; 100_000].into(),
+        meta_len: 0,
+        ..job(queue)
+    }
+}
+
+/// A world whose directory is the disk's.
+fn world_on(disk: &Path) -> World {
+    let dir = disk.join("store");
+    std::fs::create_dir(&dir).unwrap();
+    World::at(dir.join("jobs.db"))
+}
+
+#[test]
+fn a_full_disk_refuses_and_recovers() {
+    let Some(disk) = Disk::mount(8) else {
+        return;
+    };
+    let mut world = world_on(&disk.0);
+    let queue = world.queue("mails");
+    let held: Vec<_> = (0..3).map(|_| world.hold(job(queue)).id).collect();
+    let ballast = disk.fill(600_000);
+    let mut accepted = 3;
+    loop {
+        match world.push(big(queue)) {
+            Pushed::Accepted { .. } => accepted += 1,
+            Pushed::Refused(trouble) => {
+                assert!(matches!(trouble, Trouble::Full(_)), "{trouble}");
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(accepted < 60, "the disk was never full");
+    }
+    assert!(matches!(
+        world.wait(failing(true)),
+        Told::Failing(Some(Trouble::Full(_)))
+    ));
+    // What had been accepted is there; how jobs end waits until it can be written.
+    let ready = Filter {
+        state: Some(State::Ready),
+        ..Filter::default()
+    };
+    assert_eq!(world.count(ready.clone()), accepted);
+    let ticket = Ticket(77, 7);
+    for job in &held {
+        let run = Run {
+            attempt: 1,
+            ..Run::default()
+        };
+        let ending = Ending::Done { result: None };
+        world.ask(Ask::End {
+            job: *job,
+            run,
+            ending,
+            told: Some(ticket),
+            output: None,
+        });
+    }
+    std::fs::remove_file(ballast).unwrap();
+    world.wait(failing(false));
+    world.settle();
+    let ended = world
+        .told
+        .iter()
+        .filter(|told| matches!(told, Told::Ended { .. }));
+    assert_eq!(ended.count(), 3);
+    assert!(matches!(world.push(job(queue)), Pushed::Accepted { .. }));
+    assert_eq!(world.count(ready), accepted - 3 + 1);
+    assert_eq!(world.counts(queue).done, 3);
+    assert_eq!(
+        tools::check(world.path()).unwrap().problems,
+        Vec::<String>::new()
+    );
+    world.crash();
+    assert_eq!(world.state(held[0]), Some(State::Done));
+}
+
+fn failing(is: bool) -> impl Fn(&Told) -> bool {
+    move |told| matches!(told, Told::Failing(trouble) if trouble.is_some() == is)
+}

@@ -1,0 +1,10 @@
+//! What holds for the file that a store on disk is.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod damage;
+mod full;
+mod opening;
+mod tooling;
+mod under_load;
+#[path = "../support/world.rs"]
+mod world;

@@ -1,0 +1,186 @@
+use crate::world::{World, job, new_dir};
+use rusqlite::Connection;
+use std::path::Path;
+use stoker_store::{Keep, Pushed, SqliteOptions, SqliteStore, State, StoreError, Told, tools};
+
+fn open(path: &Path) -> Result<SqliteStore, StoreError> {
+    SqliteStore::open(path, SqliteOptions::default())
+}
+
+#[test]
+fn one_process_at_a_time() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let error = open(world.path()).err().unwrap();
+    assert!(
+        matches!(error, StoreError::Locked { pid: Some(pid), .. } if pid == std::process::id())
+    );
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("process {} works", std::process::id())),
+        "{error}"
+    );
+    // Nothing happened to the first one.
+    world.hold(job(queue));
+    let path = world.path().clone();
+    world.stop();
+    drop(open(&path).unwrap());
+    drop(open(&path).unwrap());
+}
+
+#[test]
+fn others_may_look_with_their_own_tools() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    world.hold(job(queue));
+    let db = Connection::open(world.path()).unwrap();
+    let count = |db: &Connection| -> u64 {
+        db.query_row("SELECT count(*) FROM jobs", [], |row| row.get(0))
+            .unwrap()
+    };
+    assert_eq!(count(&db), 1);
+    db.execute_batch("BEGIN; SELECT * FROM jobs").unwrap();
+    world.hold(job(queue));
+    db.execute_batch("COMMIT").unwrap();
+    assert_eq!(count(&db), 2);
+}
+
+/// Opens what must not be opened. It is left as it was.
+fn refused(path: &Path) -> StoreError {
+    let before = std::fs::read(path).unwrap();
+    let error = open(path).err().unwrap();
+    assert!(
+        error.to_string().contains(path.to_str().unwrap()),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(path).unwrap(), before);
+    error
+}
+
+#[test]
+fn a_newer_version_is_refused() {
+    let mut world = World::sqlite();
+    world.queue("mails");
+    world.stop();
+    let path = world.path();
+    Connection::open(path)
+        .unwrap()
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    let error = refused(path);
+    assert!(
+        matches!(
+            error,
+            StoreError::Newer {
+                version: 99,
+                known: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("version 99"), "{error}");
+}
+
+#[test]
+fn other_files_are_refused() {
+    let dir = new_dir();
+    let path = dir.join("other.db");
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch("CREATE TABLE t (a); PRAGMA user_version = 1")
+        .unwrap();
+    assert!(matches!(refused(&path), StoreError::Foreign { .. }));
+    let path = dir.join("text");
+    std::fs::write(
+        &path,
+        "this is not a database, but it is long enough to be looked at as if it were\n".repeat(90),
+    )
+    .unwrap();
+    assert!(matches!(refused(&path), StoreError::Damaged { .. }));
+    let path = dir.join("nowhere/jobs.db");
+    assert!(matches!(open(&path), Err(StoreError::Io { .. })));
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// What the first version wrote can be read for ever.
+#[test]
+fn a_file_of_version_1_goes_on() {
+    let path = new_dir().join("jobs.db");
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(include_str!("version1.sql"))
+        .unwrap();
+    let mut world = World::at(path);
+    assert_eq!(world.driver().queues(), ["mails"]);
+    let opened = world.driver().open_queue(
+        "mails",
+        Keep {
+            failed_ms: u64::MAX,
+            done_ms: u64::MAX,
+            ..Keep::default()
+        },
+    );
+    let opened = opened.unwrap();
+    assert_eq!(
+        (opened.paused, opened.settings.as_str()),
+        (true, "{\"weight\":2}")
+    );
+    let queue = opened.queue;
+    world.until("the retry is due", |world| world.counts(queue).delayed == 0);
+    let (jobs, _) = world.refill_jobs(queue, 1, b"a", 9);
+    assert_eq!(
+        (jobs.len(), jobs[0].codec, jobs[0].meta(), jobs[0].body()),
+        (1, 2, &b"meta"[..], &b"body"[..])
+    );
+    assert_eq!(
+        jobs[0].options.as_ref().unwrap().kind.as_deref(),
+        Some("Mail")
+    );
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
+    assert_eq!(
+        (
+            jobs.len(),
+            jobs[0].run.attempt,
+            jobs[0].checkpoint.as_deref()
+        ),
+        (1, 1, Some(&b"save"[..]))
+    );
+    let all = world.list(stoker_store::Filter::default());
+    let views: Vec<_> = all.iter().map(|id| world.view(*id).unwrap()).collect();
+    let states: Vec<State> = views.iter().map(|view| view.state).collect();
+    assert_eq!(
+        states,
+        [State::Ready, State::Ready, State::Failed, State::Done]
+    );
+    assert_eq!(views[2].error.as_ref().unwrap().class, "F");
+    assert_eq!(views[2].whole.as_ref().unwrap().history.len(), 1);
+    assert_eq!(
+        tools::check(world.path()).unwrap().problems,
+        Vec::<String>::new()
+    );
+    assert!(world.add(job(queue)).0 > 55_705_600_000_000_009);
+}
+
+#[test]
+fn a_store_in_a_hurry_is_as_good() {
+    let path = new_dir().join("jobs.db");
+    let mut store = open(&path).unwrap();
+    let queue = stoker_store::Driver::open_queue(&mut store, "mails", Keep::default())
+        .unwrap()
+        .queue;
+    drop(store);
+    let mut world = World::at(path);
+    assert_eq!(world.queue("mails"), queue);
+    assert!(matches!(
+        world.push(job(queue)),
+        Pushed::Accepted { job: Some(_), .. }
+    ));
+    assert!(
+        world
+            .told
+            .iter()
+            .any(|told| matches!(told, Told::Counts { .. }))
+    );
+}

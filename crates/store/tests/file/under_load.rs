@@ -1,0 +1,240 @@
+use crate::world::{World, job, job_of};
+use stoker_store::{
+    Ask, Ending, Filter, Keep, Look, NewJob, Pushed, Run, State, Ticket, Told, Trouble, tools,
+};
+
+#[test]
+fn more_than_it_takes_in_at_once_is_refused() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let push = |number| Ask::Push {
+        ticket: Ticket(number, 9),
+        room: false,
+        job: Box::new(job(queue)),
+    };
+    // Nothing is sent before the flush, so nothing makes room meanwhile.
+    for number in 0..65_537 {
+        world.ask(push(number));
+    }
+    for number in 0..1_025 {
+        let look = Look::Count(Filter::default());
+        world.ask(Ask::Look {
+            ticket: Ticket(number, 10),
+            look,
+        });
+    }
+    let busy = |told: &Told| {
+        matches!(
+            told,
+            Told::Pushed {
+                pushed: Pushed::Refused(Trouble::Busy(_)),
+                ..
+            } | Told::Found {
+                found: Err(Trouble::Busy(_)),
+                ..
+            }
+        )
+    };
+    let last_look = |told: &Told| {
+        matches!(
+            told,
+            Told::Found {
+                ticket: Ticket(1_023, 10),
+                ..
+            }
+        )
+    };
+    world.wait(last_look);
+    let refused: Vec<_> = world
+        .told
+        .iter()
+        .filter(|told| busy(told))
+        .cloned()
+        .collect();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert!(refused.iter().any(|told| matches!(
+        told,
+        Told::Pushed {
+            ticket: Ticket(65_536, 9),
+            ..
+        }
+    )));
+    let ready = Filter {
+        state: Some(State::Ready),
+        ..Filter::default()
+    };
+    assert_eq!(world.count(ready), 65_536);
+    assert_eq!(world.driver().bytes(), 0);
+}
+
+#[test]
+fn bytes_are_bounded_too() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let big = NewJob {
+        bytes: vec![0; 20 << 20].into(),
+        meta_len: 0,
+        ..job(queue)
+    };
+    for number in 0..4 {
+        let job = Box::new(big.clone());
+        world.ask(Ask::Push {
+            ticket: Ticket(number, 9),
+            room: false,
+            job,
+        });
+    }
+    world.settle();
+    let accepted = world.told.iter().filter(|told| {
+        matches!(
+            told,
+            Told::Pushed {
+                pushed: Pushed::Accepted { .. },
+                ..
+            }
+        )
+    });
+    assert_eq!(accepted.count(), 3);
+    // One alone may be longer than the bound.
+    let huge = NewJob {
+        bytes: vec![0; 70 << 20].into(),
+        meta_len: 0,
+        ..job(queue)
+    };
+    assert!(matches!(
+        world.push_to(false, huge),
+        Pushed::Accepted { .. }
+    ));
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 10);
+    assert_eq!(
+        jobs.iter()
+            .map(|job| job.bytes.len() >> 20)
+            .collect::<Vec<_>>(),
+        [20, 20, 20, 70]
+    );
+}
+
+/// However long it runs, the log is folded into the file and begins anew.
+#[test]
+fn the_log_does_not_grow_for_ever() {
+    let mut world = World::sqlite();
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            window: 10_000,
+            done: 100,
+            ..Keep::default()
+        },
+    );
+    let mut longest = 0;
+    for _ in 0..60 {
+        let mut jobs = Vec::new();
+        for _ in 0..100 {
+            let ticket = world.ticket();
+            let new = NewJob {
+                bytes: vec![7; 10_000].into(),
+                meta_len: 0,
+                ..job(queue)
+            };
+            world.ask(Ask::Push {
+                ticket,
+                room: true,
+                job: Box::new(new),
+            });
+        }
+        world.settle();
+        world.told.retain(|told| match told {
+            Told::Pushed {
+                pushed: Pushed::Accepted { id, .. },
+                ..
+            } => {
+                jobs.push(*id);
+                false
+            }
+            _ => true,
+        });
+        assert_eq!(jobs.len(), 100, "{:?}", world.told);
+        for id in jobs {
+            let ending = Ending::Done { result: None };
+            world.ask(Ask::End {
+                job: id,
+                run: Run::default(),
+                ending,
+                told: None,
+                output: None,
+            });
+        }
+        world.settle();
+        longest = longest.max(tools::describe(world.path()).unwrap().log_bytes);
+    }
+    // 60 MB of bodies were pushed.
+    assert!(longest < 48 << 20, "{longest}");
+    let file = tools::describe(world.path()).unwrap().bytes;
+    assert!(file < 24 << 20, "what has ended makes room: {file}");
+}
+
+/// Kills a store at random, again and again, and loses nothing.
+#[test]
+fn crashes_lose_nothing() {
+    let mut world = World::sqlite();
+    let keep = Keep {
+        window: 3,
+        done: 20,
+        ..Keep::default()
+    };
+    let mut random = 7_u64;
+    let mut chance = move |bound: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % bound
+    };
+    let mut unfinished = std::collections::BTreeSet::new();
+    for _ in 0..25 {
+        let queue = world.queue_with("mails", keep);
+        let mut held = Vec::new();
+        for _ in 0..40 {
+            let key = format!("tenant{}", chance(5));
+            match chance(4) {
+                0 | 1 => {
+                    let (id, job) = world.accept(job_of(queue, key.as_bytes()));
+                    unfinished.insert(id);
+                    held.extend(job.map(|job| job.id));
+                }
+                2 => held.extend(world.refill(queue, key.as_bytes(), 2).0),
+                _ if held.is_empty() => {}
+                _ => {
+                    let id = held.swap_remove(chance(held.len() as u64) as usize);
+                    match chance(3) {
+                        0 => world.retry(id, world.now() + chance(50), false),
+                        _ => {
+                            world.done(id);
+                            unfinished.remove(&id);
+                        }
+                    }
+                }
+            }
+            world.advance(1);
+        }
+        world.ask(Ask::Running { jobs: held });
+        world.settle();
+        world.crash();
+        let mut left = Vec::new();
+        for state in [State::Ready, State::Delayed, State::Retrying] {
+            left.extend(world.list(Filter {
+                state: Some(state),
+                ..Filter::default()
+            }));
+        }
+        left.sort_unstable();
+        // One that crashed too often is failed instead.
+        let failed = world.list(Filter {
+            state: Some(State::Failed),
+            ..Filter::default()
+        });
+        unfinished.retain(|id| !failed.contains(id));
+        assert_eq!(left, unfinished.iter().copied().collect::<Vec<_>>());
+        let checked = tools::check(world.path()).unwrap();
+        assert_eq!(checked.problems, Vec::<String>::new());
+    }
+}
