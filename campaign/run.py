@@ -40,11 +40,11 @@ SEGMENT = 10  # rounds against one store
 SUMS = (
     "pushes accepted refused in_doubt repeated done failed_as_told quarantined once_cut lost duplicated allowed forbidden "
     "ordered_runs order_violations unique_violations burned_attempts interrupted_gracefully early paused_runs "
-    "left_in_store leaked_unique leftover_processes damaged"
+    "left_in_store leaked_unique leftover_processes damaged refused_and_ran mistyped_refusals"
 ).split()
 MUST_BE_0 = (
     "lost forbidden order_violations unique_violations burned_attempts interrupted_gracefully early paused_runs "
-    "left_in_store leaked_unique leftover_processes damaged"
+    "left_in_store leaked_unique leftover_processes damaged refused_and_ran mistyped_refusals"
 ).split()
 
 
@@ -118,7 +118,7 @@ class Totals:
         for kill in trial.kills:
             self.kinds[kill.what.split(", power")[0]] += 1
             # Those in the middle of a recovery find nothing running, and are not meant to.
-            if not any(word in kill.what for word in ("recovery", "made", "full", "draining", "after workers")):
+            if not any(word in kill.what for word in ("recovery", "made", "full", "draining", "after workers", "stopped")):
                 self.flights.append(kill.in_flight)
 
     def report(self, found, seconds, failure):

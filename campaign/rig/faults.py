@@ -37,6 +37,16 @@ def server(trial):
     trial.up_again()
 
 
+def killed_as_it_stands(trial):
+    """The same for one that was stopped, and so can't get busy any more."""
+    if trial.stoker.deaths >= QUICK:
+        kill_everything(trial, "all, server stopped", busy=False)
+        trial.stoker.start()
+    else:
+        kill_server(trial, "stopped server", busy=False)
+    trial.up_again()
+
+
 def kill_server(trial, what, busy=True):
     """In the middle of a recovery (not `busy`) there may be nothing that runs yet."""
     stoker = trial.stoker
@@ -159,10 +169,12 @@ def everything_again(trial):
 def stopped_server(trial):
     """SIGSTOP of the server for a while; then it goes on, or is killed as it stands."""
     victim = trial.stoker.server()
+    is_killed = trial.dice.random() < 0.5
     os.kill(victim, signal.SIGSTOP)
-    trial.wait(trial.dice.uniform(0.05, 0.5))
-    if trial.dice.random() < 0.5:
-        return server(trial)
+    # Workers go on to the end of what they have; for a kill in the middle of it there is no time to lose.
+    trial.wait(trial.dice.uniform(0, 0.02) if is_killed else trial.dice.uniform(0.05, 0.5))
+    if is_killed:
+        return killed_as_it_stands(trial)
     os.kill(victim, signal.SIGCONT)
     trial.up_again()
 
@@ -229,13 +241,13 @@ def killed_on_full_disk(trial):
 
 @contextlib.contextmanager
 def filled(trial):
-    refused = trial.books.refusals("disk is full")
+    refused = trial.books.full
     filler = trial.store_folder / "filler"
     trial.flags.flood.set()
     try:
         with open(filler, "wb", buffering=0) as handle:
             deadline = time.monotonic() + FULL_WITHIN
-            while trial.books.refusals("disk is full") < refused + 20:
+            while trial.books.full < refused + 20:
                 fill(handle)
                 trial.check_producers()
                 if time.monotonic() > deadline:

@@ -83,7 +83,7 @@ class Judge:
             self.say(f"job {push.n} ({job}) is in quarantine after {deaths} deaths")
 
     def lost(self):
-        lost, stuck, once_cut = [], [], 0
+        lost, stuck, once_cut, refused_and_ran = [], [], 0, 0
         deaths = sum(not kill.graceful for kill in self.kills)
         for push in self.pushes.values():
             runs = self.runs[push.n]
@@ -91,6 +91,7 @@ class Judge:
             if len(ids) > 1:
                 self.say(f"push {push.n} ({push.queue}) made more than one job: {sorted(ids)}")
             if push.refusals and not push.accepted and not push.doubts and runs:
+                refused_and_ran += 1
                 self.say(f"push {push.n} ({push.queue}) was refused and ran")
             if push.taken and not push.accepted and runs and not push.doubts:
                 self.say(f"push {push.n} was answered with another job, and ran")
@@ -112,7 +113,8 @@ class Judge:
                 f"runs {[(run.tag, run.attempt, run.outcome) for run in self.runs[push.n]]}"
             )
         found = {push.n for push in lost} | early
-        self.figures |= {"lost": len(found), "once_cut": once_cut}
+        self.figures |= {"lost": len(found), "once_cut": once_cut, "refused_and_ran": refused_and_ran}
+        self.figures["mistyped_refusals"] = self.trial.books.mistyped
 
     def duplicates(self):
         duplicated = forbidden = 0

@@ -77,6 +77,8 @@ class Books:
         self.refused = {}  # (status, first words) -> how often
         self.wrong = []  # what must not happen, in words
         self.repeats = 0
+        self.full = 0  # refusals that name a full disk
+        self.mistyped = 0  # such as say it with another status than that of a limit that was met
 
     def number(self, make):
         with self.lock:
@@ -87,9 +89,6 @@ class Books:
 
     def on_their_way(self, queue):
         return self.accepted_of[queue] - self.ledger.finals_of[queue]
-
-    def refusals(self, words):
-        return sum(count for (_, text), count in self.refused.items() if words in text)
 
 
 class Producer(threading.Thread):
@@ -186,7 +185,10 @@ class Producer(threading.Thread):
             push.taken = True
             return False
         with books.lock:
-            what = (code, text.split(":")[0][:60] if code == EXHAUSTED else text[:60])
+            if "disk is full" in text or "No space left" in text:
+                books.full += 1
+                books.mistyped += code != EXHAUSTED
+            what = (code, text.split(": ")[0][:80])
             books.refused[what] = books.refused.get(what, 0) + 1
         if code not in (EXHAUSTED, UNAVAILABLE):
             books.wrong.append(f"a push was refused with status {code}: {text}")
