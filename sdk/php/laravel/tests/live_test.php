@@ -229,18 +229,13 @@ test('live: an open transaction is rolled back, and told', function () use ($liv
 });
 
 test('live: a lost database is a new worker', function () use ($live, $story): void {
-    $before = array_column($live->client->workers(), 'pid', 'name');
-    $job = $live->end($live->queue->push(new Scripted('lost', ['lost', 'pid'], tries: 2)));
-    same('done', $job['state']);
-    $pid = (int) substr($story->of('lost')[2], 4);
-    for ($until = microtime(true) + 10; ; usleep(1000)) {
-        $gone = array_diff($before, array_column($live->client->workers(), 'pid', 'name'));
-        if (count($gone) > 0) {
-            break;
+    foreach (['default', 'pop'] as $queue) {
+        same('done', $live->end($live->queue->push(new Scripted("$queue-lost", ['lost', 'done'], tries: 2), '', $queue))['state']);
+        $pid = (int) substr($story->of("$queue-lost")[1], 4);
+        for ($until = microtime(true) + 10; in_array($pid, array_column($live->client->workers(), 'pid'), true); usleep(1000)) {
+            microtime(true) < $until or throw new \RuntimeException("the worker of $queue is still there");
         }
-        microtime(true) < $until or throw new \RuntimeException('all workers are still there');
     }
-    holds(! in_array($pid, $gone, true), 'the second run was in another worker');
 });
 
 test('live: queue:restart replaces the workers before their next job', function () use ($live, $story): void {
@@ -354,26 +349,30 @@ test('pop: a job whose time is up hears of it', function () use ($live, $story):
     same(['run 1', 'run 2', 'failed TaskTimeout'], $story->of('pop-hang'));
 });
 
-test('pop: TERM in the middle of a job lets it finish, and a reload loses nothing', function () use ($live, $story): void {
-    foreach (['term', 'reload'] as $how) {
-        $go = getenv('APP_STORAGE') . "/go-$how";
-        $ids = [
-            $live->queue->push(new Scripted("pop-$how", ["await $go"]), '', 'pop'),
-            $live->queue->push(new Scripted("pop-$how-next", []), '', 'pop'),
-        ];
-        $story->await("pop-$how run 1");
-        $pids = array_column(array_filter($live->client->workers(), static fn (array $worker) => $worker['pool'] === 'pop'), 'pid');
-        if ($how === 'term') {
-            posix_kill($pids[0], SIGTERM);
-            touch($go);
-        } else {
-            touch($go);
-            $live->reload('pop');
+test('TERM in the middle of a job lets it finish, and so does a reload; nothing is lost', function () use ($live, $story): void {
+    foreach (['default' => 'app', 'pop' => 'pop'] as $queue => $pool) {
+        foreach (['term', 'reload'] as $how) {
+            $go = getenv('APP_STORAGE') . "/go-$queue-$how";
+            $first = $live->queue->push(new Scripted("$queue-$how", ["await $go"]), '', $queue);
+            $story->await("$queue-$how run 1");
+            $next = $live->queue->push(new Scripted("$queue-$how-next", []), '', $queue);
+            [$busy] = array_values(array_filter($live->client->workers(), static fn (array $one) => $one['pool'] === $pool && $one['state'] === 'busy'));
+            if ($how === 'term') {
+                posix_kill($busy['pid'], SIGTERM);
+                touch($go);
+            } else {
+                touch($go);
+                $start = microtime(true);
+                $live->reload($pool);
+                holds(microtime(true) - $start < 5, 'they went when they were told, not when they were killed');
+            }
+            same(['done', 0], [($job = $live->end($first))['state'], $job['crashes']]);
+            same(['done', 0], [($job = $live->end($next))['state'], $job['crashes']]);
+            same(['run 1', 'end'], $story->of("$queue-$how"));
+            for ($until = microtime(true) + 5; in_array($busy['pid'], array_column($live->client->workers(), 'pid'), true); usleep(1000)) {
+                microtime(true) < $until or throw new \RuntimeException("the worker of $queue did not go: $how");
+            }
         }
-        foreach ($ids as $id) {
-            same(['done', 0], [($job = $live->end($id))['state'], $job['crashes']]);
-        }
-        same(['run 1', 'end'], $story->of("pop-$how"));
     }
 });
 
@@ -432,7 +431,9 @@ test('stock: queue:work of another connection is watched, and a reload lets it f
     $old = $worker();
     same('ready', $old['state']);
     touch($go);
+    $start = microtime(true);
     $live->reload('stock');
+    holds(microtime(true) - $start < 5, 'it went when it was told, not when it was killed');
     $story->await('stock1 end');
     $database->push(new Scripted('stock2', ['pid']));
     $story->await('stock2 end');

@@ -64,7 +64,7 @@ class Scripted implements ShouldQueue
             'where' => Story::tell("$this->name is {$this->job->getQueue()} {$this->job->getConnectionName()}"),
             'pid' => Story::tell("$this->name pid " . getmypid()),
             'await' => $this->await($argument),
-            'lost' => throw new \Exception('server has gone away'),
+            'lost' => $this->loseDatabase(),
             'bind' => $this->bind(),
             'import' => $this->import(),
         };
@@ -97,6 +97,12 @@ class Scripted implements ShouldQueue
         ini_set('pcre.jit', '0');
         ini_set('pcre.backtrack_limit', (string) PHP_INT_MAX);
         preg_match('/^(a+)+$/', str_repeat('a', 60) . 'b');
+    }
+
+    private function loseDatabase(): void
+    {
+        Story::tell("$this->name pid " . getmypid());
+        throw new \Exception('server has gone away');
     }
 
     private function exhaust(): void
