@@ -17,25 +17,39 @@ pub(crate) fn open_store(config: &Config) -> io::Result<Box<dyn Driver>> {
 
 #[cfg(feature = "sqlite")]
 fn open_file(path: &Path, sync: bool) -> io::Result<Box<dyn Driver>> {
-    use std::time::{Duration, Instant};
     use stoker_store::{SqliteOptions, SqliteStore, StoreError};
-    /// How long an earlier server may take to be gone, after its angel was killed.
-    const STEPS_ASIDE: Duration = Duration::from_secs(3);
     let options = SqliteOptions {
         sync,
         ..SqliteOptions::default()
     };
-    let until = Instant::now() + STEPS_ASIDE;
-    loop {
-        match SqliteStore::open(path, options.clone()) {
-            Ok(store) => return Ok(Box::new(store)),
-            Err(StoreError::Locked { .. }) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            // Starting again will not mend it: this is for whoever reads the message.
-            Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
-        }
+    let open = || SqliteStore::open(path, options.clone());
+    let store = match open() {
+        Err(StoreError::Locked { pid: Some(pid), .. }) if ends_soon(pid) => open(),
+        other => other,
+    };
+    match store {
+        Ok(store) => Ok(Box::new(store)),
+        // Starting again will not mend it: this is for whoever reads the message.
+        Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
     }
+}
+
+/// Whether a process ends within the time that a server may take to be gone after its angel was killed.
+#[cfg(feature = "sqlite")]
+fn ends_soon(pid: u32) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    const STEPS_ASIDE: Timespec = Timespec {
+        tv_sec: 3,
+        tv_nsec: 0,
+    };
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+        // It has gone meanwhile.
+        return true;
+    };
+    let mut ended = [PollFd::new(&process, PollFlags::IN)];
+    poll(&mut ended, Some(&STEPS_ASIDE)).is_ok_and(|ready| ready > 0)
 }
 
 #[cfg(not(feature = "sqlite"))]
