@@ -222,7 +222,8 @@ class Judge:
             pushes.sort(key=lambda push: number_of(push.job))
             for push, after in zip(pushes, pushes[1:]):
                 runs = self.runs[push.n]
-                if not runs:
+                # One that a worker had been given counts as started, though that died before its first line.
+                if not runs or (push.until_start and runs[0].crashes):
                     continue
                 held = runs[0].began if push.until_start else max(run.ended or run.began for run in runs)
                 if after.accepted < held:
