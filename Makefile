@@ -3,13 +3,16 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 STOKER := target/release/stoker
 SEEDS ?= 100000
+SEED ?= 1
+ROUNDS ?= 1000
 
-.PHONY: help run test bench build setup check sim fuzz bless clean
+.PHONY: help run test bench build setup check campaign sim fuzz bless clean
 
 help:
 	@echo 'make run    set up, build, and watch a Laravel application go through warm workers'
 	@echo 'make test   set up and pass all tests'
 	@echo 'make bench  measure against the references (about 15 minutes)'
+	@echo 'make campaign ROUNDS=$(ROUNDS) SEED=$(SEED)  kill Stoker in every manner, and count'
 	@echo 'make sim    simulate SEEDS=$(SEEDS) seeds of the core'
 	@echo 'make bless  write generated pages and vectors anew'
 
@@ -21,6 +24,9 @@ test: setup check
 	cargo test --workspace --quiet
 	php sdk/php/tests/run.php
 	php sdk/php/laravel/tests/run.php
+	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 20
+	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut
+	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut --expect-loss
 
 # Style is part of being right, where the toolchain has the tools for it.
 check: setup
@@ -36,6 +42,9 @@ build: setup
 
 setup:
 	@scripts/setup
+
+campaign: build
+	campaign/run.py --seed $(SEED) --rounds $(ROUNDS)
 
 sim: setup
 	STOKER_SEEDS=$(SEEDS) cargo test --release -p stoker-core --test simulation -- --nocapture
