@@ -19,9 +19,9 @@ final class Upkeep
 {
     /** Nanoseconds between two looks at the cache and the maintenance mode: they may be a network away. */
     public static int $every = 1_000_000_000;
-    /** Seconds for which a job is held while the application is down. Then another worker gets it. */
-    private const HOLD = 25.0;
-    /** Seconds that a held job keeps of its time, or half of it. */
+    /** Seconds for which a job without a time limit is held while the application is down. */
+    private const HOLD = 3600.0;
+    /** Seconds that a held job keeps of its time, or half of it: then it is given back. */
     private const MARGIN = 5.0;
 
     private mixed $restartedAt;
@@ -45,8 +45,8 @@ final class Upkeep
             return true;
         }
         $this->lookedAt = $now;
-        $left = $task->remaining() ?? INF;
-        $until = $now + (int) (max(0, min(self::HOLD, max($left / 2, $left - self::MARGIN))) * 1e9);
+        $left = $task->remaining() ?? self::HOLD;
+        $until = $now + (int) (max($left / 2, $left - self::MARGIN) * 1e9);
         try {
             while ($this->app->isDownForMaintenance()) {
                 $this->lookedAt = 0; // The next job looks again.

@@ -101,7 +101,7 @@ final class Loop
             foreach ($this->waiting as $id => $frame) {
                 unset($this->waiting[$id]);
                 $this->serve($frame);
-                if ($this->isLeaving()) {
+                if ($this->stopping || $this->channel->broken) {
                     return;
                 }
             }
