@@ -22,9 +22,9 @@ def run(options, folder):
     if not shutil.which("beanstalkd"):
         options.say("beanstalkd: needs the package of that name, skipped")
         return
-    names = ("pushed while workers run", "from a full queue")
     results = [
-        Result(f"jobs {name}, 2 PHP workers, against beanstalkd -f0", "jobs/s", more_is_better=True, ratio_bar=1) for name in names
+        Result(f"jobs {how}, 2 PHP workers, against beanstalkd -f0", "jobs/s", more_is_better=True, ratio_bar=1)
+        for how in ("pushed while workers run", "from a full queue")
     ]
     pairs = max(1, options.pairs // 2)
     options.say(f"beanstalkd: {pairs} pairs of {options.beanstalkd_jobs:,} jobs")
@@ -41,7 +41,8 @@ def stoker(options, folder):
     """Ten times as many jobs, for a run that is not over at once."""
     folder.mkdir()
     jobs = options.beanstalkd_jobs * 10
-    with Stoker(folder, ["php", PHP / "hello.php"], WORKERS, options.binary, store="sqlite") as broker, Client(broker.socket) as client:
+    command = ["php", PHP / "hello.php"]
+    with Stoker(folder, command, WORKERS, options.binary, store="sqlite") as broker, Client(broker.socket) as client:
         fill_and_run(client, jobs // 10 + 1)
         return jobs / push_and_run(client, jobs), jobs / fill_and_run(client, jobs)
 

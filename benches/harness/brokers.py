@@ -76,7 +76,19 @@ class Stoker:
     name = "Stoker"
 
     def __init__(
-        self, folder, command, workers, binary, pinned=False, idempotent=("echo",), store="memory", queues=None, env=None, home=None, configured=None
+        self,
+        folder,
+        command,
+        workers,
+        binary,
+        *,
+        pinned=False,
+        idempotent=("echo",),
+        store="memory",
+        queues=None,
+        env=None,
+        home=None,
+        configured=None,
     ):
         self.folder = Path(home or tempfile.mkdtemp(dir=folder))
         self.binary, self.pinned, self.worker_count = binary, pinned, workers

@@ -33,8 +33,9 @@ def commit_ms(folder, times=200):
     path, took = Path(folder, "commit.db"), []
     db = sqlite3.connect(path, isolation_level=None)
     try:
-        for statement in ("PRAGMA journal_mode = wal", "PRAGMA synchronous = full", "CREATE TABLE t (id INTEGER PRIMARY KEY, body BLOB)"):
-            db.execute(statement)
+        db.execute("PRAGMA journal_mode = wal")
+        db.execute("PRAGMA synchronous = full")
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, body BLOB)")
         for _ in range(times):
             start = time.perf_counter()
             db.execute("INSERT INTO t (body) VALUES (?)", (BLOCK[:512],))

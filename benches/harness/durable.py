@@ -37,7 +37,8 @@ def run(options, folder):
 
 def measure(store, options, folder):
     jobs = options.jobs
-    with Stoker(folder, ["php", PHP / "hello.php"], WORKERS, options.binary, store=store) as broker, Client(broker.socket) as client:
+    command = ["php", PHP / "hello.php"]
+    with Stoker(folder, command, WORKERS, options.binary, store=store) as broker, Client(broker.socket) as client:
         # One at a time first, on a server that is not busy with what many left behind.
         few = max(1, jobs // 200)
         start = time.monotonic()

@@ -55,6 +55,7 @@ def measure(flooded, other, options, folder):
     bar = quantile(flood, 0.99) + quantile(small, 0.99) / min(1.0, share)
     result = Result(f"flood on the {flooded} queue: p99 wait on the {other} one", "ms", bar=round(bar, 1))
     result.stoker.append(quantile(list(waits.values()), 0.99))
-    result.note = f"p50 {median(waits.values()):.1f}, max {max(waits.values()):.1f}, of {len(waits)}; a job of the flood: p99 {quantile(flood, 0.99):.1f}"
+    result.note = f"p50 {median(waits.values()):.1f}, max {max(waits.values()):.1f}, of {len(waits)}"
+    result.note += f"; a job of the flood: p99 {quantile(flood, 0.99):.1f}"
     result.details = {"waits_ms": sorted(waits.values()), "flood_jobs": len(flood)}
     return result

@@ -9,14 +9,23 @@ from .report import Result
 SETTLE_SECONDS = 3
 
 
+# The bars are those of a server whose jobs are in memory; what the store takes besides stands beside them.
+STORES = [("memory", "", 4, 14, 2), ("sqlite", ", durable", None, None, None)]
+
+
 def run(options, folder):
     if not options.binary:
-        return []
-    options.say(f"idle: {options.idle_seconds} s")
-    anonymous = Result("idle, angel and server: anonymous", "MB", bar=4)
-    resident = Result("idle, angel and server: RSS in sum", "MB", bar=14)
-    switches = Result("idle, angel and server: context switches", "/minute", bar=2)
-    with Stoker(folder, None, 0, options.binary) as broker:
+        return
+    options.say(f"idle: {options.idle_seconds} s with each store")
+    for store, label, *bars in STORES:
+        yield from measure(store, label, bars, options, folder)
+
+
+def measure(store, label, bars, options, folder):
+    anonymous = Result(f"idle, angel and server: anonymous{label}", "MB", bar=bars[0])
+    resident = Result(f"idle, angel and server: RSS in sum{label}", "MB", bar=bars[1])
+    switches = Result(f"idle, angel and server: context switches{label}", "/minute", bar=bars[2])
+    with Stoker(folder, None, 0, options.binary, store=store) as broker:
         time.sleep(SETTLE_SECONDS)
         pids = broker.pids()
         before = processes.context_switches(pids)

@@ -47,7 +47,8 @@ def run(options, folder):
 def measure(store, options, folder):
     times = Path(folder, f"pickup-{store}")
     jobs, moments = options.pickup_jobs, random.Random(1)
-    with Stoker(folder, ["php", PHP / "pickup.php", times], WORKERS, options.binary, store=store) as broker, Client(broker.socket) as client:
+    command = ["php", PHP / "pickup.php", times]
+    with Stoker(folder, command, WORKERS, options.binary, store=store) as broker, Client(broker.socket) as client:
         for _ in range(20):  # both workers have run one
             client.push_one("bench", BODY)
         processes.wait_for("the first jobs", lambda: times.stat().st_size == 20 * 8)
