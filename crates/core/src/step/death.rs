@@ -164,7 +164,7 @@ impl Core {
         let gives_up = pool.fallback.is_some() && failed >= FAILING;
         let again_in = match gives_up {
             true => Span::ZERO,
-            false => boot_backoff(failed, self.rng.below(1 << 20)),
+            false => boot_backoff(failed, self.rng.below(1 << 40)),
         };
         self.out.push(Action::Notice(Notice::BootFailed {
             worker: id,
