@@ -33,21 +33,58 @@ fn main() {
 
 /// Store and loop in turns, so that a noisy neighbour meets both.
 fn compare(dir: &Path, group: usize, lives: usize) -> String {
-    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    let mut measured: [Vec<f64>; 6] = Default::default();
     for _ in 0..PAIRS {
-        ours.push(lives as f64 / through_the_store(dir, group, lives).as_secs_f64());
-        bare.push(lives as f64 / bare_loop(dir, group, lives).as_secs_f64());
+        let ours = Measured::of(lives, || through_the_store(dir, group, lives));
+        let bare = Measured::of(lives, || bare_loop(dir, group, lives));
+        let ratios = [ours.rate / bare.rate, ours.cpu_us / bare.cpu_us];
+        let values = [
+            ours.rate,
+            bare.rate,
+            ratios[0],
+            ours.cpu_us,
+            bare.cpu_us,
+            ratios[1],
+        ];
+        measured
+            .iter_mut()
+            .zip(values)
+            .for_each(|(all, value)| all.push(value));
     }
-    let mut ratios: Vec<f64> = ours
-        .iter()
-        .zip(&bare)
-        .map(|(ours, bare)| ours / bare)
-        .collect();
-    let [ours, bare, ratio] = [&mut ours, &mut bare, &mut ratios].map(|values| median(values));
+    let [ours, bare, ratio, our_cpu, bare_cpu, cpu_ratio] =
+        measured.map(|mut all| median(&mut all));
     eprintln!(
-        "group {group:>4}: store {ours:>9.0} lives/s, bare loop {bare:>9.0}, ratio {ratio:.2}"
+        "group {group:>4}: store {ours:>7.0} lives/s and {our_cpu:>5.1} us of processor a life, bare loop \
+         {bare:>7.0} and {bare_cpu:>5.1}; ratios {ratio:.2} and {cpu_ratio:.2}"
     );
-    format!("{{\"group\":{group},\"store\":{ours:.0},\"bare\":{bare:.0},\"ratio\":{ratio:.3}}}")
+    format!(
+        "{{\"group\":{group},\"store\":{ours:.0},\"bare\":{bare:.0},\"ratio\":{ratio:.3},\
+         \"store_cpu_us\":{our_cpu:.2},\"bare_cpu_us\":{bare_cpu:.2},\"cpu_ratio\":{cpu_ratio:.3}}}"
+    )
+}
+
+struct Measured {
+    /// Lives a second.
+    rate: f64,
+    /// Of the whole process, who asks included.
+    cpu_us: f64,
+}
+
+impl Measured {
+    fn of(lives: usize, run: impl FnOnce() -> Duration) -> Self {
+        let before = processor_time();
+        let took = run();
+        let cpu = processor_time() - before;
+        Self {
+            rate: lives as f64 / took.as_secs_f64(),
+            cpu_us: cpu * 1e6 / lives as f64,
+        }
+    }
+}
+
+fn processor_time() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn median(values: &mut [f64]) -> f64 {
@@ -292,6 +329,7 @@ fn many(dir: &Path, jobs: u64) -> String {
         .expect("a queue")
         .queue;
     let opened = start.elapsed();
+    let idle = resident_kib() - before;
     store.ask(Ask::RefillLanes {
         queue,
         lanes: 64,
@@ -301,7 +339,6 @@ fn many(dir: &Path, jobs: u64) -> String {
         matches!(told, Told::RefilledLanes { .. })
     });
     let handed = start.elapsed();
-    let idle = resident_kib() - before;
     store.ask(Ask::Refill {
         queue,
         class: 0,
@@ -312,17 +349,18 @@ fn many(dir: &Path, jobs: u64) -> String {
         matches!(told, Told::Refilled { .. })
     });
     let all = start.elapsed();
+    let used = resident_kib() - before;
     let size = std::fs::metadata(&path).map_or(0, |file| file.len() >> 20);
     drop(store);
     fresh(dir);
     let [opened, handed, all] = [opened, handed, all].map(|took| took.as_secs_f64() * 1_000.0);
     eprintln!(
         "{jobs} waiting jobs, {size} MiB: open {opened:.1} ms, 64 lanes after {handed:.1} ms, 1000 jobs of \
-         one lane after {all:.1} ms, {idle} KiB more than before"
+         one lane after {all:.1} ms; {idle} KiB more once open, {used} after that"
     );
     format!(
         "{{\"waiting\":{jobs},\"mib\":{size},\"open_ms\":{opened:.1},\"lanes_ms\":{handed:.1},\
-         \"lane_ms\":{all:.1},\"kib\":{idle}}}"
+         \"lane_ms\":{all:.1},\"idle_kib\":{idle},\"used_kib\":{used}}}"
     )
 }
 

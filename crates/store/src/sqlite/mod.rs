@@ -37,7 +37,7 @@ impl Default for SqliteOptions {
     fn default() -> Self {
         Self {
             sync: true,
-            cache_kib: 32 << 10,
+            cache_kib: 8 << 10,
             clock: wall_clock(),
         }
     }

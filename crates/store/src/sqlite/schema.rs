@@ -96,6 +96,8 @@ fn prepare(db: &Connection, is_new: bool, cache_kib: u32) -> rusqlite::Result<()
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     db.pragma_update(None, "cache_size", -i64::from(cache_kib))?;
     db.pragma_update(None, "foreign_keys", false)?;
+    // Plans don't depend on values. Else some statements would be prepared anew for each.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.pragma_update(None, "temp_store", "memory")?;
     // After a flood the log shrinks again.
     db.pragma_update_and_check(None, "journal_size_limit", 64 << 20, |_| Ok(()))?;

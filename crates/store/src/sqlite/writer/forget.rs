@@ -7,6 +7,9 @@ use rusqlite::{OptionalExtension, params};
 /// Rows that one slice forgets of each sort.
 const SLICE: usize = 256;
 
+/// So many too many are kept before a commit stops for them.
+const SLACK: u64 = 128;
+
 /// Passes are so far apart: keys that expire one after another go together.
 const PAUSE_MS: u64 = 1_000;
 
@@ -37,7 +40,8 @@ const EVENTFUL: u64 = 1 << 63;
 const STATES: [&[State]; 2] = [&[State::Done, State::Cancelled], &[State::Failed]];
 
 impl Writer {
-    /// Forgets about as much as this commit added, so that nothing piles up under load.
+    /// Forgets about as much as this commit added, so that nothing piles up under load. A few too many may
+    /// stay until there is time.
     pub(super) fn make_room(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
         let ended: Vec<(QueueNo, u8, usize)> = batch
             .ended
@@ -45,11 +49,11 @@ impl Writer {
             .map(|((queue, kind), ids)| (*queue, *kind, ids.len() / 8))
             .collect();
         for (queue, kind, count) in ended {
-            let (_, keep_ms) = self.bounds(queue, kind);
-            self.expire(batch.now.saturating_add(keep_ms));
-            self.forget_ended(queue, kind, 2 * count, batch.now)?;
-            if self.bounds(queue, kind).0 > 0 {
-                self.expire(batch.now);
+            let (excess, keep_ms) = self.bounds(queue, kind);
+            let too_many = if excess > 0 { PAUSE_MS } else { u64::MAX };
+            self.expire(batch.now.saturating_add(keep_ms.min(too_many)));
+            if excess >= SLACK {
+                self.forget_excess(queue, kind, 2 * count + SLICE)?;
             }
         }
         Ok(())
@@ -150,30 +154,44 @@ impl Writer {
         budget: usize,
         now: u64,
     ) -> rusqlite::Result<usize> {
-        let mut looked = 0;
-        while looked < budget {
-            let (excess, keep_ms) = self.bounds(queue, kind);
-            if excess == 0 && (keep_ms == u64::MAX || !self.is_old(queue, kind, keep_ms, now)?) {
-                break;
-            }
-            let Some(oldest) = self.oldest(queue, kind)? else {
+        let mut looked = self.forget_excess(queue, kind, budget)?;
+        let (_, keep_ms) = self.bounds(queue, kind);
+        while looked < budget && keep_ms < u64::MAX {
+            let oldest = self.oldest(queue, kind)?;
+            let Some(oldest) = oldest.filter(|oldest| oldest.at.saturating_add(keep_ms) <= now)
+            else {
                 break;
             };
-            let is_old = oldest.at.saturating_add(keep_ms) <= now;
-            let all = oldest.ids.len() / 8;
-            let excess = usize::try_from(excess).unwrap_or(usize::MAX);
-            let take = all
-                .min(budget - looked)
-                .min(if is_old { all } else { excess });
+            let take = (oldest.ids.len() / 8).min(budget - looked);
             self.forget_some(queue, kind, &oldest, take)?;
             looked += take;
         }
         Ok(looked)
     }
 
-    fn is_old(&self, queue: QueueNo, kind: u8, keep_ms: u64, now: u64) -> rusqlite::Result<bool> {
-        let at = self.oldest_at(queue, kind)?;
-        Ok(at.is_some_and(|at| at.saturating_add(keep_ms) <= now))
+    /// The same by number only.
+    fn forget_excess(
+        &mut self,
+        queue: QueueNo,
+        kind: u8,
+        budget: usize,
+    ) -> rusqlite::Result<usize> {
+        let mut looked = 0;
+        while looked < budget {
+            let (excess, _) = self.bounds(queue, kind);
+            let Some(oldest) = (excess > 0)
+                .then(|| self.oldest(queue, kind))
+                .transpose()?
+                .flatten()
+            else {
+                break;
+            };
+            let excess = usize::try_from(excess).unwrap_or(usize::MAX);
+            let take = (oldest.ids.len() / 8).min(budget - looked).min(excess);
+            self.forget_some(queue, kind, &oldest, take)?;
+            looked += take;
+        }
+        Ok(looked)
     }
 
     fn oldest(&self, queue: QueueNo, kind: u8) -> rusqlite::Result<Option<Oldest>> {
