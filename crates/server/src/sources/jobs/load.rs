@@ -6,8 +6,10 @@ use std::io;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
 use stoker_store::{Ask, Counts, Job, Keep};
 
-/// Lanes that are handed over at a time where nothing of them was held.
-const LANES: usize = 64;
+/// Lanes that are handed over at a time where nothing of them was held, and jobs of each: a few of many, so
+/// that tenants are known to each other soon. Whoever has more is asked for it as it runs low.
+const LANES: usize = 256;
+const OF_EACH: usize = 8;
 
 impl Plane {
     /// Opens a queue in the store, and asks for what waits there.
@@ -41,7 +43,7 @@ impl Plane {
         self.jobs.ask(Ask::RefillLanes {
             queue: opened.queue,
             lanes: LANES,
-            limit: self.core.refill_size(id),
+            limit: OF_EACH,
         });
         Ok(())
     }
@@ -123,7 +125,7 @@ impl Plane {
 
     /// Asks for jobs of keys that the core had no room for.
     pub(crate) fn refill_keys(&mut self, queue: QueueId) {
-        let limit = self.refill_size(queue);
+        let limit = self.refill_size(queue).min(OF_EACH);
         let lanes = self.core.key_room(queue).clamp(1, LANES);
         if let Some(of_queue) = self.jobs.queue(queue) {
             let queue = of_queue.no;
