@@ -225,7 +225,8 @@ class Judge:
                 # One that a worker had been given counts as started, though that died before its first line.
                 if not runs or (push.until_start and runs[0].crashes):
                     continue
-                held = runs[0].began if push.until_start else max(run.ended or run.began for run in runs)
+                # It counts as started when it is handed to its worker, which may be stopped or starved for a while.
+                held = runs[0].began - 1_000 * MS if push.until_start else max(run.ended or run.began for run in runs)
                 if after.accepted < held:
                     wrong += 1
                     self.say(

@@ -8,6 +8,14 @@ import uuid
 from pathlib import Path
 
 
+def is_dead(pid):
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return stat[stat.rindex(")") + 2] in "ZX"
+
+
 class Run:
     """One run of a job, as its worker wrote it."""
 
@@ -84,10 +92,12 @@ class Ledger:
         """The processes are gone (without `pids`: all): their open runs will never end."""
         self.catch_up()
         with self.lock:
-            gone = [run for run in self.open.values() if pids is None or run.pid in pids]
+            gone = [run for run in self.open.values() if pids is None or run.pid in pids or is_dead(run.pid)]
             for run in gone:
                 run.cut = kill
                 del self.open[run.tag]
+            # Of those that were born just before the kill `pids` may not know.
+            pids = None if pids is None else pids | {run.pid for run in gone}
             if kill.of_server:
                 for pid, began in self.first.items():
                     if pid not in self.life and (pids is None or pid in pids or began < kill.before):

@@ -13,7 +13,7 @@ from harness.processes import wait_for
 from harness.wire import Client, WireError
 
 from rig import cut as power
-from rig.ledger import Snapshot
+from rig.ledger import Snapshot, is_dead
 
 HERE = Path(__file__).resolve().parent.parent
 # What ran when a server died runs again one at a time in its pool, so there are several.
@@ -269,10 +269,3 @@ def command(pid):
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return ""
 
-
-def is_dead(pid):
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return True
-    return stat[stat.rindex(")") + 2] in "ZX"
