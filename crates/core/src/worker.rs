@@ -79,6 +79,8 @@ pub(crate) struct Worker {
     pub(crate) life: Life,
     /// Set by HELLO: boots of its pool that had failed in a row before.
     pub(crate) after_failed: Option<u32>,
+    /// When it said HELLO.
+    pub(crate) greeted: Time,
     /// Lent tasks in the order of lending.
     pub(crate) tasks: VecDeque<TaskId>,
     pub(crate) done: u64,

@@ -7,6 +7,7 @@ use crate::workers::Link;
 use rustix::process::Signal;
 use stoker_angel::{ToAngel, resident_bytes};
 use stoker_core::{Action, Facts, Health, Notice, Outcome, TaskId, Why, WorkerId};
+use stoker_store::{Ask, What};
 use stoker_wire::Frame;
 
 impl Plane {
@@ -145,6 +146,14 @@ impl Plane {
                 let (name, words) = (link.name.clone(), link.dying_words());
                 let how = exit_text(exit);
                 let pool = link.pool;
+                if let Some(job) = crashed.and_then(|task| self.jobs.held.get(task)) {
+                    let (job, what) = (job.job.id, What::Crashed);
+                    let words = words
+                        .as_deref()
+                        .map_or(String::new(), |words| format!(": {words}"));
+                    let text = format!("its worker died by {how}{words}");
+                    self.jobs.ask(Ask::Note { job, what, text });
+                }
                 if expected {
                     return self.log.info(format!("{name} has gone ({how})"));
                 }

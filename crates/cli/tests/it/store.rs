@@ -390,3 +390,55 @@ fn the_file_is_shown_checked_copied_and_made_smaller() {
         (notes(&other) == ["kept"]).then_some(())
     });
 }
+
+#[test]
+fn what_was_told_before_an_acknowledgement_is_kept() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let script = r#"progress {"percent":10};progress {"percent":90};stdout said;ack;ok"#;
+    let id = client.push(&Ask::push("mails", script));
+    let job = client.job_in(&id, "done");
+    assert_eq!(job["progress"]["percent"], 90, "{job}");
+}
+
+#[test]
+fn a_crash_is_told_in_the_history() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "once first;kill"));
+    let job = client.job_in(&id, "done");
+    assert_eq!(
+        (&job["crashes"], &job["history"][0]["what"]),
+        (&json!(1), &json!("crashed")),
+        "{job}"
+    );
+    assert!(
+        job["history"][0]["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("signal 9")),
+        "{job}"
+    );
+}
+
+#[test]
+fn cancelling_what_is_ready_spares_what_runs() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let runs = client.push(&Ask::push("mails", "gate gate"));
+    let running = gate.meet();
+    let waits = client.push(&Ask::push("mails", "ok"));
+    let moved = client.try_own(
+        "stoker.job",
+        &json!({"op": "move", "id": runs, "to": "other"}),
+    );
+    assert_eq!(
+        moved.map_err(|got| got.status()).err(),
+        Some(Status::FAILED_PRECONDITION)
+    );
+    let cancel = json!({"op": "cancel", "queue": "mails", "state": "ready"});
+    assert_eq!(client.own("stoker.job", &cancel)["count"], 1);
+    client.job_in(&waits, "cancelled");
+    drop(running);
+    client.job_in(&runs, "done");
+}

@@ -5,6 +5,8 @@ use crate::{Action, Cause, Core, Exit, Notice, Origin, Outcome, Span, TaskId, Wh
 /// Wait before the boot that follows a first failed one; doubles up to [`BOOT_BACKOFF_MAX`].
 const BOOT_BACKOFF: Span = Span::from_millis(200);
 const BOOT_BACKOFF_MAX: Span = Span::from_secs(30);
+/// A worker that was ready for so long was of use, even if it had no task.
+const OF_USE: Span = Span::from_secs(2);
 
 impl Core {
     /// A worker's process has ended. Each task that it had ends or goes on by what became of it there.
@@ -131,7 +133,10 @@ impl Core {
         };
         let is_present =
             worker.spawned && worker.version == self.pools[worker.pool.index()].version;
-        let was_of_use = worker.done > 0 || crashed.is_some() || !is_present;
+        // One that was ready for a while and had nothing to do, or whose work is not ours to see, was no
+        // failed boot; and that it lived so long bounds how often it is started again.
+        let lived = self.now.since(worker.greeted) >= OF_USE;
+        let was_of_use = worker.done > 0 || lived || crashed.is_some() || !is_present;
         let by_itself = matches!(
             why,
             None | Some(Why::BootTimeout | Why::Misbehaved | Why::Left)

@@ -35,6 +35,7 @@ impl Core {
                 age => now + Span(less_jitter(age.0, &mut self.rng)),
             },
             after_failed: None,
+            greeted: Time::NEVER,
             outdated: false,
             term_sent: false,
             rss: 0,
@@ -86,6 +87,7 @@ impl Core {
             return;
         }
         self.workers[id].after_failed = Some(self.pools[pool.index()].failed_boots);
+        self.workers[id].greeted = self.now;
         self.out.push(Action::Notice(Notice::Ready { worker: id }));
         self.resize(pool);
         self.note_health(pool, |pool, _| {

@@ -331,3 +331,22 @@ fn a_successor_has_its_own_time_to_boot() {
     w.pass(secs(1));
     assert!(w.was_killed(successor[0], Why::BootTimeout));
 }
+
+/// Its work may be none that it gets from here, or there was none.
+#[test]
+fn one_that_was_ready_for_a_while_is_no_failed_boot() {
+    let (mut w, _) = World::ready(workers(1));
+    let worker = w.live()[0];
+    w.pass(secs(2));
+    w.look();
+    w.exit(worker, Exit::Code(0));
+    let again = w.look();
+    assert!(
+        again
+            .iter()
+            .any(|action| matches!(action, Action::Spawn { .. })),
+        "{again:?}"
+    );
+    let failed = |action: &Action| matches!(action, Action::Notice(Notice::BootFailed { .. }));
+    assert!(!again.iter().any(failed), "{again:?}");
+}

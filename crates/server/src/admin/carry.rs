@@ -3,7 +3,7 @@
 use super::{Answer, Refused};
 use crate::net::ConnId;
 use crate::plane::Plane;
-use crate::sources::jobs::Operator;
+use crate::sources::jobs::{Operator, Reach};
 use serde_json::{Value, json};
 use stoker_store::{Ask, Import, JobError, NewJob, Options, Run, View};
 use stoker_wire::{Frame, Meta};
@@ -64,7 +64,7 @@ impl Plane {
             let wrong = |Refused(status, text)| Refused(status, format!("job {}: {text}", at + 1));
             jobs.push(self.import_of(line).map_err(wrong)?);
         }
-        let what = Operator::Changed { cancel: false };
+        let what = Operator::Changed(Reach::None);
         let ticket = self.admin_ticket(conn, frame, what);
         self.jobs.ask(Ask::Import { ticket, jobs });
         Ok(None)

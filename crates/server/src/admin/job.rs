@@ -3,7 +3,7 @@ use crate::clock::wall_ms;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::{
-    Asked, Operator, error_json, job_json, refusal_of, state_named, view_of,
+    Asked, Operator, Reach, error_json, job_json, refusal_of, state_named, view_of,
 };
 use serde_json::{Value, json};
 use stoker_core::Kind;
@@ -113,7 +113,13 @@ impl Plane {
         if cancel && ask["state"] == "running" {
             return self.cancel_running(&which);
         }
-        let ticket = self.admin_ticket(conn, frame, Operator::Changed { cancel });
+        let reach = match (cancel, ask["state"].as_str()) {
+            (false, _) if ask["id"].is_string() => Reach::Refused,
+            (false, _) => Reach::None,
+            (true, Some("ready")) => Reach::Waiting,
+            (true, _) => Reach::All,
+        };
+        let ticket = self.admin_ticket(conn, frame, Operator::Changed(reach));
         self.jobs.ask(Ask::Change {
             ticket,
             which,

@@ -66,10 +66,20 @@ pub(crate) enum Operator {
     Export,
     Count,
     Groups,
-    Changed {
-        /// Those that the core holds are to be cancelled there.
-        cancel: bool,
-    },
+    Changed(Reach),
+}
+
+/// What a change does to jobs that the core holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Nothing.
+    None,
+    /// Nothing, and whoever named one by its id is told.
+    Refused,
+    /// Those that wait are cancelled.
+    Waiting,
+    /// All are cancelled, running ones with their workers if need be.
+    All,
 }
 
 impl Jobs {

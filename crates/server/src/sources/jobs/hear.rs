@@ -1,10 +1,10 @@
 //! What the store tells.
 
-use super::edge::{Asked, Operator};
+use super::edge::{Asked, Operator, Reach};
 use crate::clock::wall_ms;
 use crate::plane::Plane;
 use stoker_core::{Event, QueueId};
-use stoker_store::{Ask, Changed, Ending, JobId, Lane, QueueNo, Told, Trouble};
+use stoker_store::{Ask, Changed, Ending, JobId, Lane, QueueNo, State, Told, Trouble};
 
 impl Plane {
     /// Takes what the store has told, and does what follows. `false` if it had nothing to tell.
@@ -53,7 +53,7 @@ impl Plane {
             },
             Told::Changed { ticket, result } => {
                 if let Some(Asked::Admin { conn, id, what }) = self.jobs.asked(ticket) {
-                    let result = result.map(|changed| self.held_changed(changed, what));
+                    let result = result.and_then(|changed| self.held_changed(changed, what));
                     self.answer_changed(conn, id, result);
                 }
             }
@@ -131,15 +131,24 @@ impl Plane {
 
     /// Jobs that an operator meant and the core holds. Only cancelling reaches those; it ends each with its
     /// worker, if it does not stop by itself.
-    fn held_changed(&mut self, changed: Changed, what: Operator) -> u64 {
-        if what != (Operator::Changed { cancel: true }) {
-            return changed.count;
+    fn held_changed(&mut self, changed: Changed, what: Operator) -> Result<u64, Trouble> {
+        let (mut count, mut held) = (changed.count, changed.held);
+        match what {
+            Operator::Changed(Reach::All) => {}
+            Operator::Changed(Reach::Waiting) => held.retain(|job| {
+                let task = self.jobs.held.task_of(*job);
+                !task.is_some_and(|task| self.core.is_running(task))
+            }),
+            Operator::Changed(Reach::Refused) if !held.is_empty() => {
+                return Err(Trouble::State(State::Ready));
+            }
+            _ => held.clear(),
         }
-        let held = changed.held.len() as u64;
-        for job in changed.held {
+        count += held.len() as u64;
+        for job in held {
             self.cancel_held(job);
         }
-        changed.count + held
+        Ok(count)
     }
 
     pub(crate) fn cancel_held(&mut self, job: JobId) {

@@ -10,7 +10,7 @@ mod push;
 mod run;
 mod view;
 
-pub(crate) use edge::{Asked, Jobs, Operator};
+pub(crate) use edge::{Asked, Jobs, Operator, Reach};
 pub(crate) use open::open_store;
 pub(crate) use push::refusal_of;
 pub(crate) use view::{error_json, job_json, state_named, view_of};

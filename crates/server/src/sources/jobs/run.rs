@@ -69,9 +69,14 @@ impl Plane {
             return;
         }
         let (job, run) = (held.job.id, run_of(held, facts, None));
+        let (untold, output) = (held.untold(), held.take_output());
         let Some(worker) = facts.worker else {
             return;
         };
+        untold
+            .into_iter()
+            .flatten()
+            .for_each(|ask| self.jobs.ask(ask));
         let told = Some(self.jobs.ticket(Asked::Ack { worker, task }));
         let ending = Ending::Done { result: None };
         self.jobs.ask(Ask::End {
@@ -79,7 +84,7 @@ impl Plane {
             run,
             ending,
             told,
-            output: None,
+            output,
         });
     }
 
