@@ -13,6 +13,8 @@ crate::every_engine! {
     numbers_go_on,
     what_ran_counts_as_crashed,
     what_was_to_rest_rests,
+    what_waits_behind_a_rest_is_told,
+    ends_of_the_same_commit_hide_no_backlog,
     a_queue_that_is_no_longer_ordered_does_not_rest,
     due_times_survive,
 }
@@ -264,6 +266,61 @@ fn what_was_to_rest_rests(world: &mut World) {
     world.done(next);
     let counts = world.counts(queue);
     assert_eq!((counts.ready, counts.delayed, counts.done), (0, 0, 2));
+}
+
+fn what_waits_behind_a_rest_is_told(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let keep = Keep {
+        ordered: true,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let rests = world.hold(job_of(queue, b"a")).id;
+    world.hold(job_of(queue, b"a"));
+    world.retry(rests, world.now() + 10_000, true);
+    world.crash();
+    world.queue_with("mails", keep);
+    // Its lane is held, so looking for lanes of which nothing is does not find it.
+    assert_eq!(world.refill_lanes(queue, 10, 10), (vec![], false));
+    assert_eq!(world.backlogs(), [(0, b"a".to_vec())]);
+}
+
+fn ends_of_the_same_commit_hide_no_backlog(world: &mut World) {
+    if !world.is_durable() {
+        return;
+    }
+    let queue = world.queue("mails");
+    let held = world.add(job_of(queue, b"a"));
+    let first = world.add(job_of(queue, b"b"));
+    world.crash();
+    let queue = world.queue("mails");
+    assert_eq!(world.refill(queue, b"a", 10).0, [held]);
+    let ticket = world.ticket();
+    world.ask(Ask::Push {
+        ticket,
+        room: true,
+        job: Box::new(job_of(queue, b"b")),
+    });
+    world.ask(Ask::End {
+        job: held,
+        run: Run::default(),
+        ending: stoker_store::Ending::Done { result: None },
+        told: None,
+        output: None,
+    });
+    let pushed =
+        world.wait(|told| matches!(told, Told::Pushed { ticket: of, .. } if *of == ticket));
+    let Told::Pushed {
+        pushed: Pushed::Accepted { id, job },
+        ..
+    } = pushed
+    else {
+        panic!("{pushed:?}");
+    };
+    assert_eq!(job, None, "another waits before it");
+    assert_eq!(world.refill(queue, b"b", 10).0, [first, id]);
 }
 
 fn a_queue_that_is_no_longer_ordered_does_not_rest(world: &mut World) {

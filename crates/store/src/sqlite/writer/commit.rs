@@ -1,5 +1,6 @@
-use super::{Batch, Writer};
+use super::{Batch, Writer, reopen::Fate};
 use crate::Trouble;
+use crate::sqlite::post::Item;
 use rusqlite::{ErrorCode, params};
 use std::time::{Duration, Instant};
 
@@ -37,14 +38,18 @@ impl Writer {
         work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<Batch> {
         let mut batch = Batch::new((self.clock)());
-        if let Err(error) = self.try_to(must_last, &mut batch, work)
-            && !self.is_committed_after(&error)
-        {
-            self.queues.undo();
-            // What this commit found out about them may be wrong.
-            self.next_due = Some(0);
-            self.tidy_at.set(0);
-            return Err(error);
+        self.unknown = None;
+        if let Err(error) = self.try_to(must_last, &mut batch, work) {
+            let under_way = self.serial + 1;
+            let fate = self.fate_after(&error);
+            if !matches!(fate, Fate::Committed) {
+                self.queues.undo();
+                // What this commit found out about them may be wrong.
+                self.next_due = Some(0);
+                self.tidy_at.set(0);
+                self.unknown = matches!(fate, Fate::Unknown).then_some((batch, under_way));
+                return Err(error);
+            }
         }
         self.serial += 1;
         let told = &mut self.told;
@@ -130,6 +135,7 @@ impl Writer {
         if self.failing.take().is_some() {
             self.told.push(crate::Told::Failing(None));
         }
+        self.todo.extend(self.unread.drain(..).map(Item::Ask));
     }
 }
 

@@ -55,6 +55,11 @@ pub(super) struct Writer {
     told: Vec<Told>,
     /// Asks that could not be written and are not refused.
     owed: Vec<Ask>,
+    /// Refills that wait until the file can be read again.
+    unread: Vec<Ask>,
+    /// The last transaction, if nobody knows what became of it.
+    unknown: Option<(Batch, u64)>,
+    doubt: Option<reopen::Doubt>,
     /// Changes of many jobs under way.
     long: VecDeque<change::Long>,
     failing: Option<commit::Failing>,
@@ -93,6 +98,9 @@ impl Writer {
             todo: VecDeque::new(),
             told: Vec::new(),
             owed: Vec::new(),
+            unread: Vec::new(),
+            unknown: None,
+            doubt: None,
             long: VecDeque::new(),
             failing: None,
             is_broken: false,

@@ -262,7 +262,12 @@ impl Writer {
             if let Some(lane) = self.lanes.get(queue, job.class, &job.key) {
                 lane.backlog = true;
             }
+            let (class, key) = (job.class, job.key.clone());
             self.told.push(Told::Resting { job: Box::new(job) });
+            // What waits behind it is not found by looking for lanes of which none is held.
+            if self.has_waiting(queue, class, &key, 0, u64::MAX)? {
+                self.told.push(Told::Backlog { queue, class, key });
+            }
         }
         Ok(())
     }

@@ -5,7 +5,8 @@
 //! synced and takes its place, and the connections are opened anew; SQLite then finds by its checksums how
 //! far the log goes.
 
-use super::{Writer, commit::Level, recover};
+use super::{Batch, Writer, commit::Level, recover};
+use crate::Ask;
 use crate::sqlite::lock::beside;
 use crate::sqlite::schema;
 use crate::sqlite::tools::sync_directory;
@@ -17,24 +18,61 @@ use std::io;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
+/// What became of a transaction that failed.
+pub(super) enum Fate {
+    Committed,
+    Undone,
+    /// The file can't be read at present.
+    Unknown,
+}
+
+/// A commit of which nobody knows yet whether it is in the file. Who waits for it waits on: to refuse a push
+/// that is there all the same would be a lie.
+pub(super) struct Doubt {
+    pub(super) asks: Vec<Ask>,
+    pub(super) batch: Batch,
+    pub(super) serial: u64,
+}
+
 impl Writer {
-    /// A transaction failed. Returns whether it was committed after all: the disk may fail when the commit
-    /// is in the log already, and then what is in the log is what counts.
-    pub(super) fn is_committed_after(&mut self, error: &rusqlite::Error) -> bool {
+    /// A transaction failed. What became of it: the disk may fail when the commit is in the log already, and
+    /// then what is in the log is what counts.
+    pub(super) fn fate_after(&mut self, error: &rusqlite::Error) -> Fate {
         if !self.db.is_autocommit() {
             // Where even this fails the next transaction can't begin, and tells.
             self.db.execute_batch("ROLLBACK").ok();
         }
         if error.sqlite_error_code() != Some(ErrorCode::SystemIoFailure) {
-            return false;
+            return Fate::Undone;
         }
+        // Mending takes over the file's own number.
+        let under_way = self.serial + 1;
         self.is_broken = true;
-        self.mend().is_ok_and(|()| self.is_in_file())
+        match self.mend() {
+            Ok(()) if self.serial == under_way => Fate::Committed,
+            Ok(()) => Fate::Undone,
+            Err(_) => Fate::Unknown,
+        }
     }
 
-    /// Whether the file has the commit that was under way.
-    fn is_in_file(&self) -> bool {
-        recover::last_serial(&self.db).is_ok_and(|serial| serial == self.serial + 1)
+    /// The file can be read again: what became of the commit that was under way when it could not.
+    fn resolve_doubt(&mut self) {
+        let Some(Doubt {
+            asks,
+            batch,
+            serial,
+        }) = self.doubt.take()
+        else {
+            return;
+        };
+        match &self.failing {
+            _ if self.serial >= serial => self.settle(asks, batch),
+            Some(failing) => {
+                let trouble = failing.trouble.clone();
+                self.put_off(asks, &trouble);
+            }
+            None => self.put_off(asks, &crate::Trouble::Io("it was not written".to_owned())),
+        }
     }
 
     /// Opens everything anew, if that is due.
@@ -46,6 +84,7 @@ impl Writer {
         copy_log(&self.path).map_err(|error| StoreError::io(&self.path, &error))?;
         self.connect()?;
         self.is_broken = false;
+        self.resolve_doubt();
         Ok(())
     }
 

@@ -10,6 +10,15 @@ impl Writer {
         for (queue, class, key) in batch.woken {
             self.wake(queue, class, key);
         }
+        // First what is held no more: the counts say so already, and a push is placed by comparing the two.
+        for (ask, effect) in asks.iter().zip(&batch.effects) {
+            match (ask, effect) {
+                (Ask::End { job, .. }, _) => self.lanes.let_go(*job),
+                (Ask::Retry { job, .. }, Effect::Left) => self.lanes.let_go(*job),
+                (Ask::Retry { job, .. }, Effect::Rests) => self.lanes.rest(*job),
+                _ => {}
+            }
+        }
         for (ask, effect) in asks.into_iter().zip(batch.effects) {
             match (ask, effect) {
                 (Ask::Push { ticket, room, job }, Effect::Accepted { id, state }) => {
@@ -18,12 +27,9 @@ impl Writer {
                 (Ask::Push { ticket, job, .. }, Effect::Pushed(pushed)) => {
                     self.answer(ticket, job.bytes.len(), pushed);
                 }
-                (Ask::End { job, told, .. }, _) => {
-                    self.lanes.let_go(job);
+                (Ask::End { told, .. }, _) => {
                     self.told.extend(told.map(|ticket| Told::Ended { ticket }));
                 }
-                (Ask::Retry { job, .. }, Effect::Left) => self.lanes.let_go(job),
-                (Ask::Retry { job, .. }, Effect::Rests) => self.lanes.rest(job),
                 _ => {}
             }
         }

@@ -135,10 +135,12 @@ impl Writer {
     fn other(&mut self, other: Other) {
         match other {
             Other::Refill(ask) => {
-                if let Err(error) = self.hand_over(&ask) {
-                    // It is asked again once the disk can be read.
+                // While the file is let go of there is nothing to read in. It is asked again once there is.
+                if self.is_broken {
+                    self.unread.push(ask);
+                } else if let Err(error) = self.hand_over(&ask) {
                     self.fail(&error);
-                    self.todo.push_back(Item::Ask(ask));
+                    self.unread.push(ask);
                 }
             }
             Other::Open { name, keep, reply } => {

@@ -1,6 +1,6 @@
 use super::batch::must_last;
 use super::commit::{is_of_the_disk, trouble};
-use super::{Batch, Effect, Writer};
+use super::{Batch, Effect, Writer, reopen::Doubt};
 use crate::{Ask, Told, Trouble};
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ impl Writer {
             let trouble = failing.trouble.clone();
             return self.put_off(asks, &trouble);
         }
-        if asks.is_empty() && !self.is_due() && self.failing.is_none() {
+        if asks.is_empty() && !self.is_due() && self.failing.is_none() && !self.is_broken {
             return;
         }
         let last = asks.iter().any(must_last);
@@ -35,13 +35,22 @@ impl Writer {
             Err(error) if !is_of_the_disk(&error) => self.give_up(asks, &error),
             Err(error) => {
                 let trouble = self.fail(&error);
-                self.put_off(asks, &trouble);
+                match self.unknown.take() {
+                    Some((batch, serial)) if self.doubt.is_none() => {
+                        self.doubt = Some(Doubt {
+                            asks,
+                            batch,
+                            serial,
+                        });
+                    }
+                    _ => self.put_off(asks, &trouble),
+                }
             }
         }
     }
 
     /// Refuses pushes, and keeps the rest.
-    fn put_off(&mut self, asks: Vec<Ask>, trouble: &Trouble) {
+    pub(super) fn put_off(&mut self, asks: Vec<Ask>, trouble: &Trouble) {
         for ask in asks {
             match ask {
                 Ask::Push { .. } => self.refuse(&ask, trouble),
