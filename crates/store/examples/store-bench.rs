@@ -21,7 +21,7 @@ fn main() {
         .map(|jobs| jobs.parse::<u64>().expect("a number of jobs"));
     let mut lines = Vec::new();
     if waiting.is_none() {
-        for (group, lives) in [(1, 3_000), (64, 64_000), (512, 128_000)] {
+        for (group, lives) in groups() {
             lines.push(compare(&dir, group, lives));
         }
     }
@@ -369,4 +369,11 @@ fn resident_kib() -> i64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
     kib.and_then(|kib| kib.trim().parse().ok()).unwrap_or(0)
+}
+
+/// How many jobs go together, and how many live; `STORE_BENCH_GROUP` for one of them.
+fn groups() -> Vec<(usize, usize)> {
+    let only = std::env::var("STORE_BENCH_GROUP").ok().and_then(|group| group.parse::<usize>().ok());
+    let all = [(1, 3_000), (64, 64_000), (512, 128_000)];
+    all.into_iter().filter(|(group, _)| only.is_none_or(|only| only == *group)).collect()
 }

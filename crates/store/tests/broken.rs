@@ -51,8 +51,18 @@ fn after_an_error_the_log_is_a_new_file() {
         meta_len: 0,
         ..job(queue)
     };
-    assert!(matches!(world.push(big), Pushed::Refused(Trouble::Io(_))));
+    let pushed = world.ticket();
+    world.ask(Ask::Push {
+        ticket: pushed,
+        room: true,
+        job: Box::new(big),
+    });
     world.wait(|told| matches!(told, Told::Failing(Some(Trouble::Io(_)))));
+    // Whether that one is in the file can't be told before the file can be read; others are refused.
+    assert!(matches!(
+        world.push(job(queue)),
+        Pushed::Refused(Trouble::Io(_))
+    ));
     // Looking goes on, and nothing that was accepted is gone.
     assert_eq!(world.list(Filter::default()), [held, waits]);
     let ticket = world.ticket();
@@ -83,6 +93,10 @@ fn after_an_error_the_log_is_a_new_file() {
             .iter()
             .any(|told| matches!(told, Told::Ended { .. }))
     );
+    let answers = world.told.iter().filter(
+        |told| matches!(told, Told::Pushed { ticket, pushed: Pushed::Refused(_) } if *ticket == pushed),
+    );
+    assert_eq!(answers.count(), 1, "it was not in the file");
     assert_ne!(
         inode(world.path()),
         before,

@@ -196,7 +196,10 @@ impl MemoryStore {
         let entry = self.entry(id);
         if std::mem::take(&mut entry.held) {
             let (queue, lane) = (entry.job.queue, (entry.job.class, entry.job.key.clone()));
-            self.queue(queue).let_go(lane);
+            if let Some((class, key)) = self.queue(queue).let_go(lane) {
+                // Whoever asked for lanes meanwhile was not shown this one.
+                self.told.push(Told::Backlog { queue, class, key });
+            }
         }
     }
 

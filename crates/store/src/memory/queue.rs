@@ -129,16 +129,19 @@ impl QueueOf {
         self.lanes.entry(lane).or_default().held += 1;
     }
 
-    pub(super) fn let_go(&mut self, key: LaneKey) {
-        let Some(lane) = self.lanes.get_mut(&key) else {
-            return;
-        };
+    /// Returns the lane if nothing of it is held any more and others wait there.
+    pub(super) fn let_go(&mut self, key: LaneKey) -> Option<LaneKey> {
+        let lane = self.lanes.get_mut(&key)?;
         lane.held -= 1;
         match (lane.held, lane.waiting.is_empty()) {
             (0, true) => drop(self.lanes.remove(&key)),
-            (0, false) => drop(self.unheld.insert(key)),
+            (0, false) => {
+                self.unheld.insert(key.clone());
+                return Some(key);
+            }
             _ => {}
         }
+        None
     }
 
     /// Adds a job to its lane. `true` if the lane had none waiting.

@@ -67,6 +67,8 @@ pub struct SqliteStore {
     /// Names of queues, by their numbers.
     queues: Vec<String>,
     threads: Vec<JoinHandle<()>>,
+    /// It was closed: nobody reads what is asked any more.
+    closed: bool,
     /// Goes last, when the threads have let go of the file.
     lock: Option<Lock>,
 }
@@ -91,6 +93,7 @@ impl SqliteStore {
             ids: writer.ids.clone(),
             queues: writer.queue_names(),
             threads: Vec::new(),
+            closed: false,
             lock: Some(lock),
         };
         store
@@ -104,6 +107,9 @@ impl SqliteStore {
 
     /// Sends something that is answered, and waits for the answer.
     fn call<T>(&mut self, item: Item, answer: &Receiver<io::Result<T>>) -> io::Result<T> {
+        if self.closed {
+            return Err(io::Error::other("the store is closed"));
+        }
         self.outbox.push(item);
         self.post.send(&mut self.outbox);
         answer
@@ -190,7 +196,7 @@ impl Driver for SqliteStore {
     }
 
     fn ask(&mut self, ask: Ask) {
-        match self.has_room(&ask) {
+        match !self.closed && self.has_room(&ask) {
             true => self.outbox.push(Item::Ask(ask)),
             false => self.refuse(&ask),
         }
@@ -237,6 +243,7 @@ impl Driver for SqliteStore {
     fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()> {
         let (reply, answer) = sync_channel(1);
         let closed = self.call(Item::Close { reply }, &answer);
+        self.closed = true;
         self.join();
         self.hear(told);
         closed

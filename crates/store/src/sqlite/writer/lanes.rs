@@ -113,18 +113,20 @@ impl Lanes {
         }
     }
 
-    /// A job is held no more.
-    pub(super) fn let_go(&mut self, job: JobId) {
+    /// A job is held no more. Returns its lane if that was the last one and others wait there: whoever asked
+    /// for lanes meanwhile was not shown this one.
+    pub(super) fn let_go(&mut self, job: JobId) -> Option<(QueueNo, u8, Arc<[u8]>)> {
         let Some(Held {
             lane: number,
             resting,
         }) = self.held.remove(&job)
         else {
-            return;
+            return None;
         };
         let lane = &mut self.lanes[number as usize];
         let queue = lane.queue;
         lane.held -= 1;
+        let left = (lane.held == 0 && lane.backlog).then(|| (queue, lane.class, lane.key.clone()));
         if lane.held == 0 {
             if let Some(numbers) = self.numbers.get_mut(&(queue, lane.class)) {
                 numbers.remove(&lane.key);
@@ -134,6 +136,7 @@ impl Lanes {
         if !resting {
             self.count_ready(queue, -1);
         }
+        left
     }
 
     fn number(&mut self, queue: QueueNo, class: u8, key: &[u8]) -> u32 {

@@ -5,6 +5,14 @@ use crate::{Ask, Job, JobId, NewJob, Pushed, QueueNo, Run, State, Ticket, Told, 
 use std::sync::atomic::Ordering;
 
 impl Writer {
+    /// A job is held no more. If its lane has others, that is told: nothing of the lane is held now.
+    pub(super) fn let_go(&mut self, job: JobId) {
+        if let Some((queue, class, key)) = self.lanes.let_go(job) {
+            let key = key.as_ref().into();
+            self.told.push(Told::Backlog { queue, class, key });
+        }
+    }
+
     pub(super) fn settle(&mut self, asks: Vec<Ask>, batch: Batch) {
         self.count_unsettled(&asks, &batch);
         for (queue, class, key) in batch.woken {
@@ -13,8 +21,9 @@ impl Writer {
         // First what is held no more: the counts say so already, and a push is placed by comparing the two.
         for (ask, effect) in asks.iter().zip(&batch.effects) {
             match (ask, effect) {
-                (Ask::End { job, .. }, _) => self.lanes.let_go(*job),
-                (Ask::Retry { job, .. }, Effect::Left) => self.lanes.let_go(*job),
+                (Ask::End { job, .. }, _) | (Ask::Retry { job, .. }, Effect::Left) => {
+                    self.let_go(*job);
+                }
                 (Ask::Retry { job, .. }, Effect::Rests) => self.lanes.rest(*job),
                 _ => {}
             }

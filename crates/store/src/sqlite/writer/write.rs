@@ -54,8 +54,28 @@ impl Writer {
         for ask in asks {
             match ask {
                 Ask::Push { .. } => self.refuse(&ask, trouble),
-                ask => self.owed.push(ask),
+                ask => self.owe(ask),
             }
+        }
+    }
+
+    /// Keeps what is to be written later. Of what a job tells of itself again and again, the last will do.
+    fn owe(&mut self, ask: Ask) {
+        let same = |owed: &Ask| match (owed, &ask) {
+            (Ask::Checkpoint { job, .. }, Ask::Checkpoint { job: of, .. })
+            | (Ask::Progress { job, .. }, Ask::Progress { job: of, .. }) => job == of,
+            (Ask::Running { .. }, Ask::Running { .. }) => true,
+            _ => false,
+        };
+        let place = match ask {
+            Ask::Checkpoint { .. } | Ask::Progress { .. } | Ask::Running { .. } => {
+                self.owed.iter().position(same)
+            }
+            _ => None,
+        };
+        match place {
+            Some(at) => self.owed[at] = ask,
+            None => self.owed.push(ask),
         }
     }
 
@@ -66,10 +86,10 @@ impl Writer {
             match ask {
                 Ask::Push { .. } => self.refuse(&ask, &trouble(error)),
                 Ask::End { job, told, .. } => {
-                    self.lanes.let_go(job);
+                    self.let_go(job);
                     self.told.extend(told.map(|ticket| Told::Ended { ticket }));
                 }
-                Ask::Retry { job, .. } => self.lanes.let_go(job),
+                Ask::Retry { job, .. } => self.let_go(job),
                 _ => {}
             }
         }
