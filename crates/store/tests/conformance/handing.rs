@@ -1,7 +1,7 @@
 //! Which jobs are handed over, and in what order.
 
 use crate::world::{World, job, job_of};
-use stoker_store::{Keep, NewJob, Pushed};
+use stoker_store::{Ask, Keep, NewJob, Pushed, Ticket};
 
 crate::every_engine! {
     a_job_comes_back_as_it_was_pushed,
@@ -15,6 +15,7 @@ crate::every_engine! {
     lanes_of_which_nothing_is_held_take_turns,
     lanes_are_found_however_many_are_held,
     what_a_lane_asks_for_may_be_nothing,
+    one_lane_among_very_many_that_are_held,
 }
 
 fn a_job_comes_back_as_it_was_pushed(world: &mut World) {
@@ -225,4 +226,23 @@ fn what_a_lane_asks_for_may_be_nothing(world: &mut World) {
     let queue = world.queue("mails");
     assert_eq!(world.refill(queue, b"nobody", 5), (vec![], false));
     assert_eq!(world.refill_lanes(queue, 5, 5), (vec![], false));
+}
+
+fn one_lane_among_very_many_that_are_held(world: &mut World) {
+    let queue = world.queue("mails");
+    for number in 0..5_000 {
+        world.ask(Ask::Push {
+            ticket: Ticket(number, 9),
+            room: true,
+            job: Box::new(job_of(queue, format!("held{number}").as_bytes())),
+        });
+    }
+    world.settle();
+    let last = world.push_to(false, job_of(queue, b"last"));
+    let Pushed::Accepted { id, job: None } = last else {
+        panic!("{last:?}");
+    };
+    let (lanes, more) = world.refill_lanes(queue, 3, 3);
+    assert_eq!((lanes.len(), lanes[0].jobs[0].id, more), (1, id, false));
+    assert_eq!(world.refill_lanes(queue, 3, 3), (vec![], false));
 }

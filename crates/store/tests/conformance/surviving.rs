@@ -36,10 +36,12 @@ fn a_queue_stays_paused(world: &mut World) {
     world.ask(Ask::Pause {
         queue,
         paused: true,
+        told: None,
     });
     world.ask(Ask::Settings {
         queue,
         settings: "{\"weight\":3}".to_owned(),
+        told: None,
     });
     world.settle();
     if world.is_durable() {
@@ -53,6 +55,7 @@ fn a_queue_stays_paused(world: &mut World) {
     world.ask(Ask::Pause {
         queue,
         paused: false,
+        told: None,
     });
     world.settle();
     assert!(

@@ -48,6 +48,7 @@ fn a_store_is_described() {
     world.ask(Ask::Pause {
         queue,
         paused: true,
+        told: None,
     });
     let id = world.hold(job(queue)).id;
     world.done(id);

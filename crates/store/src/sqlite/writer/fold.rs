@@ -41,6 +41,9 @@ impl Writer {
     /// Starts to fold if the log is long, or completes it. A checkpoint that fails is tried again when the
     /// log has grown: until then what it was to write is safe in the log.
     pub(super) fn fold(&mut self) {
+        if self.is_broken {
+            return;
+        }
         let pages = self.pages.load(Ordering::Relaxed);
         let Some(folding) = self.folding.take() else {
             if pages >= MANY {

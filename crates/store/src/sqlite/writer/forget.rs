@@ -2,6 +2,7 @@
 
 use super::{Batch, Writer};
 use crate::{JobId, QueueNo, State};
+use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params};
 
 /// Rows that one slice forgets of each sort.
@@ -21,13 +22,20 @@ const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 A
 // One that was revived and ended again has a later place as well.
 const FORGET: &str =
     "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4";
-const EXPIRED: [&str; 3] = [
-    "DELETE FROM pushes WHERE (queue, key) IN \
-     (SELECT queue, key FROM pushes WHERE until <= ?1 ORDER BY until LIMIT ?2)",
-    "DELETE FROM kept WHERE (job, kind) IN \
-     (SELECT job, kind FROM kept WHERE until IS NOT NULL AND until <= ?1 ORDER BY until LIMIT ?2)",
-    "DELETE FROM uniques WHERE (queue, key) IN \
-     (SELECT queue, key FROM uniques WHERE until IS NOT NULL AND until <= ?1 ORDER BY until LIMIT ?2)",
+// What expired, and how one of it is forgotten. As one statement SQLite would look through whole queues.
+const EXPIRED: [(&str, &str); 3] = [
+    (
+        "SELECT queue, key FROM pushes WHERE until <= ?1 ORDER BY until LIMIT ?2",
+        "DELETE FROM pushes WHERE queue = ?1 AND key = ?2",
+    ),
+    (
+        "SELECT job, kind FROM kept WHERE until IS NOT NULL AND until <= ?1 ORDER BY until LIMIT ?2",
+        "DELETE FROM kept WHERE job = ?1 AND kind = ?2",
+    ),
+    (
+        "SELECT queue, key FROM uniques WHERE until IS NOT NULL AND until <= ?1 ORDER BY until LIMIT ?2",
+        "DELETE FROM uniques WHERE queue = ?1 AND key = ?2",
+    ),
 ];
 const EXPIRES: &str = "SELECT min(a, b, c) FROM (SELECT \
      ifnull((SELECT min(until) FROM pushes), ?1) AS a, \
@@ -94,17 +102,26 @@ impl Writer {
             }
         }
         let mut is_over = budget > 0;
-        for expired in EXPIRED {
-            let gone = self
-                .db
-                .prepare_cached(expired)?
-                .execute(params![now as i64, SLICE as i64])?;
-            is_over &= gone < SLICE;
+        for (expired, forget) in EXPIRED {
+            is_over &= self.forget_expired(expired, forget, now)? < SLICE;
         }
         match is_over {
             true => self.next_expiry(now),
             false => Ok(now),
         }
+    }
+
+    fn forget_expired(&self, expired: &str, forget: &str, now: u64) -> rusqlite::Result<usize> {
+        let mut expired = self.db.prepare_cached(expired)?;
+        let keys = expired.query_map(params![now as i64, SLICE as i64], |row| {
+            Ok((row.get::<_, Value>(0)?, row.get::<_, Value>(1)?))
+        })?;
+        let keys = keys.collect::<rusqlite::Result<Vec<_>>>()?;
+        let mut forget = self.db.prepare_cached(forget)?;
+        for (one, other) in &keys {
+            forget.execute([one, other])?;
+        }
+        Ok(keys.len())
     }
 
     /// When something expires next.

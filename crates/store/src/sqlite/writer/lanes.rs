@@ -116,13 +116,10 @@ impl Lanes {
     /// A job is held no more. Returns its lane if that was the last one and others wait there: whoever asked
     /// for lanes meanwhile was not shown this one.
     pub(super) fn let_go(&mut self, job: JobId) -> Option<(QueueNo, u8, Arc<[u8]>)> {
-        let Some(Held {
+        let Held {
             lane: number,
             resting,
-        }) = self.held.remove(&job)
-        else {
-            return None;
-        };
+        } = self.held.remove(&job)?;
         let lane = &mut self.lanes[number as usize];
         let queue = lane.queue;
         lane.held -= 1;

@@ -18,6 +18,7 @@ mod recover;
 mod refill;
 mod reopen;
 mod retry;
+mod search;
 mod settle;
 mod turn;
 mod write;
@@ -60,6 +61,8 @@ pub(super) struct Writer {
     /// The last transaction, if nobody knows what became of it.
     unknown: Option<(Batch, u64)>,
     doubt: Option<reopen::Doubt>,
+    /// Searches for lanes under way.
+    searches: VecDeque<search::Search>,
     /// Changes of many jobs under way.
     long: VecDeque<change::Long>,
     failing: Option<commit::Failing>,
@@ -101,6 +104,7 @@ impl Writer {
             unread: Vec::new(),
             unknown: None,
             doubt: None,
+            searches: VecDeque::new(),
             long: VecDeque::new(),
             failing: None,
             is_broken: false,

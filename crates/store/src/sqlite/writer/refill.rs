@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::kinds::{CHECKPOINT, KEPT, signed};
-use crate::{Job, JobId, Lane, QueueNo, Run, Told};
+use crate::{Job, JobId, QueueNo, Run, Told};
 use rusqlite::{OptionalExtension, Row, params};
 
 const TAKE: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, meta, body, ord \
@@ -16,9 +16,6 @@ const UNREST: &str =
     "UPDATE jobs SET ord = NULL WHERE state = 2 AND ord IS NOT NULL AND queue = ?1";
 const WAITING: &str = "SELECT 1 FROM jobs INDEXED BY waiting WHERE state = 0 AND queue = ?1 AND class = ?2 \
                        AND key = ?3 AND ord > ?4 AND ord < ?5 LIMIT 1";
-const NEXT_LANE: &str = "SELECT class, key FROM jobs INDEXED BY waiting \
-                         WHERE state = 0 AND queue = ?1 AND (class, key) > (?2, ?3) \
-                         ORDER BY class, key LIMIT 1";
 const KEPT_CHECKPOINT: &str = "SELECT bytes FROM kept WHERE job = ?1 AND kind = ?2";
 
 impl Writer {
@@ -40,7 +37,7 @@ impl Writer {
         Ok(())
     }
 
-    fn take(
+    pub(super) fn take(
         &mut self,
         queue: QueueNo,
         class: u8,
@@ -143,104 +140,6 @@ impl Writer {
         waiting.exists(params![queue.0, class, key, above as i64, signed(below)])
     }
 
-    pub(super) fn refill_lanes(
-        &mut self,
-        queue: QueueNo,
-        count: usize,
-        limit: usize,
-    ) -> rusqlite::Result<()> {
-        let mut lanes = Vec::new();
-        let mut more = false;
-        let start = self.queues.get(queue).and_then(|queue| queue.turn.clone());
-        let mut search = Search {
-            start,
-            at: None,
-            wrapped: false,
-        };
-        search.at.clone_from(&search.start);
-        loop {
-            let Some((class, key)) = self.next_unheld(queue, &mut search)? else {
-                // All have had their turn.
-                if lanes.len() < count {
-                    self.turn_is_after(queue, None);
-                }
-                break;
-            };
-            if lanes.len() == count {
-                more = true;
-                break;
-            }
-            let (jobs, rest) = match self.take(queue, class, &key, limit) {
-                Ok(taken) => taken,
-                Err(error) if lanes.is_empty() => return Err(error),
-                // What was taken is held from now on, and so must be told.
-                Err(_) => {
-                    more = true;
-                    break;
-                }
-            };
-            self.turn_is_after(queue, Some((class, key.clone())));
-            lanes.push(Lane {
-                class,
-                key,
-                jobs,
-                more: rest,
-            });
-        }
-        self.told.push(Told::RefilledLanes { queue, lanes, more });
-        Ok(())
-    }
-
-    fn turn_is_after(&mut self, queue: QueueNo, lane: Option<(u8, Box<[u8]>)>) {
-        if let Some(of_queue) = self.queues.get_mut(queue) {
-            of_queue.turn = lane;
-        }
-    }
-
-    /// The next lane with something waiting and nothing held; once around the queue.
-    fn next_unheld(
-        &mut self,
-        queue: QueueNo,
-        search: &mut Search,
-    ) -> rusqlite::Result<Option<(u8, Box<[u8]>)>> {
-        let ready = self
-            .queues
-            .get(queue)
-            .map_or(0, |queue| queue.tally.counts.ready);
-        while ready > self.lanes.held_ready(queue) {
-            let Some(lane) = self.next_lane(queue, search.at.as_ref())? else {
-                if std::mem::replace(&mut search.wrapped, true) || search.start.is_none() {
-                    return Ok(None);
-                }
-                search.at = None;
-                continue;
-            };
-            if search.wrapped && search.start.as_ref().is_some_and(|start| lane > *start) {
-                return Ok(None);
-            }
-            search.at = Some(lane.clone());
-            if self.lanes.get(queue, lane.0, &lane.1).is_none() {
-                return Ok(Some(lane));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The first lane with ready jobs behind this one: one step down the index, however many jobs there are.
-    fn next_lane(
-        &self,
-        queue: QueueNo,
-        after: Option<&(u8, Box<[u8]>)>,
-    ) -> rusqlite::Result<Option<(u8, Box<[u8]>)>> {
-        let (class, key) =
-            after.map_or((-1, [].as_slice()), |(class, key)| (i64::from(*class), key));
-        let mut next = self.db.prepare_cached(NEXT_LANE)?;
-        let lane = next.query_row(params![queue.0, class, key], |row| {
-            Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?.into_boxed_slice()))
-        });
-        lane.optional()
-    }
-
     /// A queue was opened: its jobs that rest between two runs of an ordered key are held on. If it is not
     /// ordered (any more) their timers run.
     pub(super) fn resume_resting(&mut self, queue: QueueNo, ordered: bool) -> rusqlite::Result<()> {
@@ -271,10 +170,4 @@ impl Writer {
         }
         Ok(())
     }
-}
-
-struct Search {
-    start: Option<(u8, Box<[u8]>)>,
-    at: Option<(u8, Box<[u8]>)>,
-    wrapped: bool,
 }

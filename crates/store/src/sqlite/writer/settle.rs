@@ -36,7 +36,10 @@ impl Writer {
                 (Ask::Push { ticket, job, .. }, Effect::Pushed(pushed)) => {
                     self.answer(ticket, job.bytes.len(), pushed);
                 }
-                (Ask::End { told, .. }, _) => {
+                (
+                    Ask::End { told, .. } | Ask::Pause { told, .. } | Ask::Settings { told, .. },
+                    _,
+                ) => {
                     self.told.extend(told.map(|ticket| Told::Ended { ticket }));
                 }
                 _ => {}

@@ -37,7 +37,7 @@ impl Writer {
 
     fn turn_until_the_end(&mut self) {
         loop {
-            let wait = match self.todo.is_empty() && self.long.is_empty() {
+            let wait = match self.todo.is_empty() && self.is_idle() {
                 true => self.sleep(),
                 false => Duration::ZERO,
             };
@@ -55,6 +55,11 @@ impl Writer {
             }
             post.tell(&mut self.told);
         }
+    }
+
+    /// Nothing goes on in slices.
+    fn is_idle(&self) -> bool {
+        self.long.is_empty() && (self.searches.is_empty() || self.failing.is_some())
     }
 
     /// How long there is nothing to do unless something is asked.
@@ -101,6 +106,10 @@ impl Writer {
             .partition(|other| matches!(other, Other::Look(_)));
         for other in others {
             self.other(other);
+        }
+        if let Err(error) = self.search() {
+            // It goes on once the disk can be read.
+            self.fail(&error);
         }
         self.go_on();
         self.tidy();
@@ -168,7 +177,10 @@ impl Writer {
                 queue,
                 lanes,
                 limit,
-            } => self.refill_lanes(*queue, *lanes, *limit),
+            } => {
+                self.start_search(*queue, *lanes, *limit);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

@@ -133,8 +133,10 @@ impl Writer {
             Ask::Checkpoint { job, bytes } => self.checkpoint(*job, bytes),
             Ask::Progress { job, percent, text } => self.progress(*job, *percent, text),
             Ask::Note { job, what, text } => self.add_note(*job, *what, text, batch),
-            Ask::Pause { queue, paused } => self.pause(*queue, *paused),
-            Ask::Settings { queue, settings } => self.settings(*queue, settings),
+            Ask::Pause { queue, paused, .. } => self.pause(*queue, *paused),
+            Ask::Settings {
+                queue, settings, ..
+            } => self.settings(*queue, settings),
             Ask::Refill { .. }
             | Ask::RefillLanes { .. }
             | Ask::Look { .. }

@@ -1,0 +1,156 @@
+//! Looking for lanes with something waiting and nothing held.
+
+use super::Writer;
+use crate::{Lane, QueueNo, Told};
+use rusqlite::{OptionalExtension, params};
+
+const NEXT_LANE: &str = "SELECT class, key FROM jobs INDEXED BY waiting \
+                         WHERE state = 0 AND queue = ?1 AND (class, key) > (?2, ?3) \
+                         ORDER BY class, key LIMIT 1";
+
+/// Lanes that one slice looks at. Those that are held are passed over, and there may be many.
+const SLICE: usize = 2_048;
+
+/// A search under way: once around a queue, from where the last one ended.
+pub(in crate::sqlite) struct Search {
+    queue: QueueNo,
+    /// What is asked for: so many lanes, and so many jobs of each.
+    lanes: usize,
+    limit: usize,
+    start: Option<Place>,
+    at: Option<Place>,
+    wrapped: bool,
+}
+
+/// Class and key of a lane.
+type Place = (u8, Box<[u8]>);
+
+enum Step {
+    Unheld(Place),
+    Held,
+    Over,
+}
+
+impl Writer {
+    pub(super) fn start_search(&mut self, queue: QueueNo, lanes: usize, limit: usize) {
+        let start = self.queues.get(queue).and_then(|queue| queue.turn.clone());
+        let at = start.clone();
+        self.searches.push_back(Search {
+            queue,
+            lanes,
+            limit,
+            start,
+            at,
+            wrapped: false,
+        });
+    }
+
+    /// Does a slice of every search.
+    pub(super) fn search(&mut self) -> rusqlite::Result<()> {
+        // While the file is let go of there is nothing to look in.
+        if self.is_broken {
+            return Ok(());
+        }
+        for _ in 0..self.searches.len() {
+            let Some(mut search) = self.searches.pop_front() else {
+                break;
+            };
+            match self.search_slice(&mut search) {
+                Ok(true) => {}
+                Ok(false) => self.searches.push_back(search),
+                Err(error) => {
+                    self.searches.push_front(search);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the search is over. It ends early with what it has: what was taken is held from now
+    /// on, and so must be told before anything else is of those lanes.
+    fn search_slice(&mut self, search: &mut Search) -> rusqlite::Result<bool> {
+        let (queue, mut lanes, mut steps) = (search.queue, Vec::new(), 0);
+        let more = loop {
+            match self.step(search) {
+                Ok(Step::Over) => {
+                    // All have had their turn.
+                    if lanes.len() < search.lanes {
+                        self.turn_is_after(queue, None);
+                    }
+                    break false;
+                }
+                Ok(Step::Unheld(_)) if lanes.len() == search.lanes => break true,
+                Ok(Step::Unheld((class, key))) => match self.take(queue, class, &key, search.limit)
+                {
+                    Ok((jobs, more)) => {
+                        self.turn_is_after(queue, Some((class, key.clone())));
+                        lanes.push(Lane {
+                            class,
+                            key,
+                            jobs,
+                            more,
+                        });
+                    }
+                    Err(error) if lanes.is_empty() => return Err(error),
+                    Err(_) => break true,
+                },
+                Ok(Step::Held) => {}
+                Err(error) if lanes.is_empty() => return Err(error),
+                Err(_) => break true,
+            }
+            steps += 1;
+            if steps >= SLICE {
+                if lanes.is_empty() {
+                    return Ok(false);
+                }
+                break true;
+            }
+        };
+        self.told.push(Told::RefilledLanes { queue, lanes, more });
+        Ok(true)
+    }
+
+    fn turn_is_after(&mut self, queue: QueueNo, lane: Option<Place>) {
+        if let Some(of_queue) = self.queues.get_mut(queue) {
+            of_queue.turn = lane;
+        }
+    }
+
+    /// Goes to the next lane with something that waits, or that is held.
+    fn step(&mut self, search: &mut Search) -> rusqlite::Result<Step> {
+        let ready = self
+            .queues
+            .get(search.queue)
+            .map_or(0, |queue| queue.tally.counts.ready);
+        if ready <= self.lanes.held_ready(search.queue) {
+            return Ok(Step::Over);
+        }
+        let Some(lane) = self.next_lane(search.queue, search.at.as_ref())? else {
+            if std::mem::replace(&mut search.wrapped, true) || search.start.is_none() {
+                return Ok(Step::Over);
+            }
+            search.at = None;
+            return Ok(Step::Held);
+        };
+        if search.wrapped && search.start.as_ref().is_some_and(|start| lane > *start) {
+            return Ok(Step::Over);
+        }
+        search.at = Some(lane.clone());
+        match self.lanes.get(search.queue, lane.0, &lane.1) {
+            Some(_) => Ok(Step::Held),
+            None => Ok(Step::Unheld(lane)),
+        }
+    }
+
+    /// The first lane with ready jobs behind this one: one step down the index, however many jobs there are.
+    fn next_lane(&self, queue: QueueNo, after: Option<&Place>) -> rusqlite::Result<Option<Place>> {
+        let (class, key) =
+            after.map_or((-1, [].as_slice()), |(class, key)| (i64::from(*class), key));
+        let mut next = self.db.prepare_cached(NEXT_LANE)?;
+        let lane = next.query_row(params![queue.0, class, key], |row| {
+            Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?.into_boxed_slice()))
+        });
+        lane.optional()
+    }
+}
