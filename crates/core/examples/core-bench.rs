@@ -250,6 +250,7 @@ impl Bench {
             limit,
             attempt,
             crashes,
+            rested: false,
             parent,
         };
         self.step(Event::Arrived(task));

@@ -29,6 +29,8 @@ pub struct NewTask<'a> {
     /// Earlier runs ended by its own code, and earlier workers that died on it.
     pub attempt: u16,
     pub crashes: u8,
+    /// A job of an ordered queue that its key has waited for: it goes first, and the key goes on.
+    pub rested: bool,
     /// The worker inside which the caller runs.
     pub parent: Option<WorkerId>,
 }

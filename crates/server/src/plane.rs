@@ -25,6 +25,11 @@ pub(crate) enum Todo {
     RefillKeys {
         queue: QueueId,
     },
+    /// A job that counts as done already goes to a worker.
+    Acknowledge {
+        worker: WorkerId,
+        task: TaskId,
+    },
     /// A job that its key waited for had its last run.
     Unblock {
         queue: QueueId,
@@ -129,6 +134,11 @@ impl Plane {
             match todo {
                 Todo::Refill { queue, class, key } => self.refill(queue, class, key),
                 Todo::RefillKeys { queue } => self.refill_keys(queue),
+                Todo::Acknowledge { worker, task } => {
+                    if self.core.lent_to(worker).any(|lent| lent == task) {
+                        self.step(Event::Acknowledged { worker, task }, None);
+                    }
+                }
                 Todo::Unblock { queue, key } => self.block_key(queue, &key, false),
                 Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),
                 Todo::KillDialled { worker } => self.kill_dialled(worker),

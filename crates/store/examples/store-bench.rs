@@ -373,7 +373,11 @@ fn resident_kib() -> i64 {
 
 /// How many jobs go together, and how many live; `STORE_BENCH_GROUP` for one of them.
 fn groups() -> Vec<(usize, usize)> {
-    let only = std::env::var("STORE_BENCH_GROUP").ok().and_then(|group| group.parse::<usize>().ok());
+    let only = std::env::var("STORE_BENCH_GROUP")
+        .ok()
+        .and_then(|group| group.parse::<usize>().ok());
     let all = [(1, 3_000), (64, 64_000), (512, 128_000)];
-    all.into_iter().filter(|(group, _)| only.is_none_or(|only| only == *group)).collect()
+    all.into_iter()
+        .filter(|(group, _)| only.is_none_or(|only| only == *group))
+        .collect()
 }

@@ -74,10 +74,18 @@ pub enum Ask {
     Look { ticket: Ticket, look: Look },
     /// Take jobs from an export. Told: `Changed`.
     Import { ticket: Ticket, jobs: Vec<Import> },
-    /// A queue is paused or goes on.
-    Pause { queue: QueueNo, paused: bool },
-    /// What an operator set of a queue while running, kept over restarts; JSON.
-    Settings { queue: QueueNo, settings: String },
+    /// A queue is paused or goes on. With a ticket it is told (`Ended`) once that is safe.
+    Pause {
+        queue: QueueNo,
+        paused: bool,
+        told: Option<Ticket>,
+    },
+    /// What an operator set of a queue while running, kept over restarts; JSON. Told as a pause is.
+    Settings {
+        queue: QueueNo,
+        settings: String,
+        told: Option<Ticket>,
+    },
 }
 
 /// Which jobs an operator means.

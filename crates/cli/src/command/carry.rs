@@ -11,14 +11,36 @@ use std::path::Path;
 /// Jobs in one request.
 const PAGE: usize = 500;
 
-/// Prints all jobs that a filter means.
+/// Of a request, below what a frame may hold.
+const BYTES: usize = 4 << 20;
+
+/// Prints all jobs that a filter means; without a state those that are not done or cancelled.
 pub(super) fn export(client: &mut Client, filter: &Value) -> Result {
-    let mut after = Value::Null;
+    if !filter["state"].is_null() {
+        return export_state(client, filter);
+    }
+    for state in ["ready", "delayed", "retrying", "suspended", "failed"] {
+        let mut filter = filter.clone();
+        filter["state"] = state.into();
+        export_state(client, &filter)?;
+    }
+    Ok(())
+}
+
+fn export_state(client: &mut Client, filter: &Value) -> Result {
+    let (mut after, mut limit) = (Value::Null, PAGE);
     loop {
         let mut page = filter.clone();
-        page["after"] = after;
-        page["limit"] = PAGE.into();
-        let value = ask(client, "export", page)?;
+        page["after"] = after.clone();
+        page["limit"] = limit.into();
+        let value = match ask(client, "export", page) {
+            // Large payloads: fewer at a time, down to one.
+            Err(Failure::Failed(text)) if limit > 1 && text.contains("larger than a frame") => {
+                limit /= 4;
+                continue;
+            }
+            value => value?,
+        };
         for job in value["jobs"].as_array().into_iter().flatten() {
             print(&job.to_string())?;
         }
@@ -39,7 +61,7 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
         }
         None => Box::new(stdin().lock()),
     };
-    let (mut jobs, mut count) = (Vec::new(), 0);
+    let (mut jobs, mut bytes, mut count) = (Vec::new(), 0, 0);
     for (at, line) in lines.lines().enumerate() {
         let line = line?;
         if line.trim().is_empty() {
@@ -47,10 +69,13 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
         }
         let bad =
             |error| Failure::Failed(format!("line {}: {error} ({count} jobs are in)", at + 1));
-        jobs.push(serde_json::from_str::<Value>(&line).map_err(bad)?);
-        if jobs.len() == PAGE {
+        let job = serde_json::from_str::<Value>(&line).map_err(bad)?;
+        if !jobs.is_empty() && (jobs.len() == PAGE || bytes + line.len() > BYTES) {
             count += send(client, &mut jobs)?;
+            bytes = 0;
         }
+        bytes += line.len();
+        jobs.push(job);
     }
     if !jobs.is_empty() {
         count += send(client, &mut jobs)?;

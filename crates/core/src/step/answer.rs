@@ -100,7 +100,7 @@ impl Core {
         match answer {
             Answer::Returned if !cancelled => return self.requeue(task),
             Answer::Done | Answer::Failed | Answer::Error | Answer::Retry(_) => {
-                self.tasks[task].attempt += 1;
+                self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
             }
             Answer::Cancelled | Answer::Returned => {}
         }

@@ -24,7 +24,7 @@ impl Core {
         }
         let queue = &mut self.queues[queue_id.index()];
         self.tasks[new.id].key = queue.key_for(new.key);
-        self.enter(new.id, queue_id);
+        self.enter(new.id, queue_id, new.rested);
         self.task_timers.wake(new.id.0, self.tasks[new.id].deadline);
         if let Some(parent) = parent {
             self.tasks[new.id].parent = Some(parent);

@@ -102,7 +102,7 @@ impl Core {
             self.finish(task, Outcome::TimedOut);
             return;
         };
-        self.tasks[task].attempt += 1;
+        self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
         if self.is_spent(task, tries) {
             self.finish(task, Outcome::TimedOut);
         } else {

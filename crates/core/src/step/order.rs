@@ -27,10 +27,10 @@ impl Core {
     }
 
     /// Lets a task into its lane: at the end, or at the front if its key has waited for it.
-    pub(crate) fn enter(&mut self, id: TaskId, queue: QueueId) {
+    pub(crate) fn enter(&mut self, id: TaskId, queue: QueueId, rested: bool) {
         let queue = &mut self.queues[queue.index()];
-        let (key, has_run) = (self.tasks[id].key, self.tasks[id].attempt > 0);
-        if queue.config.ordered && has_run && queue.keys[key].blocked > 0 {
+        if queue.config.ordered && rested {
+            let key = self.tasks[id].key;
             queue.push_front(&mut self.tasks, id);
             queue.block(&self.tasks, key, false);
         } else {

@@ -68,7 +68,7 @@ impl Sim {
         // What its key waits for does not stand behind what waits.
         let runs_again = self.store.jobs[id.0 as usize].attempt > 0;
         if runs_again && self.core.queue(lane.0).config.ordered {
-            return self.offer(id);
+            return self.offer_as(id, true);
         }
         if !self.store.has_more(&lane) && self.core.has_room(lane.0, lane.1, lane.2.as_bytes()) {
             return self.offer(id);
@@ -84,6 +84,10 @@ impl Sim {
     }
 
     fn offer(&mut self, id: JobId) {
+        self.offer_as(id, false);
+    }
+
+    fn offer_as(&mut self, id: JobId, rested: bool) {
         let job = &mut self.store.jobs[id.0 as usize];
         job.place = Place::InCore;
         let (job, name) = (job.clone(), self.names[job.queue]);
@@ -101,6 +105,7 @@ impl Sim {
             limit: None,
             attempt: job.attempt,
             crashes: job.crashes,
+            rested,
             parent: None,
         };
         self.bring(task, known);

@@ -17,6 +17,7 @@ fn task(name: NameId, origin: Origin) -> Bring {
         limit: None,
         attempt: 0,
         crashes: 0,
+        rested: false,
         parent: None,
     })
 }
@@ -67,6 +68,11 @@ impl Bring {
 
     pub fn attempt(mut self, attempt: u16) -> Self {
         self.0.attempt = attempt;
+        self
+    }
+
+    pub fn rested(mut self) -> Self {
+        self.0.rested = true;
         self
     }
 

@@ -50,10 +50,31 @@ fn nothing_overtakes_a_job_that_has_to_run_again() {
     assert!(w.waits(second), "the first is in the store");
     w.pass(secs(60));
     assert!(w.waits(second));
-    let again = w.bring(job(mail).key("a").attempt(1));
+    let again = w.bring(job(mail).key("a").attempt(1).rested());
     assert!(w.on(again).is_some(), "before the one that came earlier");
     w.done(again);
     assert!(w.on(second).is_some());
+}
+
+/// Imported, say, or moved here from another queue.
+#[test]
+fn one_that_ran_elsewhere_is_not_the_one_that_its_key_waits_for() {
+    let (mut w, mail) = ordered(1);
+    let first = w.bring(job(mail).key("a"));
+    w.answer(first, Answer::Error);
+    let stranger = w.bring(job(mail).key("a").attempt(3));
+    assert!(w.waits(stranger));
+    let again = w.bring(job(mail).key("a").attempt(1).rested());
+    assert!(w.on(again).is_some());
+}
+
+#[test]
+fn runs_are_counted_up_to_a_bound() {
+    let (mut w, mail) = ordered(1);
+    let task = w.bring(job(mail).attempt(u16::MAX));
+    w.answer(task, Answer::Retry(None));
+    let again = w.bring(job(mail).attempt(u16::MAX).rested());
+    assert!(w.on(again).is_some());
 }
 
 #[test]
@@ -75,7 +96,7 @@ fn a_key_is_blocked_before_any_of_its_jobs_is_known() {
     let other = w.bring(job(mail).key("b"));
     assert!(w.on(other).is_some(), "other keys go on");
     w.done(other);
-    let first = w.bring(job(mail).key("a").attempt(2));
+    let first = w.bring(job(mail).key("a").attempt(2).rested());
     w.done(first);
     assert!(w.on(second).is_some());
 }
@@ -217,7 +238,7 @@ fn a_second_run_that_nobody_waits_for_has_no_privilege() {
     let (mut w, mail) = ordered(1);
     let running = w.bring(job(mail).key("a"));
     let next = w.bring(job(mail).key("a"));
-    let again = w.bring(job(mail).key("a").attempt(1));
+    let again = w.bring(job(mail).key("a").attempt(1).rested());
     w.done(running);
     assert!(w.on(next).is_some() && w.waits(again));
 }

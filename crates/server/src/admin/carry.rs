@@ -3,7 +3,7 @@
 use super::{Answer, Refused};
 use crate::net::ConnId;
 use crate::plane::Plane;
-use crate::sources::jobs::{Operator, Reach};
+use crate::sources::jobs::{MAX_META, Operator, Reach, is_own};
 use serde_json::{Value, json};
 use stoker_store::{Ask, Import, JobError, NewJob, Options, Run, View};
 use stoker_wire::{Frame, Meta};
@@ -73,29 +73,47 @@ impl Plane {
     fn import_of(&mut self, line: &Value) -> Result<Import, Refused> {
         let queue = self.queue_named(super::text_of(line, "queue")?)?;
         let state = line["state"].as_str().unwrap_or("ready");
+        if matches!(state, "done" | "cancelled") {
+            let text = format!("a {state} job is not to run again; leave it out");
+            return Err(Refused::invalid(text));
+        }
+        if state == "failed" && line["error"].is_null() {
+            return Err(Refused::invalid("a failed job has an 'error'"));
+        }
         let number = |key: &str, max: u64| line[key].as_u64().unwrap_or(0).min(max);
         let options: Option<Options> = serde_json::from_value(line["options"].clone())
             .map_err(|error| Refused::invalid(format!("options: {error}")))?;
         let error: Option<JobError> = serde_json::from_value(line["error"].clone())
             .map_err(|error| Refused::invalid(format!("error: {error}")))?;
         let meta = bytes_of(line, "meta")?;
-        if Meta::parse(&meta).is_err() {
-            return Err(Refused::invalid("'meta' is no metadata"));
+        let own = |meta: Meta<'_>| meta.iter().any(|(key, _)| is_own(key));
+        if Meta::parse(&meta).map_or(true, own) || meta.len() > MAX_META {
+            return Err(Refused::invalid("'meta' is no metadata of a job"));
         }
+        let key = bytes_of(line, "key")?;
+        if key.len() > 200 {
+            return Err(Refused::invalid("a 'key' has at most 200 bytes"));
+        }
+        let ordered = self.jobs.queue_id(queue);
+        let ordered = ordered.is_some_and(|queue| self.core.queue(queue).config.ordered);
         let body = bytes_of(line, "body")?;
         Ok(Import {
             was: line["id"].as_str().unwrap_or_default().to_owned(),
             run: Run {
-                attempt: number("attempt", 65_535) as u16,
-                exceptions: number("exceptions", 65_535) as u16,
-                crashes: number("crashes", 255) as u8,
+                attempt: number("attempt", 60_000) as u16,
+                exceptions: number("exceptions", 60_000) as u16,
+                crashes: number("crashes", 100) as u8,
                 ran_us: 0,
             },
             error: error.filter(|_| state == "failed"),
             job: NewJob {
                 queue,
-                class: number("priority", 7) as u8,
-                key: bytes_of(line, "key")?.into(),
+                class: if ordered {
+                    3
+                } else {
+                    number("priority", 7) as u8
+                },
+                key: key.into(),
                 codec: number("codec", 255) as u8,
                 meta_len: meta.len(),
                 bytes: [meta, body].concat().into(),

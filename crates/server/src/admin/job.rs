@@ -8,7 +8,7 @@ use crate::sources::jobs::{
 use serde_json::{Value, json};
 use stoker_core::Kind;
 use stoker_store::{
-    Ask, Bytes, Change, Filter, Found, JobId, Look, QueueNo, State, Ticket, Trouble, Which,
+    Ask, Bytes, Change, Filter, Found, Job, JobId, Look, QueueNo, State, Ticket, Trouble, Which,
 };
 use stoker_wire::{Codec, Frame, Status};
 use uuid::Uuid;
@@ -52,14 +52,7 @@ impl Plane {
         frame: &Frame<'_>,
         what: Operator,
     ) -> Ticket {
-        // Whoever wants no answer gets none: there is no connection of that number.
-        let conn = match frame.flags.has(stoker_wire::Flags::ONEWAY) {
-            true => ConnId {
-                slot: u32::MAX,
-                generation: u32::MAX,
-            },
-            false => conn,
-        };
+        let conn = self.answered_at(conn, frame);
         let id = frame.id;
         self.jobs.ticket(Asked::Admin { conn, id, what })
     }
@@ -73,19 +66,26 @@ impl Plane {
         })
     }
 
-    /// Which jobs run, only the core knows.
-    fn list_running(&mut self, ask: &Value) -> Answer {
+    /// Which jobs run, only the core knows. In order of their ids.
+    fn running(&self, ask: &Value) -> Result<Vec<&Job>, Refused> {
         let filter = self.filter_of(ask)?;
-        let after = self.after(ask)?;
-        let limit = limit_of(ask);
+        if filter.error.is_some() || filter.fingerprint.is_some() {
+            return Err(Refused::invalid("jobs that run are not found by an error"));
+        }
         let held = self.jobs.held.iter();
-        let mut running: Vec<_> = held
-            .filter(|(task, held)| self.core.is_running(*task) && !held.acked)
+        let runs = held.filter(|(task, held)| self.core.is_running(*task) && !held.acked);
+        let mut running: Vec<&Job> = runs
             .map(|(_, held)| &held.job)
-            .filter(|job| filter.queue.is_none_or(|queue| queue == job.queue))
-            .filter(|job| after.is_none_or(|after| job.id > after))
+            .filter(|job| means(&filter, job))
             .collect();
         running.sort_unstable_by_key(|job| job.id);
+        Ok(running)
+    }
+
+    fn list_running(&mut self, ask: &Value) -> Answer {
+        let (after, limit) = (self.after(ask)?, limit_of(ask));
+        let mut running = self.running(ask)?;
+        running.retain(|job| after.is_none_or(|after| job.id > after));
         let next = running.get(limit).map(|_| running[limit - 1].id);
         running.truncate(limit);
         let jobs: Vec<Value> = running
@@ -97,21 +97,20 @@ impl Plane {
     }
 
     fn count_running(&mut self, ask: &Value) -> Answer {
-        let queue = self.filter_of(ask)?.queue;
-        let held = self.jobs.held.iter();
-        let running = held.filter(|(task, held)| {
-            let meant = queue.is_none_or(|queue| queue == held.job.queue);
-            meant && !held.acked && self.core.is_running(*task)
-        });
-        Ok(Some(json!({"count": running.count()})))
+        Ok(Some(json!({"count": self.running(ask)?.len()})))
     }
 
     fn change_jobs(&mut self, conn: ConnId, frame: &Frame<'_>, op: &str, ask: &Value) -> Answer {
         let change = self.change_of(op, ask)?;
         let which = self.which(ask)?;
         let cancel = change == Change::Cancel;
-        if cancel && ask["state"] == "running" {
-            return self.cancel_running(&which);
+        if ask["state"] == "running" && matches!(which, Which::Many(_)) {
+            return match cancel {
+                true => self.cancel_running(ask),
+                false => Err(Refused::invalid(format!(
+                    "{op} does not reach jobs that run"
+                ))),
+            };
         }
         let reach = match (cancel, ask["state"].as_str()) {
             (false, _) if ask["id"].is_string() => Reach::Refused,
@@ -156,16 +155,8 @@ impl Plane {
         })
     }
 
-    fn cancel_running(&mut self, which: &Which) -> Answer {
-        let meant = |queue: QueueNo| match which {
-            Which::Many(filter) => filter.queue.is_none_or(|wanted| wanted == queue),
-            Which::One(_) => false,
-        };
-        let held = self.jobs.held.iter();
-        let running: Vec<JobId> = held
-            .filter(|(task, held)| self.core.is_running(*task) && meant(held.job.queue))
-            .map(|(_, held)| held.job.id)
-            .collect();
+    fn cancel_running(&mut self, ask: &Value) -> Answer {
+        let running: Vec<JobId> = self.running(ask)?.iter().map(|job| job.id).collect();
         for job in &running {
             self.cancel_held(*job);
         }
@@ -261,9 +252,21 @@ impl Plane {
     }
 
     /// The store has changed what an operator meant.
-    pub(crate) fn answer_changed(&mut self, conn: ConnId, id: u32, result: Result<u64, Trouble>) {
+    pub(crate) fn answer_changed(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        result: Result<(u64, u64), Trouble>,
+    ) {
         match result {
-            Ok(count) => self.answer_json(conn, id, &json!({"count": count})),
+            // Jobs in the core's hands that this does not reach: they run, or are about to.
+            Ok((count, held)) => {
+                let mut value = json!({"count": count});
+                if held > 0 {
+                    value["held"] = held.into();
+                }
+                self.answer_json(conn, id, &value);
+            }
             Err(trouble) => {
                 let (status, text) = refusal_of(&trouble);
                 self.status(conn, id, status, &text, None);
@@ -329,6 +332,23 @@ impl Plane {
             }
         }
     }
+}
+
+/// Whether a filter means a job that the core holds.
+fn means(filter: &Filter, job: &Job) -> bool {
+    let kind = job
+        .options
+        .as_deref()
+        .and_then(|options| options.kind.as_deref());
+    filter.queue.is_none_or(|queue| queue == job.queue)
+        && filter
+            .kind
+            .as_deref()
+            .is_none_or(|wanted| kind == Some(wanted))
+        && filter.key.as_ref().is_none_or(|key| *key == job.key)
+        && filter
+            .before_ms
+            .is_none_or(|before| job.id.made_ms() < before)
 }
 
 fn limit_of(ask: &Value) -> usize {

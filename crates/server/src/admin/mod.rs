@@ -67,12 +67,13 @@ impl Plane {
         if !is_for_all(frame.name, op) {
             self.must_administer(conn, frame.name, op)?;
         }
+        let to = (self.answered_at(conn, frame), frame.id);
         match (frame.name, op) {
             ("stoker.job", op) => self.job_method(conn, frame, op, &ask),
             ("stoker.queue", "list") => Ok(Some(self.list_queues())),
-            ("stoker.queue", "pause") => self.pause_queue(&ask, true),
-            ("stoker.queue", "resume") => self.pause_queue(&ask, false),
-            ("stoker.queue", "set") => self.set_queue(&ask),
+            ("stoker.queue", "pause") => self.pause_queue(to, &ask, true),
+            ("stoker.queue", "resume") => self.pause_queue(to, &ask, false),
+            ("stoker.queue", "set") => self.set_queue(to, &ask),
             ("stoker.worker", "list") => Ok(Some(self.list_workers())),
             ("stoker.pool", "scale") => self.scale_pool(&ask),
             ("stoker.pool", "reload") => self.reload_pools(conn, frame, &ask),
@@ -89,6 +90,17 @@ impl Plane {
                     format!("the broker has no method '{name}'{hint}"),
                 ))
             }
+        }
+    }
+
+    /// Where a later answer goes. Whoever wants none gets none: there is no connection of that number.
+    fn answered_at(&self, conn: ConnId, frame: &Frame<'_>) -> ConnId {
+        match frame.flags.has(Flags::ONEWAY) {
+            true => ConnId {
+                slot: u32::MAX,
+                generation: u32::MAX,
+            },
+            false => conn,
         }
     }
 

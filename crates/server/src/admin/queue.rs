@@ -1,5 +1,7 @@
 use super::{Answer, Refused, text_of};
+use crate::net::ConnId;
 use crate::plane::Plane;
+use crate::sources::jobs::Asked;
 use serde_json::{Value, json};
 use stoker_core::{Event, Kind, QueueId, Span};
 use stoker_store::Ask;
@@ -52,20 +54,32 @@ impl Plane {
         value
     }
 
-    pub(crate) fn pause_queue(&mut self, ask: &Value, paused: bool) -> Answer {
+    pub(crate) fn pause_queue(
+        &mut self,
+        (conn, id): (ConnId, u32),
+        ask: &Value,
+        paused: bool,
+    ) -> Answer {
         let queue = self.queue_of(ask)?;
         self.step(Event::Paused { queue, paused }, None);
-        if let Some(of_queue) = self.jobs.queue(queue) {
-            let queue = of_queue.no;
-            self.jobs.ask(Ask::Pause { queue, paused });
-        }
+        let value = json!({"queue": self.core.queue(queue).name, "paused": paused});
+        let no = self.jobs.queue(queue).map(|of_queue| of_queue.no);
+        let Some(queue) = no else {
+            // Calls are paused for the life of the server.
+            self.settle();
+            return Ok(Some(value));
+        };
+        let told = Some(self.jobs.ticket(Asked::Reply { conn, id, value }));
+        self.jobs.ask(Ask::Pause {
+            queue,
+            paused,
+            told,
+        });
         self.settle();
-        Ok(Some(
-            json!({"queue": self.core.queue(queue).name, "paused": paused}),
-        ))
+        Ok(None)
     }
 
-    pub(crate) fn set_queue(&mut self, ask: &Value) -> Answer {
+    pub(crate) fn set_queue(&mut self, (conn, frame): (ConnId, u32), ask: &Value) -> Answer {
         let id = self.queue_of(ask)?;
         let mut config = self.core.queue(id).config.clone();
         let number = |key: &str, from: u64, now: u32| match &ask[key] {
@@ -89,12 +103,20 @@ impl Plane {
             json!({"weight": config.weight, "reserve": config.reserve, "limit": config.limit});
         self.core.configure_queue(id, config);
         self.step(Event::Tick, None);
-        if let Some(of_queue) = self.jobs.queue(id) {
-            let queue = of_queue.no;
-            let settings = settings.to_string();
-            self.jobs.ask(Ask::Settings { queue, settings });
-        }
-        Ok(Some(self.queue_json(id)))
+        let value = self.queue_json(id);
+        let no = self.jobs.queue(id).map(|of_queue| of_queue.no);
+        let Some(queue) = no else {
+            return Ok(Some(value));
+        };
+        let id = frame;
+        let told = Some(self.jobs.ticket(Asked::Reply { conn, id, value }));
+        let settings = settings.to_string();
+        self.jobs.ask(Ask::Settings {
+            queue,
+            settings,
+            told,
+        });
+        Ok(None)
     }
 
     /// What an operator had set of a queue before the server was started again.

@@ -201,6 +201,7 @@ impl Plane {
                 let limit = self.core.pool(pool).1.task_timeout;
                 let uuid = self.jobs.uuid(id);
                 let tries = self.jobs.tries_of(&held.job);
+                let crashes = crashes.saturating_add(held.spared);
                 job_meta(&mut scratch, &held.job, uuid, tries, crashes, limit);
                 (scratch.as_meta(), held.job.body())
             }

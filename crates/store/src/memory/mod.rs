@@ -445,8 +445,22 @@ impl Driver for MemoryStore {
                 let result = Ok(self.import(jobs));
                 self.told.push(Told::Changed { ticket, result });
             }
-            Ask::Pause { queue, paused } => self.queue(queue).paused = paused,
-            Ask::Settings { queue, settings } => self.queue(queue).settings = settings,
+            Ask::Pause {
+                queue,
+                paused,
+                told,
+            } => {
+                self.queue(queue).paused = paused;
+                self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+            }
+            Ask::Settings {
+                queue,
+                settings,
+                told,
+            } => {
+                self.queue(queue).settings = settings;
+                self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+            }
         }
     }
 

@@ -1,4 +1,5 @@
 use super::held::HeldJobs;
+use super::resting::Resting;
 use crate::config::JobsConfig;
 use crate::net::ConnId;
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ pub(crate) struct Jobs {
     queues: Vec<Option<JobQueue>>,
     by_no: HashMap<QueueNo, QueueId>,
     /// Jobs of ordered queues between two runs: they keep their places.
-    pub(crate) resting: Vec<Job>,
+    pub(crate) resting: Resting,
     asked: Vec<Option<Asked>>,
     free: Vec<usize>,
     /// Why the store takes nothing now.
@@ -44,10 +45,23 @@ pub(crate) enum Asked {
         queue: QueueId,
         to: Option<(ConnId, u32)>,
     },
+    Nobody,
     /// A worker that acknowledged a task.
-    Ack { worker: WorkerId, task: TaskId },
+    Ack {
+        worker: WorkerId,
+        task: TaskId,
+    },
     /// A worker that gets the task as soon as it counts as done.
-    Delivery { worker: WorkerId, task: TaskId },
+    Delivery {
+        worker: WorkerId,
+        task: TaskId,
+    },
+    /// An operator, whose answer is known already.
+    Reply {
+        conn: ConnId,
+        id: u32,
+        value: serde_json::Value,
+    },
     /// An operator.
     Admin {
         conn: ConnId,
@@ -91,7 +105,7 @@ impl Jobs {
             held: HeldJobs::default(),
             queues: Vec::new(),
             by_no: HashMap::new(),
-            resting: Vec::new(),
+            resting: Resting::default(),
             asked: Vec::new(),
             free: Vec::new(),
             failing: None,
@@ -152,7 +166,7 @@ impl Jobs {
         match self.inline {
             // It shares what the core holds.
             true => self.store.bytes(),
-            false => self.store.bytes() + self.held.bytes(),
+            false => self.store.bytes() + self.held.bytes() + self.resting.bytes(),
         }
     }
 

@@ -4,7 +4,9 @@ use super::edge::{Asked, Operator, Reach};
 use crate::clock::wall_ms;
 use crate::plane::Plane;
 use stoker_core::{Event, QueueId};
-use stoker_store::{Ask, Changed, Ending, JobId, Lane, QueueNo, State, Told, Trouble};
+use stoker_store::{
+    Ask, Change, Changed, Ending, JobId, Lane, QueueNo, State, Told, Trouble, Which,
+};
 
 impl Plane {
     /// Takes what the store has told, and does what follows. `false` if it had nothing to tell.
@@ -43,12 +45,13 @@ impl Plane {
                     self.block_key(queue, &job.key, true);
                     // Its lane counts as held, so it is not among those that are handed over unasked.
                     self.has_backlog(job.queue, job.class, &job.key);
-                    self.jobs.resting.push(*job);
+                    self.jobs.resting.insert(*job);
                 }
             }
             Told::Ended { ticket } => match self.jobs.asked(ticket) {
                 Some(Asked::Ack { worker, task }) => self.tell_acked(worker, task),
                 Some(Asked::Delivery { worker, task }) => self.deliver_acked(worker, task),
+                Some(Asked::Reply { conn, id, value }) => self.answer_json(conn, id, &value),
                 _ => {}
             },
             Told::Changed { ticket, result } => {
@@ -131,7 +134,7 @@ impl Plane {
 
     /// Jobs that an operator meant and the core holds. Only cancelling reaches those; it ends each with its
     /// worker, if it does not stop by itself.
-    fn held_changed(&mut self, changed: Changed, what: Operator) -> Result<u64, Trouble> {
+    fn held_changed(&mut self, changed: Changed, what: Operator) -> Result<(u64, u64), Trouble> {
         let (mut count, mut held) = (changed.count, changed.held);
         match what {
             Operator::Changed(Reach::All) => {}
@@ -142,39 +145,44 @@ impl Plane {
             Operator::Changed(Reach::Refused) if !held.is_empty() => {
                 return Err(Trouble::State(State::Ready));
             }
-            _ => held.clear(),
+            _ => return Ok((count, held.len() as u64)),
         }
         count += held.len() as u64;
         for job in held {
             self.cancel_held(job);
         }
-        Ok(count)
+        Ok((count, 0))
     }
 
     pub(crate) fn cancel_held(&mut self, job: JobId) {
         if let Some(task) = self.jobs.held.task_of(job) {
             return self.step(Event::Cancel { task, kill: true }, None);
         }
-        let resting = self.jobs.resting.iter().position(|rests| rests.id == job);
-        if let Some(at) = resting {
-            let job = self.jobs.resting.swap_remove(at);
-            self.jobs.ask(Ask::End {
-                job: job.id,
-                run: job.run,
-                ending: Ending::Cancelled,
-                told: None,
-                output: None,
+        let Some(job) = self.jobs.resting.remove(job) else {
+            // It has just gone back to the store, which said that it was held before it heard so.
+            let ticket = self.jobs.ticket(Asked::Nobody);
+            let (which, change) = (Which::One(job), Change::Cancel);
+            return self.jobs.ask(Ask::Change {
+                ticket,
+                which,
+                change,
             });
-            if let Some(queue) = self.jobs.queue_id(job.queue) {
-                self.block_key(queue, &job.key, false);
-            }
+        };
+        self.jobs.ask(Ask::End {
+            job: job.id,
+            run: job.run,
+            ending: Ending::Cancelled,
+            told: None,
+            output: None,
+        });
+        if let Some(queue) = self.jobs.queue_id(job.queue) {
+            self.block_key(queue, &job.key, false);
         }
     }
 
     /// When the store or a resting job wants to be looked after, Unix milliseconds.
     pub(crate) fn next_job_due(&self) -> Option<u64> {
-        let resting = self.jobs.resting.iter().map(|job| job.due_ms).min();
-        [self.jobs.store.next_due(), resting]
+        [self.jobs.store.next_due(), self.jobs.resting.next_due()]
             .into_iter()
             .flatten()
             .min()

@@ -7,6 +7,8 @@ use stoker_store::{Ask, Job, JobId, MAX_OUTPUT};
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) job: Job,
+    /// Crashes that the core was not told of (see `suspected`).
+    pub(crate) spared: u8,
     /// The end of what its run wrote.
     pub(crate) output: Vec<u8>,
     /// Its store counts it as done although it still runs.
@@ -22,6 +24,7 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn new(job: Job) -> Self {
         Self {
+            spared: job.run.crashes - super::load::suspected(job.run.crashes),
             job,
             output: Vec::new(),
             acked: false,

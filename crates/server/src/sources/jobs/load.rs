@@ -52,6 +52,10 @@ impl Plane {
     pub(crate) fn known_queue(&mut self, name: NameId) -> io::Result<QueueId> {
         let id = self.core.queue_of_name(name);
         if self.jobs.queue(id).is_none() {
+            // To open a queue is the one thing that the store is waited for: not while it can't answer soon.
+            if self.core.is_draining() || self.jobs.failing.is_some() {
+                return Err(io::Error::other("it takes no new queue now"));
+            }
             self.open_queue(id, JobsConfig::default())?;
         }
         Ok(id)
@@ -76,6 +80,10 @@ impl Plane {
 
     /// Brings a job that the store handed over to the core.
     pub(crate) fn load_job(&mut self, job: Job) {
+        self.load_as(job, false);
+    }
+
+    fn load_as(&mut self, job: Job, rested: bool) {
         let Some(queue) = self.jobs.queue_id(job.queue) else {
             return;
         };
@@ -102,7 +110,8 @@ impl Plane {
             ttl: None,
             limit,
             attempt: run.attempt,
-            crashes: run.crashes,
+            crashes: suspected(run.crashes),
+            rested,
             parent: None,
         };
         self.step(Event::Arrived(new), None);
@@ -147,16 +156,16 @@ impl Plane {
 
     /// Lets jobs of ordered queues run again whose time has come.
     pub(crate) fn wake_resting(&mut self, now_ms: u64) {
-        while let Some(at) = self
-            .jobs
-            .resting
-            .iter()
-            .position(|job| job.due_ms <= now_ms)
-        {
-            let job = self.jobs.resting.swap_remove(at);
-            self.load_job(job);
+        while let Some(job) = self.jobs.resting.take_due(now_ms) {
+            self.load_as(job, true);
         }
     }
+}
+
+/// The crashes by which the core judges a job that comes from the store. The first may be the server's own
+/// death, which many jobs share, and a pool runs suspects one by one: it is counted, and not held against it.
+pub(super) fn suspected(crashes: u8) -> u8 {
+    crashes.saturating_sub(1)
 }
 
 fn keep(config: &JobsConfig, ordered: bool, window: u32) -> Keep {

@@ -81,7 +81,7 @@ impl Plane {
         if ordered {
             let mut job = held.job;
             (job.run, job.due_ms) = (run, due_ms);
-            self.jobs.resting.push(job);
+            self.jobs.resting.insert(job);
         }
     }
 
@@ -160,8 +160,12 @@ pub(super) fn run_of(held: &Held, facts: Facts, answer: Option<&Frame<'_>>) -> R
     });
     Run {
         attempt: facts.attempt,
-        exceptions: held.job.run.exceptions + u16::from(is_exception),
-        crashes: facts.crashes,
+        exceptions: held
+            .job
+            .run
+            .exceptions
+            .saturating_add(u16::from(is_exception)),
+        crashes: facts.crashes.saturating_add(held.spared),
         ran_us: ran(facts, answer).0,
     }
 }

@@ -10,7 +10,7 @@ use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
 use uuid::Uuid;
 
 /// Metadata of a push: what a frame can carry, less what the broker adds for the worker.
-const MAX_META: usize = 28 << 10;
+pub(crate) const MAX_META: usize = 28 << 10;
 
 /// Keys of a push that tell the broker how to treat the job; all others pass through to the worker.
 const OWN_KEYS: [Key; 22] = [
@@ -63,6 +63,9 @@ impl Plane {
             let text = self.unknown_queue(Kind::Jobs, queue_name);
             return Err((Status::NOT_FOUND, text));
         };
+        if self.core.is_draining() {
+            return Err((Status::RESOURCE_EXHAUSTED, "the server drains".to_owned()));
+        }
         let queue = self
             .known_queue(name)
             .map_err(|error| (Status::UNAVAILABLE, format!("the job store: {error}")))?;
@@ -122,9 +125,6 @@ impl Plane {
         let counts = of_queue.counts;
         let waiting = counts.ready + counts.delayed + counts.suspended + of_queue.pending;
         let max = u64::from(self.core.queue(queue).config.max_waiting);
-        if self.core.is_draining() {
-            return Some("the server drains".to_owned());
-        }
         if let Some(trouble) = &self.jobs.failing {
             return Some(trouble.to_string());
         }
@@ -178,6 +178,11 @@ impl Plane {
         let hint = crate::config::suggest(name, names.iter().copied());
         format!("there is no {what} '{name}'; {hint}")
     }
+}
+
+/// Whether a key of metadata is the broker's own business, and none of the worker's.
+pub(crate) fn is_own(key: Key) -> bool {
+    OWN_KEYS.contains(&key)
 }
 
 /// A store's trouble as a producer hears it.

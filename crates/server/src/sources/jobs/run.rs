@@ -2,7 +2,7 @@
 
 use super::edge::Asked;
 use super::outcome::run_of;
-use crate::plane::Plane;
+use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use serde_json::Value;
 use stoker_core::{Event, Facts, Span, TaskId, WorkerId};
@@ -30,7 +30,12 @@ impl Plane {
         let held = self.jobs.held.get(task);
         let queue = held.and_then(|held| self.jobs.queue_id(held.job.queue));
         let of_queue = queue.and_then(|queue| self.jobs.queue(queue));
-        if acked || !of_queue.is_some_and(|of_queue| of_queue.config.ack_on_delivery) {
+        if !of_queue.is_some_and(|of_queue| of_queue.config.ack_on_delivery) {
+            return true;
+        }
+        if acked {
+            // It was taken for delivered to a worker that died before it had it. This is its one run.
+            self.todo.push_back(Todo::Acknowledge { worker, task });
             return true;
         }
         let told = Some(self.jobs.ticket(Asked::Delivery { worker, task }));

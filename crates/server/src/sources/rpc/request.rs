@@ -85,6 +85,7 @@ impl Plane {
             limit: None,
             attempt: 0,
             crashes: 0,
+            rested: false,
             parent,
         };
         self.step(Event::Arrived(new), None);
