@@ -123,7 +123,7 @@ impl Plane {
     pub(crate) fn settle(&mut self) {
         loop {
             self.do_what_was_put_off();
-            if !self.jobs.inline || !self.hear_store() {
+            if !self.jobs.inline || !std::mem::take(&mut self.jobs.asking) || !self.hear_store() {
                 return;
             }
         }

@@ -11,6 +11,8 @@ pub(crate) struct Jobs {
     pub(crate) store: Box<dyn Driver>,
     /// It tells at once what it was asked, as the one in memory does.
     pub(crate) inline: bool,
+    /// It was asked something since it was last heard. Calls alone never have it heard.
+    pub(crate) asking: bool,
     /// What it has told and nobody has looked at.
     pub(crate) told: Vec<Told>,
     pub(crate) held: HeldJobs,
@@ -100,6 +102,7 @@ impl Jobs {
     pub(crate) fn new(store: Box<dyn Driver>) -> Self {
         Self {
             inline: store.wake().is_none(),
+            asking: false,
             store,
             told: Vec::new(),
             held: HeldJobs::default(),
@@ -114,6 +117,7 @@ impl Jobs {
     }
 
     pub(crate) fn ask(&mut self, ask: Ask) {
+        self.asking = true;
         self.store.ask(ask);
     }
 
