@@ -238,7 +238,7 @@ fn a_second_run_that_nobody_waits_for_has_no_privilege() {
     let (mut w, mail) = ordered(1);
     let running = w.bring(job(mail).key("a"));
     let next = w.bring(job(mail).key("a"));
-    let again = w.bring(job(mail).key("a").attempt(1).rested());
+    let again = w.bring(job(mail).key("a").attempt(1));
     w.done(running);
     assert!(w.on(next).is_some() && w.waits(again));
 }
