@@ -138,7 +138,8 @@ fn keys_and_their_widths() {
             "16" => &[16],
             "n" => &[4, 8, 16, 200],
             "1" => &[1, 2, 3, 4, 8, 15, 16, 17, 200],
-            "text" | "bytes" => &[1, 2, 3, 4, 8, 15, 16, 17, 200, 201],
+            "0" => &[],
+            "up" | "text" | "bytes" => &[1, 2, 3, 4, 8, 15, 16, 17, 200, 201],
             other => panic!("{name}: a width that this test does not know: {other}"),
         };
         for len in [1, 2, 3, 4, 8, 15, 16, 17, 200, 201] {
