@@ -267,11 +267,13 @@ impl Plane {
                 }
                 self.answer_json(conn, id, &value);
             }
-            Err(trouble) => {
-                let (status, text) = refusal_of(&trouble);
-                self.status(conn, id, status, &text, None);
-            }
+            Err(trouble) => self.answer_trouble(conn, id, &trouble),
         }
+    }
+
+    fn answer_trouble(&mut self, conn: ConnId, id: u32, trouble: &Trouble) {
+        let (status, text) = refusal_of(trouble);
+        self.status(conn, id, status, &text, None);
     }
 
     /// The store has found what somebody looked for.
@@ -291,10 +293,7 @@ impl Plane {
                 let value = self.found_json(what, found);
                 self.answer_json(conn, id, &value);
             }
-            Err(trouble) => {
-                let (status, text) = refusal_of(&trouble);
-                self.status(conn, id, status, &text, None);
-            }
+            Err(trouble) => self.answer_trouble(conn, id, &trouble),
         }
     }
 

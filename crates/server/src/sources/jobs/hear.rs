@@ -43,8 +43,6 @@ impl Plane {
             Told::Resting { job } => {
                 if let Some(queue) = self.jobs.queue_id(job.queue) {
                     self.block_key(queue, &job.key, true);
-                    // Its lane counts as held, so it is not among those that are handed over unasked.
-                    self.has_backlog(job.queue, job.class, &job.key);
                     self.jobs.resting.insert(*job);
                 }
             }
@@ -189,8 +187,12 @@ impl Plane {
     }
 
     pub(crate) fn wake_due_jobs(&mut self) {
+        // Nothing is delayed, mostly: then the clock need not be read in every turn.
+        let Some(due) = self.next_job_due() else {
+            return;
+        };
         let now_ms = wall_ms();
-        if self.next_job_due().is_some_and(|due| due <= now_ms) {
+        if due <= now_ms {
             self.wake_resting(now_ms);
             self.hear_store();
             self.settle();
