@@ -4,7 +4,7 @@ use crate::plane::Plane;
 use crate::sources::jobs::Asked;
 use serde_json::{Value, json};
 use stoker_core::{Event, Kind, QueueId, Span};
-use stoker_store::Ask;
+use stoker_store::{Ask, QueueNo, Ticket};
 
 impl Plane {
     pub(crate) fn list_queues(&mut self) -> Value {
@@ -54,32 +54,37 @@ impl Plane {
         value
     }
 
-    pub(crate) fn pause_queue(
-        &mut self,
-        (conn, id): (ConnId, u32),
-        ask: &Value,
-        paused: bool,
-    ) -> Answer {
+    pub(crate) fn pause_queue(&mut self, to: (ConnId, u32), ask: &Value, paused: bool) -> Answer {
         let queue = self.queue_of(ask)?;
         self.step(Event::Paused { queue, paused }, None);
         let value = json!({"queue": self.core.queue(queue).name, "paused": paused});
-        let no = self.jobs.queue(queue).map(|of_queue| of_queue.no);
-        let Some(queue) = no else {
-            // Calls are paused for the life of the server.
-            self.settle();
-            return Ok(Some(value));
-        };
-        let told = Some(self.jobs.ticket(Asked::Reply { conn, id, value }));
-        self.jobs.ask(Ask::Pause {
+        let answer = self.answer_when_kept(to, queue, value, |queue, told| Ask::Pause {
             queue,
             paused,
             told,
         });
         self.settle();
+        answer
+    }
+
+    /// Has the store keep what was set of a queue, and answers when that is safe. Of services nothing is
+    /// kept: they are as the configuration says after the next start.
+    fn answer_when_kept(
+        &mut self,
+        (conn, id): (ConnId, u32),
+        queue: QueueId,
+        value: Value,
+        keep: impl FnOnce(QueueNo, Option<Ticket>) -> Ask,
+    ) -> Answer {
+        let Some(no) = self.jobs.queue(queue).map(|of_queue| of_queue.no) else {
+            return Ok(Some(value));
+        };
+        let told = self.jobs.ticket(Asked::Reply { conn, id, value });
+        self.jobs.ask(keep(no, Some(told)));
         Ok(None)
     }
 
-    pub(crate) fn set_queue(&mut self, (conn, frame): (ConnId, u32), ask: &Value) -> Answer {
+    pub(crate) fn set_queue(&mut self, to: (ConnId, u32), ask: &Value) -> Answer {
         let id = self.queue_of(ask)?;
         let mut config = self.core.queue(id).config.clone();
         let number = |key: &str, from: u64, now: u32| match &ask[key] {
@@ -104,19 +109,12 @@ impl Plane {
         self.core.configure_queue(id, config);
         self.step(Event::Tick, None);
         let value = self.queue_json(id);
-        let no = self.jobs.queue(id).map(|of_queue| of_queue.no);
-        let Some(queue) = no else {
-            return Ok(Some(value));
-        };
-        let id = frame;
-        let told = Some(self.jobs.ticket(Asked::Reply { conn, id, value }));
         let settings = settings.to_string();
-        self.jobs.ask(Ask::Settings {
+        self.answer_when_kept(to, id, value, |queue, told| Ask::Settings {
             queue,
             settings,
             told,
-        });
-        Ok(None)
+        })
     }
 
     /// What an operator had set of a queue before the server was started again.
