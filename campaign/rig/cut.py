@@ -7,21 +7,12 @@ first part, any part, and of a write any of its sectors.
 import contextlib
 import os
 import struct
-import subprocess
 from pathlib import Path
 
 RECORD = struct.Struct("=IIQQQQ")  # magic kind off len old_len old_size
 MAGIC, WRITE, TRUNCATE = 0x43757400, 1, 2
 SECTOR = 512
 SUFFIXES = {"db": "", "wal": "-wal", "journal": "-journal"}
-
-
-def build(folder):
-    """Compiles what is preloaded into the server."""
-    library = Path(folder) / "powercut.so"
-    source = Path(__file__).parent.parent / "powercut.c"
-    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl", "-pthread"], check=True)
-    return library
 
 
 def records(data):

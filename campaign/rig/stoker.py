@@ -14,6 +14,7 @@ from harness.wire import Client, WireError
 
 from rig import cut as power
 from rig.ledger import Snapshot, is_dead
+from rig.preload import FailingDisk
 
 HERE = Path(__file__).resolve().parent.parent
 # What ran when a server died runs again one at a time in its pool, so there are several.
@@ -77,14 +78,14 @@ class Down(Exception):
 
 
 class Stoker:
-    def __init__(self, binary, folder, store_folder, *, sync, cut_log=None, library=None):
+    def __init__(self, binary, folder, store_folder, *, sync, libraries):
+        """`libraries`: what is preloaded, by its name."""
         self.binary, self.folder = Path(binary).resolve(), Path(folder)
         self.store = Path(store_folder) / "stoker.db"
         self.socket = self.folder / "stoker.sock"
         self.log = self.folder / "stoker.log"
         self.mark = f"STOKER_CAMPAIGN={os.getpid()}-{time.monotonic_ns()}"
-        self.cut_log = cut_log
-        self.angel = None
+        self.angel = self.disk = None
         self.lives = 0  # of angels
         self.deaths = 0  # of servers under this angel
         self.given_up = 0  # starts that failed, as when the one before still held the store
@@ -102,10 +103,18 @@ class Stoker:
         (self.folder / "stoker.toml").write_text(text)
         key, value = self.mark.split("=")
         self.env = {name: text for name, text in os.environ.items() if not name.startswith("STOKER_")} | {key: value}
-        if cut_log:
-            Path(cut_log).mkdir(exist_ok=True)
-            self.env |= {"LD_PRELOAD": str(library), "POWERCUT_STORE": str(self.store), "POWERCUT_LOG": str(cut_log)}
-        self.family = set()  # all processes that were seen
+        self.preload(libraries)
+
+    def preload(self, libraries):
+        if libraries:
+            self.env["LD_PRELOAD"] = ":".join(map(str, libraries.values()))
+        if "powercut" in libraries:
+            self.cut_log = self.store.with_name("unsynced")
+            self.cut_log.mkdir()
+            self.env |= {"POWERCUT_STORE": str(self.store), "POWERCUT_LOG": str(self.cut_log)}
+        if "failing" in libraries:
+            self.disk = FailingDisk(self.folder, self.store)
+            self.env |= self.disk.env
 
     def start(self):
         with open(self.log, "ab") as log:
@@ -187,11 +196,12 @@ class Stoker:
         for pid in pids:
             bury(pid)
 
-    def kill_all(self, order=None):
-        """kill -9 of the whole tree."""
-        pids = [self.angel.pid, *self.children()]
-        if order:
-            order(pids)
+    def tree(self):
+        return [self.angel.pid, *self.children()]
+
+    def kill_all(self, pids=None):
+        """kill -9 of the whole tree, first of these."""
+        pids = pids or self.tree()
         kill(pids)
         while left := [pid for pid in self.everybody() if pid not in pids]:
             kill(left)

@@ -119,6 +119,12 @@ impl Core {
             .is_some_and(|task| task.started.is_some())
     }
 
+    /// Whether a worker has a task, started or not.
+    pub fn is_lent(&self, task: TaskId) -> bool {
+        let task = self.tasks.get(task);
+        task.is_some_and(|task| matches!(task.place, crate::task::Place::Out(_)))
+    }
+
     pub fn worker_state(&self, id: WorkerId) -> Option<&'static str> {
         self.workers.get(id).map(crate::worker::Worker::state)
     }

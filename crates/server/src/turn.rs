@@ -179,9 +179,9 @@ impl Plane {
             let id = self
                 .core
                 .add_queue(Kind::Jobs, &queue.name, queue.core, &share);
-            self.open_queue(id, queue.jobs)?;
+            self.open_queue(id, queue.jobs);
         }
-        self.restore_queues()?;
+        self.restore_queues();
         for service in config.services {
             let share = [(pools[service.pool], 1)];
             self.core

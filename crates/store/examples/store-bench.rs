@@ -132,7 +132,7 @@ fn through_the_store(dir: &Path, group: usize, lives: usize) -> Duration {
         window: 10_000,
         ..Keep::default()
     };
-    let queue = store.open_queue("bench", keep).expect("a queue").queue;
+    let queue = store.open_queue("bench", keep).queue;
     let mut told = Vec::new();
     let start = Instant::now();
     for turn in 0..lives / group {
@@ -204,10 +204,7 @@ fn hear(
 fn bare_loop(dir: &Path, group: usize, lives: usize) -> Duration {
     let path = fresh(dir);
     let mut store = open(&path);
-    let queue = store
-        .open_queue("bench", Keep::default())
-        .expect("a queue")
-        .queue;
+    let queue = store.open_queue("bench", Keep::default()).queue;
     store.close(&mut Vec::new()).expect("closed");
     let db = Connection::open(&path).expect("a database");
     db.execute_batch("PRAGMA synchronous = full; PRAGMA cache_size = -32768")
@@ -293,10 +290,7 @@ impl<'a> Bare<'a> {
 fn many(dir: &Path, jobs: u64) -> String {
     let path = fresh(dir);
     let mut store = open(&path);
-    let queue = store
-        .open_queue("bench", Keep::default())
-        .expect("a queue")
-        .queue;
+    let queue = store.open_queue("bench", Keep::default()).queue;
     let mut told = Vec::new();
     for first in (0..jobs).step_by(4_000) {
         for number in first..(first + 4_000).min(jobs) {
@@ -324,10 +318,7 @@ fn many(dir: &Path, jobs: u64) -> String {
     let before = resident_kib();
     let start = Instant::now();
     let mut store = open(&path);
-    let queue = store
-        .open_queue("bench", Keep::default())
-        .expect("a queue")
-        .queue;
+    let queue = store.open_queue("bench", Keep::default()).queue;
     let opened = start.elapsed();
     let idle = resident_kib() - before;
     store.ask(Ask::RefillLanes {

@@ -72,7 +72,7 @@ pub enum Ask {
     },
     /// An operator or a producer looks. Told: `Found`.
     Look { ticket: Ticket, look: Look },
-    /// Take jobs from an export. Told: `Changed`.
+    /// Take jobs from an export, but for those whose idempotency key stands for a job here. Told: `Changed`.
     Import { ticket: Ticket, jobs: Vec<Import> },
     /// A queue is paused or goes on. With a ticket it is told (`Ended`) once that is safe.
     Pause {
@@ -93,6 +93,8 @@ pub enum Ask {
 pub enum Which {
     One(JobId),
     Many(Filter),
+    /// Jobs that were held, and that the scheduler gives back if the change goes well.
+    Held(Vec<JobId>),
 }
 
 /// All conditions that are there must hold.
@@ -179,6 +181,7 @@ pub struct Import {
     pub was: String,
     /// Set for a failed job; others become ready or delayed.
     pub error: Option<JobError>,
+    pub checkpoint: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -227,6 +230,8 @@ pub enum Told {
         queue: QueueNo,
         counts: Counts,
     },
+    /// Some of what is kept can't be read or written, and why; the rest goes on, and it is tried again.
+    Damage(String),
     /// The store can't write (until `None`): new jobs are refused, what is there is kept.
     Failing(Option<Trouble>),
 }

@@ -11,8 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// so the scheduler's fairness does not depend on the engine's order, and nothing is prefetched that another
 /// server could have run. What holds for every engine is written as a test in `conformance`.
 pub trait Driver: Send {
-    /// Opens a queue, new or known, and says what is to be kept of it.
-    fn open_queue(&mut self, name: &str, keep: Keep) -> io::Result<Opened>;
+    /// Opens a queue, new or known, and says what is to be kept of it. Never waits: a queue that is new is
+    /// kept with the first commit after this, and what is asked of it from now on comes later than that.
+    fn open_queue(&mut self, name: &str, keep: Keep) -> Opened;
 
     /// The names of all queues that it keeps.
     fn queues(&self) -> Vec<String>;

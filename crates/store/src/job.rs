@@ -237,6 +237,8 @@ pub struct Whole {
     /// The end of what its last run wrote.
     pub output: Option<Vec<u8>>,
     pub checkpoint: Option<Vec<u8>>,
+    /// The key by which the same push is recognised, as long as it is.
+    pub idempotency: Option<Vec<u8>>,
     pub history: Vec<Note>,
 }
 

@@ -442,3 +442,96 @@ fn cancelling_what_is_ready_spares_what_runs() {
     drop(running);
     client.job_in(&runs, "done");
 }
+
+#[test]
+fn jobs_that_are_about_to_run_can_be_moved() {
+    let app = start("workers = 1\n[queue.mails]\n[queue.other]");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let runs = client.push(&Ask::push("mails", "gate gate"));
+    let running = gate.meet();
+    let waiting: Vec<String> = (0..500)
+        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .collect();
+    client.own("stoker.queue", &json!({"op": "pause", "queue": "other"}));
+    let which = json!({"op": "move", "queue": "mails", "to": "other"});
+    let moved = client.own("stoker.job", &which);
+    assert_eq!(
+        moved,
+        json!({"count": 500, "held": 1}),
+        "the one that runs stays"
+    );
+    assert_eq!(client.queue("other")["ready"], 500);
+    assert_eq!(client.queue("mails")["ready"], 0);
+    let back = json!({"op": "move", "id": waiting[0], "to": "mails"});
+    assert_eq!(client.own("stoker.job", &back), json!({"count": 1}));
+    drop(running);
+    client.job_in(&runs, "done");
+    client.job_in(&waiting[0], "done");
+    client.own("stoker.queue", &json!({"op": "resume", "queue": "other"}));
+    client.job_in(&waiting[499], "done");
+    let order: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    assert_eq!(notes(&app), order, "each ran once, in their order");
+}
+
+#[test]
+fn a_job_that_rests_is_moved_or_need_not_wait() {
+    let app = start(
+        "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]",
+    );
+    let mut client = app.client();
+    let push = |client: &mut Client, key: &str, script: &str| {
+        client.push(&Ask::push("mails", script).key(key))
+    };
+    let rests = |client: &mut Client, key: &str| {
+        let first = push(
+            client,
+            key,
+            &format!("if {key} note {key}1;once {key};fail 64 no"),
+        );
+        let second = push(client, key, &format!("note {key}2"));
+        client.job_in(&first, "retrying");
+        assert_eq!(client.job(&second)["state"], "ready");
+        (first, second)
+    };
+    let (first, second) = rests(&mut client, "a");
+    let release = json!({"op": "release", "id": first});
+    assert_eq!(client.own("stoker.job", &release), json!({"count": 1}));
+    client.job_in(&second, "done");
+    assert_eq!(notes(&app), ["a1", "a2"]);
+
+    let (first, second) = rests(&mut client, "b");
+    let away = json!({"op": "move", "id": first, "to": "other"});
+    assert_eq!(client.own("stoker.job", &away), json!({"count": 1}));
+    client.job_in(&second, "done");
+    assert_eq!(client.job(&first)["queue"], "other");
+    assert_eq!(client.job(&first)["state"], "delayed");
+}
+
+#[test]
+fn an_export_takes_keys_and_checkpoints_along() {
+    let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]");
+    let mut client = app.client();
+    let ask = |queue| {
+        let script = "if saved note-told;once saved;checkpoint page 7;fail 64 no";
+        Ask::push(queue, script).meta(Key::IDEMPOTENCY, "order-7")
+    };
+    let id = client.push(&ask("mails"));
+    client.job_in(&id, "retrying");
+    let mut exported = client.own("stoker.job", &json!({"op": "export"}))["jobs"].clone();
+    assert_eq!(exported[0]["checkpoint"], "page 7");
+    assert_eq!(exported[0]["idempotency"], "order-7");
+    let import = |client: &mut Client, jobs: &Value| {
+        let import = json!({"op": "import", "jobs": jobs});
+        client.own("stoker.job", &import)["count"].clone()
+    };
+    assert_eq!(import(&mut client, &exported), 0, "it is here already");
+    exported[0]["queue"] = "other".into();
+    exported[0]["due_ms"] = 0.into();
+    assert_eq!(import(&mut client, &exported), 1);
+    let there = client.push(&ask("other"));
+    assert_ne!(there, id, "the same push is the imported job");
+    client.job_in(&there, "done");
+    let told: Value = serde_json::from_str(&notes(&app)[0]).expect("JSON");
+    assert_eq!(told["checkpoint"], "page 7");
+}

@@ -206,13 +206,18 @@ impl Core {
         worker.rss = rss;
         let limit = self.pool_of(id).config.memory_limit;
         let worker = &self.workers[id];
-        if limit == 0 || rss <= limit || !worker.is_live() {
+        if limit == 0 || rss <= limit {
             return;
         }
-        if !worker.tasks.is_empty() && rss > limit + limit / 2 {
-            self.kill(id, Why::Memory);
-        } else if !worker.outdated {
-            self.expire(id);
+        match worker.life {
+            // One that was told to go over its size may go on growing in its last task.
+            Life::Live { .. } | Life::Draining { .. }
+                if !worker.tasks.is_empty() && rss > limit + limit / 2 =>
+            {
+                self.kill(id, Why::Memory);
+            }
+            Life::Live { .. } if !worker.outdated => self.expire(id),
+            _ => {}
         }
     }
 

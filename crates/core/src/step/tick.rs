@@ -56,6 +56,7 @@ impl Core {
             Life::Starting { .. } | Life::Killed { .. } => {}
             Life::Live { idle_since } => self.live_due(id, idle_since),
             Life::Draining { .. } => {
+                self.watch_memory(id);
                 self.check_tasks(id);
                 self.escalate(id);
             }
@@ -147,7 +148,10 @@ impl Core {
             Life::Live { idle_since } => self
                 .live_deadline(id, idle_since)
                 .min(self.next_escalation(id)),
-            Life::Draining { .. } => self.task_deadline(id).min(self.next_escalation(id)),
+            Life::Draining { .. } => self
+                .task_deadline(id)
+                .min(self.watch_deadline(id))
+                .min(self.next_escalation(id)),
             Life::Stopping { .. } => self.next_escalation(id),
         }
     }
@@ -165,16 +169,20 @@ impl Core {
             let is_up = idle_until <= self.now;
             return expires.min(if is_up { Time::NEVER } else { idle_until });
         }
+        expires
+            .min(self.watch_deadline(id))
+            .min(self.task_deadline(id))
+    }
+
+    /// When a busy worker's memory is looked at next.
+    fn watch_deadline(&self, id: WorkerId) -> Time {
+        let worker = &self.workers[id];
+        let first = worker.tasks.front();
         let watched = self.pools[worker.pool.index()].config.memory_limit > 0;
-        let watch = match worker
-            .tasks
-            .front()
-            .and_then(|task| self.tasks[*task].started)
-        {
+        match first.and_then(|task| self.tasks[*task].started) {
             Some(started) if watched => worker.measure_at.max(started + WATCH_EVERY),
             _ => Time::NEVER,
-        };
-        expires.min(watch).min(self.task_deadline(id))
+        }
     }
 
     fn late_task(&self, id: WorkerId) -> Option<TaskId> {

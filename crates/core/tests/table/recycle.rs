@@ -174,6 +174,37 @@ fn a_worker_that_grows_without_end_is_killed_within_its_task() {
     );
 }
 
+/// One that is to be replaced for its size, and is told so while its task goes on, is watched on.
+#[test]
+fn a_worker_that_grows_on_while_it_is_replaced_is_killed() {
+    let (mut w, mail, old) = pool_with(PoolConfig {
+        memory_limit: 100 * MB,
+        ..workers(1)
+    });
+    w.bring(job(mail));
+    w.pass(ms(300));
+    w.step(Event::Measured {
+        worker: old,
+        rss: 101 * MB,
+    });
+    w.boot();
+    assert_eq!(w.view(old).state, "draining");
+    let before = w.count(|action| *action == Action::Measure { worker: old });
+    w.pass(secs(1));
+    let measured = w.count(|action| *action == Action::Measure { worker: old });
+    assert_eq!(measured - before, 4, "four times a second, as before");
+    w.step(Event::Measured {
+        worker: old,
+        rss: 150 * MB,
+    });
+    assert!(!w.was_killed(old, Why::Memory));
+    w.step(Event::Measured {
+        worker: old,
+        rss: 150 * MB + 1,
+    });
+    assert!(w.was_killed(old, Why::Memory));
+}
+
 /// One that is idle did nobody harm: it is only replaced.
 #[test]
 fn an_idle_worker_is_not_killed_for_its_memory() {

@@ -5,7 +5,7 @@ use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::{MAX_META, Operator, Reach, is_own};
 use serde_json::{Value, json};
-use stoker_store::{Ask, Import, JobError, NewJob, Options, Run, View};
+use stoker_store::{Ask, Import, JobError, MAX_CHECKPOINT, NewJob, Options, Run, View};
 use stoker_wire::{Frame, Meta};
 
 /// Jobs in one request.
@@ -45,6 +45,12 @@ impl Plane {
         }
         if let Some(body) = body {
             bytes("body", &body.bytes);
+        }
+        if let Some(checkpoint) = whole.and_then(|whole| whole.checkpoint.as_deref()) {
+            bytes("checkpoint", checkpoint);
+        }
+        if let Some(key) = whole.and_then(|whole| whole.idempotency.as_deref()) {
+            bytes("idempotency", key);
         }
         value
     }
@@ -97,7 +103,19 @@ impl Plane {
         let ordered = self.jobs.queue_id(queue);
         let ordered = ordered.is_some_and(|queue| self.core.queue(queue).config.ordered);
         let body = bytes_of(line, "body")?;
+        let some_bytes_of =
+            |key| bytes_of(line, key).map(|bytes| Some(bytes).filter(|b| !b.is_empty()));
+        let (checkpoint, idempotency) =
+            (some_bytes_of("checkpoint")?, some_bytes_of("idempotency")?);
+        if checkpoint
+            .as_ref()
+            .is_some_and(|bytes| bytes.len() > MAX_CHECKPOINT)
+        {
+            let text = format!("a 'checkpoint' has at most {MAX_CHECKPOINT} bytes");
+            return Err(Refused::invalid(text));
+        }
         Ok(Import {
+            checkpoint,
             was: line["id"].as_str().unwrap_or_default().to_owned(),
             run: Run {
                 attempt: number("attempt", 60_000) as u16,
@@ -118,7 +136,7 @@ impl Plane {
                 meta_len: meta.len(),
                 bytes: [meta, body].concat().into(),
                 options: options.map(Box::new),
-                idempotency: None,
+                idempotency: idempotency.map(Vec::into_boxed_slice),
                 due_ms: number("due_ms", u64::MAX),
                 suspended: state == "suspended",
             },

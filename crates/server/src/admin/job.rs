@@ -10,7 +10,7 @@ use stoker_core::Kind;
 use stoker_store::{
     Ask, Bytes, Change, Filter, Found, Job, JobId, Look, QueueNo, State, Ticket, Trouble, Which,
 };
-use stoker_wire::{Codec, Frame, Status};
+use stoker_wire::{Codec, Frame};
 use uuid::Uuid;
 
 /// Jobs in one answer.
@@ -112,11 +112,15 @@ impl Plane {
                 ))),
             };
         }
-        let reach = match (cancel, ask["state"].as_str()) {
-            (false, _) if ask["id"].is_string() => Reach::Refused,
-            (false, _) => Reach::None,
-            (true, Some("ready")) => Reach::Waiting,
-            (true, _) => Reach::All,
+        let reach = match change {
+            Change::Cancel if ask["state"] == "ready" => Reach::CancelWaiting,
+            Change::Cancel => Reach::Cancel,
+            Change::Move { to } => Reach::Move {
+                to,
+                alone: matches!(which, Which::One(_)),
+            },
+            Change::Release => Reach::Release,
+            _ => Reach::None,
         };
         let ticket = self.admin_ticket(conn, frame, Operator::Changed(reach));
         self.jobs.ask(Ask::Change {
@@ -227,8 +231,7 @@ impl Plane {
     pub(super) fn queue_named(&mut self, name: &str) -> Result<QueueNo, Refused> {
         let unknown = Refused::not_found(self.unknown_queue(Kind::Jobs, name));
         let id = self.core.resolve_job(name).map_err(|_| unknown)?;
-        let opened = self.known_queue(id);
-        let queue = opened.map_err(|error| Refused(Status::UNAVAILABLE, error.to_string()))?;
+        let queue = self.known_queue(id);
         Ok(self
             .jobs
             .queue(queue)

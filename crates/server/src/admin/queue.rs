@@ -163,7 +163,7 @@ impl Plane {
             if self.core.queue(queue).kind == Kind::Jobs
                 && let Ok(name) = self.core.resolve_job(name)
             {
-                self.known_queue(name).map_err(unavailable)?;
+                self.known_queue(name);
             }
             return Ok(queue);
         }
@@ -172,12 +172,8 @@ impl Plane {
             .serves_all_jobs()
             .then(|| self.core.resolve_job(name))
         {
-            Some(Ok(name)) => self.known_queue(name).map_err(unavailable),
+            Some(Ok(name)) => Ok(self.known_queue(name)),
             _ => Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
         }
     }
-}
-
-fn unavailable(error: std::io::Error) -> Refused {
-    Refused(stoker_wire::Status::UNAVAILABLE, error.to_string())
 }

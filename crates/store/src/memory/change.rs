@@ -12,9 +12,14 @@ impl MemoryStore {
                 if !applies(change, entry.state) {
                     return Err(Trouble::State(entry.state));
                 }
-                vec![*id]
+                // One that is there already is not meant to move.
+                match is_there(change, entry) {
+                    true => Vec::new(),
+                    false => vec![*id],
+                }
             }
             Which::Many(filter) => self.meant(filter, change),
+            Which::Held(jobs) => return Ok(self.change_held(jobs, change)),
         };
         let mut changed = Changed::default();
         for id in jobs {
@@ -29,12 +34,23 @@ impl MemoryStore {
         Ok(changed)
     }
 
+    fn change_held(&mut self, jobs: &[JobId], change: &Change) -> Changed {
+        let mut changed = Changed::default();
+        for id in jobs {
+            let is_meant =
+                |entry: &&Entry| applies(change, entry.state) && !is_there(change, entry);
+            if self.jobs.get(id).filter(is_meant).is_some() {
+                self.let_go(*id);
+                self.change_one(*id, change, changed.count);
+                changed.count += 1;
+            }
+        }
+        changed
+    }
+
     fn meant(&self, filter: &Filter, change: &Change) -> Vec<JobId> {
-        // Those that are there already are not meant to move.
-        let is_there =
-            |entry: &Entry| matches!(change, Change::Move { to } if *to == entry.job.queue);
         let fits = |entry: &&Entry| {
-            applies(change, entry.state) && means(filter, entry) && !is_there(entry)
+            applies(change, entry.state) && means(filter, entry) && !is_there(change, entry)
         };
         let mut jobs: Vec<JobId> = self
             .jobs
@@ -147,15 +163,18 @@ impl MemoryStore {
         for import in jobs {
             let now = self.now();
             let id = self.ids.make(now);
+            let of_queue = &self.queues[import.job.queue.0 as usize];
+            if of_queue.repeats(&import.job, now).is_some() {
+                continue;
+            }
             let mut entry = Entry::new(id, import.job, now);
             entry.job.run = import.run;
+            entry.job.checkpoint = import.checkpoint.map(Vec::into_boxed_slice);
             entry.note(now, What::Imported, format!("was {}", import.was));
             let state = entry.state;
             self.bytes += entry.job.bytes.len();
             let of_queue = &mut self.queues[entry.job.queue.0 as usize];
-            if import.error.is_none() {
-                of_queue.keep_keys(&entry, now);
-            }
+            of_queue.keep_keys(&entry, now);
             of_queue.counts_of(state, 1);
             let due = entry.job.due_ms;
             self.jobs.insert(id, entry);
@@ -170,6 +189,11 @@ impl MemoryStore {
         }
         changed
     }
+}
+
+/// Those that are there already are not meant to move.
+fn is_there(change: &Change, entry: &Entry) -> bool {
+    matches!(change, Change::Move { to } if *to == entry.job.queue)
 }
 
 /// Whether a change makes sense for a job in this state.

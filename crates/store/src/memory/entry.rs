@@ -103,6 +103,13 @@ impl Entry {
         (self.ended_ms, self.ended) = (0, 0);
     }
 
+    /// Until when something of a job that has ended is kept, whatever becomes of the rest.
+    pub(super) fn lasts(&self) -> u64 {
+        let result = self.result.as_ref().map_or(0, |_| self.result_until);
+        let has_payload = self.state == State::Done && !self.job.bytes.is_empty();
+        result.max(if has_payload { self.payload_until } else { 0 })
+    }
+
     pub(super) fn kind(&self) -> Option<&str> {
         self.job.options.as_ref()?.kind.as_deref()
     }
@@ -144,6 +151,7 @@ impl Entry {
             result: self.result.clone().filter(|_| now < self.result_until),
             output: self.output.clone(),
             checkpoint: self.job.checkpoint.as_deref().map(<[u8]>::to_vec),
+            idempotency: None,
             history: self.history.clone(),
         }
     }

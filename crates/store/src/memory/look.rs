@@ -1,16 +1,15 @@
 use super::{Entry, MemoryStore};
-use crate::{Filter, Found, Group, Look, State, fingerprint};
+use crate::{Filter, Found, Group, Look, State, View, fingerprint};
 use std::collections::HashMap;
 
 impl MemoryStore {
     pub(super) fn look(&self, look: &Look) -> Found {
         let now = self.now();
         match look {
-            Look::One(id) => Found::One(
-                self.jobs
-                    .get(id)
-                    .map(|entry| Box::new(entry.view(now, true))),
-            ),
+            Look::One(id) => {
+                let entry = self.jobs.get(id).or(self.remains.get(*id, now));
+                Found::One(entry.map(|entry| Box::new(self.view(entry, now, true))))
+            }
             Look::List {
                 filter,
                 after,
@@ -24,13 +23,23 @@ impl MemoryStore {
                 let jobs = found
                     .iter()
                     .take(*limit)
-                    .map(|entry| entry.view(now, *whole))
+                    .map(|entry| self.view(entry, now, *whole))
                     .collect();
                 Found::List { jobs, more }
             }
             Look::Count(filter) => Found::Count(self.found(filter).count() as u64),
             Look::Groups { filter, limit } => Found::Groups(self.groups(filter, *limit)),
         }
+    }
+
+    fn view(&self, entry: &Entry, now: u64, whole: bool) -> View {
+        let mut view = entry.view(now, whole);
+        if let (Some(whole), Some(key)) = (&mut view.whole, &entry.idempotency) {
+            let of_queue = &self.queues[entry.job.queue.0 as usize];
+            let stands = of_queue.stands_for(key, entry.job.id, now);
+            whole.idempotency = stands.then(|| key.to_vec());
+        }
+        view
     }
 
     fn found<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Entry> {

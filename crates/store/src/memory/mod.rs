@@ -4,6 +4,7 @@ mod change;
 mod entry;
 mod look;
 mod queue;
+mod remains;
 
 use crate::{
     Abilities, Ask, Clock, Driver, Ending, Ids, Job, JobError, JobId, Keep, NewJob, Opened, Pushed,
@@ -11,6 +12,7 @@ use crate::{
 };
 use entry::Entry;
 use queue::{Place, QueueOf};
+use remains::Remains;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::io;
@@ -33,6 +35,7 @@ pub struct MemoryStore {
     /// Ended jobs that still have their payloads, by the order in which they ended.
     payloads: BTreeMap<u64, JobId>,
     ended: u64,
+    remains: Remains,
     empty: Arc<[u8]>,
 }
 
@@ -73,6 +76,7 @@ impl MemoryStore {
             max_ended_bytes,
             payloads: BTreeMap::new(),
             ended: 0,
+            remains: Remains::default(),
             empty: Arc::from([]),
         }
     }
@@ -252,7 +256,7 @@ impl MemoryStore {
         let ended_ms = |id: &JobId| jobs.get(id).map_or(0, |entry| entry.ended_ms);
         let old = self.queues[queue.0 as usize].take_old(now, ended_ms);
         for id in old {
-            self.forget(id);
+            self.let_remain(id, now);
         }
         while self.ended_bytes > self.max_ended_bytes {
             // Of all queues, because it is the oldest of all that is missed least.
@@ -271,6 +275,21 @@ impl MemoryStore {
         let ended = entry.ended;
         self.ended_bytes -= bytes.len();
         self.payloads.remove(&ended);
+    }
+
+    /// Forgets a job, but for what is to be kept apart from it.
+    fn let_remain(&mut self, id: JobId, now: u64) {
+        let entry = &self.jobs[&id];
+        if entry.lasts() <= now {
+            return self.forget(id);
+        }
+        let (ended, len) = (entry.ended, entry.job.bytes.len());
+        self.payloads.remove(&ended);
+        self.ended_bytes -= len;
+        if let Some(old) = self.jobs.remove(&id) {
+            self.queue(old.job.queue).forget(&old);
+            self.remains.insert(old, self.max_ended_bytes, now);
+        }
     }
 
     fn forget(&mut self, id: JobId) {
@@ -344,7 +363,7 @@ impl MemoryStore {
 }
 
 impl Driver for MemoryStore {
-    fn open_queue(&mut self, name: &str, keep: Keep) -> io::Result<Opened> {
+    fn open_queue(&mut self, name: &str, keep: Keep) -> Opened {
         let known = self.queues.iter().position(|queue| queue.name == name);
         let at = known.unwrap_or_else(|| {
             self.queues.push(QueueOf::new(name));
@@ -352,11 +371,11 @@ impl Driver for MemoryStore {
         });
         let queue = &mut self.queues[at];
         queue.keep = keep;
-        Ok(Opened {
+        Opened {
             queue: QueueNo(at as u32),
             paused: queue.paused,
             settings: queue.settings.clone(),
-        })
+        }
     }
 
     fn queues(&self) -> Vec<String> {

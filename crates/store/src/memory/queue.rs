@@ -67,16 +67,24 @@ impl QueueOf {
 
     /// The job that already stands for this push.
     pub(super) fn standing_for(&self, new: &NewJob, now: u64) -> Option<Pushed> {
-        let repeated = new
-            .idempotency
-            .as_ref()
-            .and_then(|key| self.idempotency.get(key));
-        if let Some((job, _)) = repeated.filter(|(_, until)| now < *until) {
-            return Some(Pushed::Repeated(*job));
+        if let Some(job) = self.repeats(new, now) {
+            return Some(Pushed::Repeated(job));
         }
         let unique = new.options.as_ref()?.unique.as_ref()?;
         let (job, until) = self.unique.get(&unique.key)?;
         (now < *until).then_some(Pushed::Taken(*job))
+    }
+
+    /// The job that its idempotency key stands for.
+    pub(super) fn repeats(&self, new: &NewJob, now: u64) -> Option<JobId> {
+        let (job, until) = self.idempotency.get(new.idempotency.as_ref()?)?;
+        (now < *until).then_some(*job)
+    }
+
+    /// Whether a push with this key is still recognised as this job.
+    pub(super) fn stands_for(&self, key: &[u8], job: JobId, now: u64) -> bool {
+        let known = self.idempotency.get(key);
+        known.is_some_and(|(of, until)| *of == job && now < *until)
     }
 
     pub(super) fn keep_keys(&mut self, entry: &Entry, now: u64) {

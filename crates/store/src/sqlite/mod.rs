@@ -11,7 +11,9 @@ mod writer;
 
 pub use error::StoreError;
 
-use crate::{Abilities, Ask, Clock, Driver, Ids, Keep, Opened, Pushed, Told, Trouble, wall_clock};
+use crate::{
+    Abilities, Ask, Clock, Driver, Ids, Keep, Opened, Pushed, QueueNo, Told, Trouble, wall_clock,
+};
 use lock::Lock;
 use post::{Item, Post};
 use std::fmt;
@@ -64,13 +66,21 @@ pub struct SqliteStore {
     /// Refused at once.
     refused: Vec<Told>,
     ids: Ids,
-    /// Names of queues, by their numbers.
-    queues: Vec<String>,
+    /// Queues by their numbers: the writer counts them in the same order.
+    queues: Vec<Known>,
     threads: Vec<JoinHandle<()>>,
     /// It was closed: nobody reads what is asked any more.
     closed: bool,
     /// Goes last, when the threads have let go of the file.
     lock: Option<Lock>,
+}
+
+/// A queue as whoever opens it is told.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    name: String,
+    paused: bool,
+    settings: String,
 }
 
 impl SqliteStore {
@@ -91,7 +101,7 @@ impl SqliteStore {
             outbox: Vec::new(),
             refused: Vec::new(),
             ids: writer.ids.clone(),
-            queues: writer.queue_names(),
+            queues: writer.known_queues()?,
             threads: Vec::new(),
             closed: false,
             lock: Some(lock),
@@ -142,6 +152,25 @@ impl SqliteStore {
         true
     }
 
+    /// Remembers what whoever opens a queue again is told of it.
+    fn note_settings(&mut self, ask: &Ask) {
+        match ask {
+            Ask::Pause { queue, paused, .. } => {
+                if let Some(known) = self.queues.get_mut(queue.0 as usize) {
+                    known.paused = *paused;
+                }
+            }
+            Ask::Settings {
+                queue, settings, ..
+            } => {
+                if let Some(known) = self.queues.get_mut(queue.0 as usize) {
+                    known.settings.clone_from(settings);
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn refuse(&mut self, ask: &Ask) {
         let trouble = Trouble::Busy("more is under way than it takes in at once".to_owned());
         self.refused.extend(match ask {
@@ -175,27 +204,33 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHand
 }
 
 impl Driver for SqliteStore {
-    fn open_queue(&mut self, name: &str, keep: Keep) -> io::Result<Opened> {
-        let (reply, answer) = sync_channel(1);
-        let opened = self.call(
-            Item::Open {
+    fn open_queue(&mut self, name: &str, keep: Keep) -> Opened {
+        let known = self.queues.iter().position(|known| known.name == name);
+        let at = known.unwrap_or_else(|| {
+            self.queues.push(Known {
                 name: name.to_owned(),
-                keep,
-                reply,
-            },
-            &answer,
-        )?;
-        if opened.queue.0 as usize == self.queues.len() {
-            self.queues.push(name.to_owned());
+                ..Known::default()
+            });
+            self.queues.len() - 1
+        });
+        let name = name.to_owned();
+        self.outbox.push(Item::Open { name, keep });
+        let Known {
+            paused, settings, ..
+        } = &self.queues[at];
+        Opened {
+            queue: QueueNo(at as u32),
+            paused: *paused,
+            settings: settings.clone(),
         }
-        Ok(opened)
     }
 
     fn queues(&self) -> Vec<String> {
-        self.queues.clone()
+        self.queues.iter().map(|known| known.name.clone()).collect()
     }
 
     fn ask(&mut self, ask: Ask) {
+        self.note_settings(&ask);
         match !self.closed && self.has_room(&ask) {
             true => self.outbox.push(Item::Ask(ask)),
             false => self.refuse(&ask),

@@ -1,4 +1,4 @@
-use crate::{Ask, Keep, Opened, Told};
+use crate::{Ask, Keep, Told};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;
@@ -16,14 +16,8 @@ pub(super) const QUESTIONS: usize = 1_024;
 /// What the writer is sent.
 pub(super) enum Item {
     Ask(Ask),
-    Open {
-        name: String,
-        keep: Keep,
-        reply: SyncSender<io::Result<Opened>>,
-    },
-    Close {
-        reply: SyncSender<io::Result<()>>,
-    },
+    Open { name: String, keep: Keep },
+    Close { reply: SyncSender<io::Result<()>> },
 }
 
 /// Between the handle and the threads.

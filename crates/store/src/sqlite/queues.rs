@@ -1,3 +1,4 @@
+use super::Known;
 use super::tools::Described;
 use crate::{Counts, Keep, QueueNo, State};
 use rusqlite::{Connection, Row, params};
@@ -6,6 +7,8 @@ use rusqlite::{Connection, Row, params};
 #[derive(Default)]
 pub(super) struct Queues {
     queues: Vec<Queue>,
+    /// So many of them, the first ones, have a row in the file.
+    saved: usize,
     /// Queues that the commit under way has changed.
     touched: Vec<QueueNo>,
 }
@@ -35,6 +38,7 @@ pub(super) struct Tally {
 
 const LOAD: &str = "SELECT id, name, ready, delayed, suspended, done, cancelled, failed, retried, kept \
                     FROM queues ORDER BY id";
+const ADD: &str = "INSERT INTO queues (id, name) VALUES (?1, ?2)";
 const SAVE: &str = "UPDATE queues SET ready = ?2, delayed = ?3, suspended = ?4, done = ?5, cancelled = ?6, \
                     failed = ?7, retried = ?8, kept = ?9, last = ?10, serial = ?11 WHERE id = ?1";
 
@@ -49,6 +53,7 @@ impl Queues {
             queues.push(queue);
         }
         Ok(Self {
+            saved: queues.len(),
             queues,
             touched: Vec::new(),
         })
@@ -57,6 +62,7 @@ impl Queues {
     /// Counts what the file says, which may be more than is known here.
     pub(super) fn reload(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let loaded = Self::load(db)?;
+        self.saved = loaded.saved;
         for (queue, loaded) in self.queues.iter_mut().zip(loaded.queues) {
             queue.tally = loaded.tally;
             queue.safe = loaded.tally;
@@ -67,10 +73,6 @@ impl Queues {
     pub(super) fn find(&self, name: &str) -> Option<QueueNo> {
         let at = self.queues.iter().position(|queue| queue.name == name)?;
         Some(QueueNo(at as u32))
-    }
-
-    pub(super) fn names(&self) -> Vec<String> {
-        self.queues.iter().map(|queue| queue.name.clone()).collect()
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -136,6 +138,19 @@ impl Queues {
         }
     }
 
+    /// Some have no row yet.
+    pub(super) fn has_new(&self) -> bool {
+        self.saved < self.queues.len()
+    }
+
+    /// Gives rows to those that have none.
+    pub(super) fn save_new(&self, db: &Connection) -> rusqlite::Result<()> {
+        for (id, queue) in self.queues.iter().enumerate().skip(self.saved) {
+            db.prepare_cached(ADD)?.execute(params![id, queue.name])?;
+        }
+        Ok(())
+    }
+
     /// Writes what has changed.
     pub(super) fn save(&self, db: &Connection, last: u64, serial: u64) -> rusqlite::Result<()> {
         let mut save = db.prepare_cached(SAVE)?;
@@ -164,6 +179,7 @@ impl Queues {
 
     /// The commit went well: tells what was counted.
     pub(super) fn settle(&mut self, mut tell: impl FnMut(QueueNo, Counts)) {
+        self.saved = self.queues.len();
         for queue in self.touched.drain(..) {
             let entry = &mut self.queues[queue.0 as usize];
             entry.is_touched = false;
@@ -206,6 +222,23 @@ fn queue(row: &Row<'_>) -> rusqlite::Result<Queue> {
         safe: tally,
         ..Queue::default()
     })
+}
+
+/// All queues, for whoever opens them.
+pub(super) fn known(db: &Connection) -> rusqlite::Result<Vec<Known>> {
+    let mut rows = db.prepare("SELECT id, name, paused, settings FROM queues ORDER BY id")?;
+    let mut rows = rows.query([])?;
+    let mut queues = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id: u32 = row.get(0)?;
+        queues.resize_with((id as usize).max(queues.len()), Known::default);
+        queues.push(Known {
+            name: row.get(1)?,
+            paused: row.get(2)?,
+            settings: row.get(3)?,
+        });
+    }
+    Ok(queues)
 }
 
 /// All queues, for people.

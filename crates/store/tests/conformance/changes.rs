@@ -2,8 +2,8 @@
 
 use crate::world::{World, job, job_of};
 use stoker_store::{
-    Ask, Bytes, Change, Changed, Filter, Found, Import, JobId, Keep, Look, NewJob, QueueNo, Run,
-    State, Ticket, Told, Trouble, What, Which,
+    Ask, Bytes, Change, Changed, Filter, Found, Import, JobId, Keep, Look, NewJob, Pushed, QueueNo,
+    Run, State, Ticket, Told, Trouble, What, Which,
 };
 
 crate::every_engine! {
@@ -20,6 +20,8 @@ crate::every_engine! {
     what_makes_no_sense_is_refused,
     many_are_changed,
     an_export_is_taken_in,
+    what_an_export_has_of_a_job_goes_along,
+    held_jobs_are_given_back_and_moved,
 }
 
 const RETRY: Change = Change::Retry { per_second: None };
@@ -35,6 +37,91 @@ fn failed(world: &mut World, queue: QueueNo) -> JobId {
     let id = world.hold(job(queue)).id;
     world.fail(id);
     id
+}
+
+fn what_an_export_has_of_a_job_goes_along(world: &mut World) {
+    let queue = world.queue("mails");
+    let new = NewJob {
+        idempotency: Some(b"order-7"[..].into()),
+        ..job(queue)
+    };
+    let id = world.hold(new.clone()).id;
+    world.ask(Ask::Checkpoint {
+        job: id,
+        bytes: b"page 3".to_vec(),
+    });
+    let due_ms = world.now() + 1_000;
+    world.retry(id, due_ms, false);
+    let whole = world.view(id).unwrap().whole.unwrap();
+    assert_eq!(
+        (whole.idempotency.as_deref(), whole.checkpoint.as_deref()),
+        (Some(&b"order-7"[..]), Some(&b"page 3"[..]))
+    );
+    // Here it is known already, there it is not.
+    let other = world.queue("elsewhere");
+    let import = |queue| Import {
+        job: NewJob {
+            queue,
+            ..new.clone()
+        },
+        run: Run::default(),
+        was: "id-1".to_owned(),
+        error: None,
+        checkpoint: Some(b"page 3".to_vec()),
+    };
+    let ticket = Ticket(999, 1);
+    let jobs = vec![import(queue), import(other), import(other)];
+    world.ask(Ask::Import { ticket, jobs });
+    let told = world.wait(|told| matches!(told, Told::Changed { .. }));
+    let result = changed(1);
+    assert_eq!(told, Told::Changed { ticket, result });
+    let (jobs, _) = world.refill_jobs(other, 0, b"", 9);
+    assert_eq!(jobs[0].checkpoint.as_deref(), Some(&b"page 3"[..]));
+    let again = NewJob {
+        queue: other,
+        ..new
+    };
+    assert_eq!(world.push(again), Pushed::Repeated(jobs[0].id));
+}
+
+fn held_jobs_are_given_back_and_moved(world: &mut World) {
+    let (queue, other) = (world.queue("mails"), world.queue("elsewhere"));
+    let held: Vec<JobId> = (0..4).map(|_| world.hold(job(queue)).id).collect();
+    world.done(held[3]);
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        match world.push_to(false, job(queue)) {
+            Pushed::Accepted { id, job: None } => waiting.push(id),
+            other => panic!("{other:?}"),
+        }
+    }
+    world.backlogs();
+    // The first one stays; the last one ended before this was heard.
+    let given = Which::Held(held[1..].to_vec());
+    let to = Change::Move { to: other };
+    assert_eq!(world.change(given, to.clone()), changed(2));
+    assert_eq!(world.backlogs(), [(0, vec![])]);
+    assert_eq!(world.refill(other, b"", 9).0, held[1..3]);
+    assert_eq!(world.refill(queue, b"", 9).0, waiting);
+    world.done(held[0]);
+    // With the last one given back others of its lane are told of.
+    let last = match world.push_to(false, job(queue)) {
+        Pushed::Accepted { id, .. } => id,
+        other => panic!("{other:?}"),
+    };
+    world.backlogs();
+    assert_eq!(world.change(Which::Held(waiting), to), changed(2));
+    assert_eq!(
+        world
+            .backlogs()
+            .iter()
+            .filter(|lane| lane.1.is_empty())
+            .count(),
+        2
+    );
+    assert_eq!(world.refill(queue, b"", 9).0, [last]);
+    assert_eq!(world.counts(queue).ready, 1);
+    assert_eq!(world.counts(other).ready, 4);
 }
 
 fn a_failed_job_runs_again(world: &mut World) {
@@ -387,6 +474,7 @@ fn an_export_is_taken_in(world: &mut World) {
         run,
         was: "id-1".to_owned(),
         error,
+        checkpoint: None,
     };
     let jobs = vec![
         import(job(queue), None),

@@ -2,7 +2,8 @@
 
 use crate::world::{World, job};
 use stoker_store::{
-    Ask, Bytes, Counts, Ending, Filter, Job, Keep, NewJob, Options, QueueNo, Run, State, What,
+    Ask, Bytes, Change, Counts, Ending, Filter, Job, Keep, NewJob, Options, QueueNo, Run, State,
+    Trouble, What, Which,
 };
 
 crate::every_engine! {
@@ -20,6 +21,7 @@ crate::every_engine! {
     the_old_are_forgotten_after_a_time,
     failed_jobs_are_kept_apart,
     a_forgotten_job_leaves_nothing,
+    a_result_outlives_its_job,
     nothing_is_kept_where_nothing_is_to_be,
     progress_is_told,
     what_happens_after_the_end_is_told,
@@ -387,6 +389,7 @@ fn a_forgotten_job_leaves_nothing(world: &mut World) {
         Keep {
             done: 0,
             failed: 0,
+            result_ms: 0,
             ..Keep::default()
         },
     );
@@ -406,6 +409,45 @@ fn a_forgotten_job_leaves_nothing(world: &mut World) {
     world.fail(other);
     world.until("it is forgotten", |world| world.view(other).is_none());
     assert_eq!(world.counts(queue).failed, 0);
+}
+
+fn a_result_outlives_its_job(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            done: 1,
+            result_ms: 60_000,
+            ..Keep::default()
+        },
+    );
+    let id = world.hold(job(queue)).id;
+    let run = Run {
+        attempt: 2,
+        exceptions: 1,
+        crashes: 0,
+        ran_us: 77,
+    };
+    world.end_run(id, run, result("42"));
+    end_many(world, queue, 200, false);
+    world.until("only the last one is kept", |world| {
+        world.list(Filter::default()).len() == 1
+    });
+    let view = world.view(id).expect("its result is still kept");
+    assert_eq!(
+        (view.queue, view.state, view.run),
+        (queue, State::Done, run)
+    );
+    assert_eq!(view.whole.unwrap().result.unwrap().bytes, b"42");
+    // It is nothing that could be changed.
+    assert_eq!(
+        world.change(Which::One(id), Change::Discard),
+        Err(Trouble::NotFound)
+    );
+    let until = view.ended_ms.unwrap() + 60_000;
+    world.advance(until - world.now() - 1);
+    assert!(world.view(id).is_some());
+    world.advance(1);
+    assert_eq!(world.view(id), None);
 }
 
 fn nothing_is_kept_where_nothing_is_to_be(world: &mut World) {

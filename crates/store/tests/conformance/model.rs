@@ -137,6 +137,7 @@ impl Pair {
                 let ms = self.chance.below(1_500);
                 self.worlds.iter_mut().for_each(|world| world.advance(ms));
             }
+            18 if self.moves => self.give_back(),
             _ => self.change(),
         }
     }
@@ -378,6 +379,21 @@ impl Pair {
         }
     }
 
+    fn give_back(&mut self) {
+        let Some(place) = self.take_held() else {
+            return;
+        };
+        let change = Change::Move { to: self.queue() };
+        let told = [0, 1].map(|at: usize| {
+            let which = Which::Held(vec![self.ids[at][place]]);
+            self.worlds[at].change(which, change.clone())
+        });
+        assert_eq!(told[0], told[1], "seed {}, {change:?}", self.seed);
+        if told[0].as_ref().is_ok_and(|changed| changed.count == 0) {
+            self.held.push(place);
+        }
+    }
+
     fn change(&mut self) {
         let change = match self.chance.below(6) {
             0 => Change::Retry { per_second: None },
@@ -442,6 +458,19 @@ impl Pair {
             (other.0.len(), other.1),
             "seed {seed}, step {step}, {filter:?}"
         );
+        if let Some(place) = self.ids[0]
+            .len()
+            .checked_sub(1 + self.chance.below(30) as usize)
+        {
+            let views = [0, 1].map(|at: usize| {
+                let view = self.worlds[at].view(self.ids[at][place]);
+                view.map(|view| View {
+                    id: JobId(0),
+                    ..view
+                })
+            });
+            assert_eq!(views[0], views[1], "seed {seed}, step {step}, job {place}");
+        }
         if step.is_multiple_of(16) {
             let groups = [0, 1].map(|at: usize| self.groups(at, &filter));
             assert_eq!(groups[0], groups[1], "seed {seed}, step {step}");

@@ -6,5 +6,6 @@ mod full;
 mod opening;
 mod tooling;
 mod under_load;
+mod unreadable;
 #[path = "../support/world.rs"]
 mod world;

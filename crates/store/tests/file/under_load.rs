@@ -1,6 +1,7 @@
 use crate::world::{World, job, job_of};
 use stoker_store::{
-    Ask, Ending, Filter, Keep, Look, NewJob, Pushed, Run, State, Ticket, Told, Trouble, tools,
+    Ask, Change, Ending, Filter, Keep, Look, NewJob, Pushed, Run, State, Ticket, Told, Trouble,
+    Which, tools,
 };
 
 #[test]
@@ -237,4 +238,88 @@ fn crashes_lose_nothing() {
         let checked = tools::check(world.path()).unwrap();
         assert_eq!(checked.problems, Vec::<String>::new());
     }
+}
+
+/// To open a queue waits for nobody, and what is pushed to it waits for its row.
+#[test]
+fn a_queue_is_opened_while_somebody_else_writes() {
+    let mut world = World::sqlite();
+    world.queue("mails");
+    world.settle();
+    let other = rusqlite::Connection::open(world.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let queue = world.queue("reports");
+    let ticket = world.ticket();
+    let job = Box::new(job(queue));
+    world.ask(Ask::Push {
+        ticket,
+        room: true,
+        job,
+    });
+    world.ask(Ask::Pause {
+        queue,
+        paused: true,
+        told: None,
+    });
+    world.driver().flush();
+    assert_eq!(world.driver().queues(), ["mails", "reports"]);
+    other.execute_batch("ROLLBACK").unwrap();
+    let told = world.wait(|told| matches!(told, Told::Pushed { .. }));
+    assert!(
+        matches!(
+            &told,
+            Told::Pushed {
+                pushed: Pushed::Accepted { job: Some(_), .. },
+                ..
+            }
+        ),
+        "{told:?}"
+    );
+    world.crash();
+    assert_eq!(world.driver().queues(), ["mails", "reports"]);
+    assert!(world.driver().open_queue("reports", Keep::default()).paused);
+    assert_eq!(world.counts(queue).ready, 1);
+}
+
+/// A change whose filter fits nothing goes on in slices, between which others are served.
+#[test]
+fn a_change_that_fits_nothing_lets_others_go_first() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    for number in 0..50_000 {
+        let job = Box::new(job(queue));
+        world.ask(Ask::Push {
+            ticket: Ticket(number, 9),
+            room: false,
+            job,
+        });
+    }
+    world.settle();
+    world.told.clear();
+    let other = rusqlite::Connection::open(world.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let ticket = world.ticket();
+    let filter = Filter {
+        kind: Some("NoSuchJob".to_owned()),
+        ..Filter::default()
+    };
+    world.ask(Ask::Change {
+        ticket,
+        which: Which::Many(filter),
+        change: Change::Cancel,
+    });
+    world.driver().flush();
+    // It is asked while the change is under way, and does not wait for its end.
+    world.ask(Ask::Push {
+        ticket: Ticket(1, 11),
+        room: false,
+        job: Box::new(job(queue)),
+    });
+    world.driver().flush();
+    other.execute_batch("ROLLBACK").unwrap();
+    world.wait(|told| matches!(told, Told::Pushed { .. }));
+    let changed = |told: &Told| matches!(told, Told::Changed { .. });
+    assert!(!world.told.iter().any(changed), "{:?}", world.told);
+    let told = world.wait(changed);
+    assert!(matches!(told, Told::Changed { ticket: of, .. } if of == ticket));
 }

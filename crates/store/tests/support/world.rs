@@ -115,7 +115,7 @@ impl World {
     }
 
     pub(crate) fn queue_with(&mut self, name: &str, keep: Keep) -> QueueNo {
-        self.driver().open_queue(name, keep).unwrap().queue
+        self.driver().open_queue(name, keep).queue
     }
 
     pub(crate) fn ask(&mut self, ask: Ask) {

@@ -1,4 +1,5 @@
 use super::held::HeldJobs;
+use super::recall::Recalled;
 use super::resting::Resting;
 use crate::config::JobsConfig;
 use crate::net::ConnId;
@@ -64,6 +65,8 @@ pub(crate) enum Asked {
         id: u32,
         value: serde_json::Value,
     },
+    /// An operator, about jobs that were taken back from the core.
+    Recalled(Box<Recalled>),
     /// An operator.
     Admin {
         conn: ConnId,
@@ -88,14 +91,16 @@ pub(crate) enum Operator {
 /// What a change does to jobs that the core holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Nothing.
+    /// Nothing: what the core holds is in no state in which that could be done.
     None,
-    /// Nothing, and whoever named one by its id is told.
-    Refused,
-    /// Those that wait are cancelled.
-    Waiting,
     /// All are cancelled, running ones with their workers if need be.
-    All,
+    Cancel,
+    /// Those that wait are cancelled.
+    CancelWaiting,
+    /// Those that wait are taken back and moved; whoever named a single one that runs is refused.
+    Move { to: QueueNo, alone: bool },
+    /// Those that rest between two runs need not wait any longer.
+    Release,
 }
 
 impl Jobs {

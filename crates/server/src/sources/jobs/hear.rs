@@ -1,12 +1,10 @@
 //! What the store tells.
 
-use super::edge::{Asked, Operator, Reach};
+use super::edge::Asked;
 use crate::clock::wall_ms;
 use crate::plane::Plane;
 use stoker_core::{Event, QueueId};
-use stoker_store::{
-    Ask, Change, Changed, Ending, JobId, Lane, QueueNo, State, Told, Trouble, Which,
-};
+use stoker_store::{Lane, QueueNo, Told, Trouble};
 
 impl Plane {
     /// Takes what the store has told, and does what follows. `false` if it had nothing to tell.
@@ -52,12 +50,16 @@ impl Plane {
                 Some(Asked::Reply { conn, id, value }) => self.answer_json(conn, id, &value),
                 _ => {}
             },
-            Told::Changed { ticket, result } => {
-                if let Some(Asked::Admin { conn, id, what }) = self.jobs.asked(ticket) {
-                    let result = result.and_then(|changed| self.held_changed(changed, what));
-                    self.answer_changed(conn, id, result);
+            Told::Changed { ticket, result } => match (self.jobs.asked(ticket), result) {
+                (Some(Asked::Admin { conn, id, what }), Ok(changed)) => {
+                    self.jobs_changed(conn, id, what, changed);
                 }
-            }
+                (Some(Asked::Admin { conn, id, .. }), Err(trouble)) => {
+                    self.answer_changed(conn, id, Err(trouble));
+                }
+                (Some(Asked::Recalled(recalled)), result) => self.recalled(*recalled, result),
+                _ => {}
+            },
             Told::Found { ticket, found } => {
                 if let Some(Asked::Admin { conn, id, what }) = self.jobs.asked(ticket) {
                     self.answer_found(conn, id, what, found);
@@ -69,6 +71,7 @@ impl Plane {
                     of_queue.counts = counts;
                 }
             }
+            Told::Damage(text) => self.log.error(format!("the job store: {text}")),
             Told::Failing(trouble) => self.store_fails(trouble),
         }
     }
@@ -128,54 +131,6 @@ impl Plane {
             },
             None,
         );
-    }
-
-    /// Jobs that an operator meant and the core holds. Only cancelling reaches those; it ends each with its
-    /// worker, if it does not stop by itself.
-    fn held_changed(&mut self, changed: Changed, what: Operator) -> Result<(u64, u64), Trouble> {
-        let (mut count, mut held) = (changed.count, changed.held);
-        match what {
-            Operator::Changed(Reach::All) => {}
-            Operator::Changed(Reach::Waiting) => held.retain(|job| {
-                let task = self.jobs.held.task_of(*job);
-                !task.is_some_and(|task| self.core.is_running(task))
-            }),
-            Operator::Changed(Reach::Refused) if !held.is_empty() => {
-                return Err(Trouble::State(State::Ready));
-            }
-            _ => return Ok((count, held.len() as u64)),
-        }
-        count += held.len() as u64;
-        for job in held {
-            self.cancel_held(job);
-        }
-        Ok((count, 0))
-    }
-
-    pub(crate) fn cancel_held(&mut self, job: JobId) {
-        if let Some(task) = self.jobs.held.task_of(job) {
-            return self.step(Event::Cancel { task, kill: true }, None);
-        }
-        let Some(job) = self.jobs.resting.remove(job) else {
-            // It has just gone back to the store, which said that it was held before it heard so.
-            let ticket = self.jobs.ticket(Asked::Nobody);
-            let (which, change) = (Which::One(job), Change::Cancel);
-            return self.jobs.ask(Ask::Change {
-                ticket,
-                which,
-                change,
-            });
-        };
-        self.jobs.ask(Ask::End {
-            job: job.id,
-            run: job.run,
-            ending: Ending::Cancelled,
-            told: None,
-            output: None,
-        });
-        if let Some(queue) = self.jobs.queue_id(job.queue) {
-            self.block_key(queue, &job.key, false);
-        }
     }
 
     /// When the store or a resting job wants to be looked after, Unix milliseconds.

@@ -2,7 +2,6 @@ use super::edge::JobQueue;
 use crate::config::JobsConfig;
 use crate::plane::Plane;
 use crate::sources::Origin;
-use std::io;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
 use stoker_store::{Ask, Counts, Job, Keep};
 
@@ -13,7 +12,7 @@ const OF_EACH: usize = 8;
 
 impl Plane {
     /// Opens a queue in the store, and asks for what waits there.
-    pub(crate) fn open_queue(&mut self, id: QueueId, config: JobsConfig) -> io::Result<()> {
+    pub(crate) fn open_queue(&mut self, id: QueueId, config: JobsConfig) {
         let (name, ordered) = {
             let queue = self.core.queue(id);
             (queue.name.to_owned(), queue.config.ordered)
@@ -21,9 +20,9 @@ impl Plane {
         let opened = self
             .jobs
             .store
-            .open_queue(&name, keep(&config, ordered, self.core.lane_size()))?;
+            .open_queue(&name, keep(&config, ordered, self.core.lane_size()));
         let Ok(name) = self.core.resolve_job(&name) else {
-            return Ok(());
+            return;
         };
         self.jobs.add_queue(
             id,
@@ -45,29 +44,24 @@ impl Plane {
             lanes: LANES,
             limit: OF_EACH,
         });
-        Ok(())
     }
 
     /// The queue of a name, opened if this is the first that is heard of it.
-    pub(crate) fn known_queue(&mut self, name: NameId) -> io::Result<QueueId> {
+    pub(crate) fn known_queue(&mut self, name: NameId) -> QueueId {
         let id = self.core.queue_of_name(name);
         if self.jobs.queue(id).is_none() {
-            // To open a queue is the one thing that the store is waited for: not while it can't answer soon.
-            if self.core.is_draining() || self.jobs.failing.is_some() {
-                return Err(io::Error::other("it takes no new queue now"));
-            }
-            self.open_queue(id, JobsConfig::default())?;
+            self.open_queue(id, JobsConfig::default());
         }
-        Ok(id)
+        id
     }
 
     /// Opens the queues that the store knows from before and the configuration does not name, so that what
     /// waits in them is seen, and runs as soon as a worker serves it.
-    pub(crate) fn restore_queues(&mut self) -> io::Result<()> {
+    pub(crate) fn restore_queues(&mut self) {
         for name in self.jobs.store.queues() {
             match self.core.restore_queue(&name) {
                 Some(id) if self.jobs.queue(id).is_none() => {
-                    self.open_queue(id, JobsConfig::default())?;
+                    self.open_queue(id, JobsConfig::default());
                 }
                 Some(_) => {}
                 None => self.log.error(format!(
@@ -75,12 +69,18 @@ impl Plane {
                 )),
             }
         }
-        Ok(())
     }
 
     /// Brings a job that the store handed over to the core.
     pub(crate) fn load_job(&mut self, job: Job) {
         self.load_as(job, false);
+    }
+
+    /// Brings a job back that the core had given away, to where it was in its key if that has an order.
+    pub(crate) fn reload_job(&mut self, job: Job) {
+        let queue = self.jobs.queue_id(job.queue);
+        let ordered = queue.is_some_and(|queue| self.core.queue(queue).config.ordered);
+        self.load_as(job, ordered);
     }
 
     fn load_as(&mut self, job: Job, rested: bool) {

@@ -7,6 +7,7 @@ mod load;
 mod open;
 mod outcome;
 mod push;
+mod recall;
 mod resting;
 mod run;
 mod view;

@@ -66,9 +66,7 @@ impl Plane {
         if self.core.is_draining() {
             return Err((Status::RESOURCE_EXHAUSTED, "the server drains".to_owned()));
         }
-        let queue = self
-            .known_queue(name)
-            .map_err(|error| (Status::UNAVAILABLE, format!("the job store: {error}")))?;
+        let queue = self.known_queue(name);
         if let Some(text) = self.no_room_for_job(queue, frame.body.len()) {
             return Err((Status::RESOURCE_EXHAUSTED, text));
         }

@@ -23,6 +23,15 @@ impl Resting {
         Some(job)
     }
 
+    /// A job need not wait any longer. `false` if it does not rest.
+    pub(crate) fn hasten(&mut self, id: JobId) -> bool {
+        let Some(job) = self.remove(id) else {
+            return false;
+        };
+        self.insert(Job { due_ms: 0, ..job });
+        true
+    }
+
     /// The next one whose time has come.
     pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<Job> {
         let (_, id) = *self

@@ -12,6 +12,13 @@ pub(in crate::sqlite) struct Merged {
     last: Option<JobId>,
 }
 
+pub(in crate::sqlite) enum Next {
+    Job(View),
+    /// Nothing was found among so many rows. It goes on from there.
+    Later,
+    Over,
+}
+
 /// One source, and what was read of it.
 struct Stream {
     scan: Scan,
@@ -35,15 +42,21 @@ impl Merged {
         }
     }
 
-    /// The next job that a filter means. It is as it was when its page was read.
+    /// The next job that a filter means. It is as it was when its page was read. Looks at so many pieces of
+    /// sources at the most, of some thousand rows each.
     pub(in crate::sqlite) fn next(
         &mut self,
         db: &Connection,
         filter: &Filter,
-    ) -> rusqlite::Result<Option<View>> {
+        pieces: &mut usize,
+    ) -> rusqlite::Result<Next> {
         loop {
             for stream in &mut self.streams {
                 while stream.read.is_empty() && !stream.scan.is_over() {
+                    if *pieces == 0 {
+                        return Ok(Next::Later);
+                    }
+                    *pieces -= 1;
                     stream.read.extend(stream.scan.next(db, filter, self.page)?);
                 }
             }
@@ -53,11 +66,11 @@ impl Merged {
                 .filter(|stream| !stream.read.is_empty());
             let first = heads.min_by_key(|stream| stream.read.front().map(|view| view.id));
             let Some(view) = first.and_then(|stream| stream.read.pop_front()) else {
-                return Ok(None);
+                return Ok(Next::Over);
             };
             // One that ended meanwhile can be met in two places.
             if self.last.replace(view.id) != Some(view.id) {
-                return Ok(Some(view));
+                return Ok(Next::Job(view));
             }
         }
     }

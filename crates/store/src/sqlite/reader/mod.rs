@@ -6,14 +6,14 @@ mod merged;
 mod view;
 
 pub(super) use filter::{Scan, Source, sources};
-pub(super) use merged::Merged;
-pub(super) use view::{OF_ENDED, OF_JOBS};
+pub(super) use merged::{Merged, Next};
+pub(super) use view::{OF_ENDED, OF_JOBS, OF_REMAINS};
 
 use super::post::Post;
 use super::schema;
 use super::writer::kinds::signed;
 use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -107,12 +107,20 @@ impl Looking<'_> {
     fn one(&self, id: JobId) -> rusqlite::Result<Option<Box<View>>> {
         // One snapshot, or the job could end between the two tables.
         let snapshot = self.db.unchecked_transaction()?;
-        let Some(mut view) = find(self.db, id)? else {
+        let Some(mut view) = find(self.db, id)?.or(self.remains(id)?) else {
             return Ok(None);
         };
         view.whole = Some(Box::new(view::whole(self.db, &view, (self.clock)())?));
         snapshot.finish()?;
         Ok(Some(Box::new(view)))
+    }
+
+    /// A job that was forgotten, as far as something of it is still kept.
+    fn remains(&self, id: JobId) -> rusqlite::Result<Option<View>> {
+        let remains = format!("{OF_REMAINS} WHERE id = ?1 AND until > ?2");
+        let row = params![id.0 as i64, (self.clock)() as i64];
+        let mut remains = self.db.prepare_cached(&remains)?;
+        remains.query_row(row, view::view).optional()
     }
 
     fn list(
@@ -125,11 +133,12 @@ impl Looking<'_> {
         let after = after.map_or(0, |after| after.0);
         let sources = sources(filter, self.queues()?);
         let mut merged = Merged::new(sources, after, PAGE.min(limit + 1));
-        let mut jobs = Vec::new();
+        // Nobody's commit waits for this thread.
+        let (mut jobs, mut pieces) = (Vec::new(), usize::MAX);
         while jobs.len() <= limit {
-            match merged.next(self.db, filter)? {
-                Some(view) => jobs.push(view),
-                None => break,
+            match merged.next(self.db, filter, &mut pieces)? {
+                Next::Job(view) => jobs.push(view),
+                Next::Later | Next::Over => break,
             }
         }
         let more = jobs.len() > limit;

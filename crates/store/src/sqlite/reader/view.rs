@@ -10,11 +10,15 @@ pub(in crate::sqlite) const OF_JOBS: &str = "SELECT id, queue, state, class, key
 pub(in crate::sqlite) const OF_ENDED: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, ended, options, error, \
      progress FROM ended";
 
+pub(in crate::sqlite) const OF_REMAINS: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, ended, options, error, \
+     progress FROM remains";
+
 const PAYLOAD: &str = "SELECT codec, meta, body FROM jobs WHERE id = ?1";
 const PAYLOAD_OF_ENDED: &str =
     "SELECT codec, meta, body FROM ended WHERE queue = ?2 AND state = ?3 AND id = ?1";
 const KEPT: &str =
     "SELECT codec, bytes FROM kept WHERE job = ?1 AND kind = ?2 AND (until IS NULL OR until > ?3)";
+const PUSH: &str = "SELECT key FROM pushes WHERE job = ?1 AND queue = ?2 AND until > ?3";
 const HISTORY: &str = "SELECT at, what, text FROM history WHERE job = ?1 ORDER BY no";
 
 pub(super) fn view(row: &Row<'_>) -> rusqlite::Result<View> {
@@ -58,8 +62,16 @@ pub(super) fn whole(db: &Connection, view: &View, now: u64) -> rusqlite::Result<
         result: kept(db, view.id, RESULT, now)?,
         output: kept(db, view.id, OUTPUT, now)?.map(|output| output.bytes),
         checkpoint: kept(db, view.id, CHECKPOINT, now)?.map(|checkpoint| checkpoint.bytes),
+        idempotency: idempotency(db, view, now)?,
         history: history(db, view.id)?,
     })
+}
+
+fn idempotency(db: &Connection, view: &View, now: u64) -> rusqlite::Result<Option<Vec<u8>>> {
+    let mut push = db.prepare_cached(PUSH)?;
+    let row = params![view.id.0 as i64, view.queue.0, now as i64];
+    let push = push.query_row(row, |row| row.get(0));
+    push.optional()
 }
 
 type Payload = (Option<Vec<u8>>, Option<Bytes>);

@@ -72,7 +72,7 @@ const RULES: [(&str, &str); 12] = [
     ),
     (
         "SELECT DISTINCT job FROM kept WHERE job NOT IN (SELECT id FROM jobs) AND job NOT IN \
-         (SELECT id FROM ended)",
+         (SELECT id FROM ended) AND job NOT IN (SELECT id FROM remains)",
         "what is kept is no job's",
     ),
 ];

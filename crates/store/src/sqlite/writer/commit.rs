@@ -1,8 +1,7 @@
-use super::{Batch, Writer, reopen::Fate};
+use super::{Batch, Writer, pace::Pace, reopen::Fate};
 use crate::Trouble;
-use crate::sqlite::post::Item;
 use rusqlite::{ErrorCode, params};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +19,9 @@ pub(in crate::sqlite) enum Level {
 #[derive(Debug)]
 pub(in crate::sqlite) struct Failing {
     pub(super) trouble: Trouble,
-    pub(super) again: Instant,
-    wait: Duration,
+    pub(super) pace: Pace,
 }
 
-const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 const AGE: &str = "INSERT INTO ages (queue, kind, no, at, ids) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -70,6 +67,7 @@ impl Writer {
         self.mend().map_err(|error| broken(&error))?;
         self.set_level(must_last)?;
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.queues.save_new(&self.db)?;
         work(self, batch)?;
         self.write_counts(batch)?;
         self.db.prepare_cached("COMMIT")?.execute([]).map(drop)
@@ -112,21 +110,19 @@ impl Writer {
     /// A commit failed: when to try again.
     pub(super) fn fail(&mut self, error: &rusqlite::Error) -> Trouble {
         let trouble = trouble(error);
-        let wait = self
-            .failing
-            .as_ref()
-            .map_or(FIRST_WAIT, |failing| LONGEST_WAIT.min(failing.wait * 2));
-        if self
-            .failing
-            .as_ref()
-            .is_none_or(|failing| failing.trouble != trouble)
-        {
+        let (pace, is_known) = match &self.failing {
+            Some(failing) => (
+                failing.pace.slower(LONGEST_WAIT),
+                failing.trouble == trouble,
+            ),
+            None => (Pace::new(), false),
+        };
+        if !is_known {
             self.told.push(crate::Told::Failing(Some(trouble.clone())));
         }
         self.failing = Some(Failing {
             trouble: trouble.clone(),
-            again: Instant::now() + wait,
-            wait,
+            pace,
         });
         trouble
     }
@@ -134,23 +130,26 @@ impl Writer {
     pub(super) fn recovered(&mut self) {
         if self.failing.take().is_some() {
             self.told.push(crate::Told::Failing(None));
+            self.hasten_parked();
+            self.making_ready.hasten();
+            self.tidying.hasten();
+            self.making_room.hasten();
         }
-        self.todo.extend(self.unread.drain(..).map(Item::Ask));
     }
 }
 
-/// Whether the same could succeed on another day.
+/// Whether the same could succeed on another day, and nothing else is likely to succeed today. A page that is
+/// damaged is in nobody's way but of those who need it.
 pub(super) fn is_of_the_disk(error: &rusqlite::Error) -> bool {
     use ErrorCode::{
-        CannotOpen, DatabaseBusy, DatabaseCorrupt, DatabaseLocked, DiskFull, NotADatabase,
-        OutOfMemory, PermissionDenied, ReadOnly, SystemIoFailure,
+        CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, NotADatabase, OutOfMemory,
+        PermissionDenied, ReadOnly, SystemIoFailure,
     };
     error.sqlite_error_code().is_some_and(|code| {
         matches!(
             code,
             CannotOpen
                 | DatabaseBusy
-                | DatabaseCorrupt
                 | DatabaseLocked
                 | DiskFull
                 | NotADatabase

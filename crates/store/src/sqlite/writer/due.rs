@@ -2,6 +2,7 @@ use super::kinds::job_id;
 use super::{Batch, Writer};
 use crate::{QueueNo, State};
 use rusqlite::{OptionalExtension, params};
+use std::time::Duration;
 
 /// Jobs that are made ready in one commit. More would make producers wait.
 const AT_ONCE: usize = 512;
@@ -14,12 +15,24 @@ const READY: &str = "UPDATE jobs SET state = 0, ord = ?2 WHERE id = ?1";
 
 impl Writer {
     pub(super) fn is_due(&self) -> bool {
-        self.next_due.is_some_and(|due| due <= (self.clock)())
+        let is_due = self.next_due.is_some_and(|due| due <= (self.clock)());
+        is_due && self.making_ready.may_be_done()
+    }
+
+    /// How long until a job is due.
+    pub(super) fn time_to_due(&self) -> Option<Duration> {
+        let due = self.next_due?.saturating_sub((self.clock)());
+        Some(Duration::from_millis(due).max(self.making_ready.time_left()))
     }
 
     /// Makes jobs ready whose time has come. They come first in a commit, because their order numbers must
     /// be lower than those of the jobs that are pushed with it.
     pub(super) fn promote(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
+        let promoted = self.try_to_promote(batch);
+        self.making_ready.watch(promoted)
+    }
+
+    fn try_to_promote(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
         for (job, queue, class, key, state) in self.due(batch.now)? {
             let ord = self.ids.make(batch.now).0;
             self.db
@@ -29,7 +42,7 @@ impl Writer {
             self.queues.count(queue, State::Ready, 1);
             batch.wake(queue, class, &key);
         }
-        Ok(())
+        self.look_for_due()
     }
 
     fn due(&self, now: u64) -> rusqlite::Result<Vec<Due>> {

@@ -1,9 +1,12 @@
 //! Forgetting what need not be kept any longer: a little with every commit, the rest in slices in between.
 
+use super::commit::trouble;
+use super::kinds::signed;
 use super::{Batch, Writer};
-use crate::{JobId, QueueNo, State};
+use crate::{JobId, QueueNo, State, Told, Trouble};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, params};
+use std::time::Duration;
 
 /// Rows that one slice forgets of each sort.
 const SLICE: usize = 256;
@@ -22,8 +25,19 @@ const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 A
 // One that was revived and ended again has a later place as well.
 const FORGET: &str =
     "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4";
+const LASTS: &str = "SELECT max(until) FROM kept WHERE job = ?1 AND until > ?2";
+const LEAVE: &str = "INSERT OR REPLACE INTO remains (id, until, queue, state, class, key, ended, due, attempt, exceptions, \
+                     crashes, ran, options, error, progress) \
+                     SELECT id, ?4, queue, state, class, key, ended, due, attempt, exceptions, crashes, ran, \
+                     options, error, progress FROM ended \
+                     WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?5";
+const FORGET_NOT_KEPT: &str = "DELETE FROM kept WHERE job = ?1 AND (until IS NULL OR until <= ?2)";
 // What expired, and how one of it is forgotten. As one statement SQLite would look through whole queues.
-const EXPIRED: [(&str, &str); 3] = [
+const EXPIRED: [(&str, &str); 4] = [
+    (
+        "SELECT id, until FROM remains WHERE until <= ?1 ORDER BY until LIMIT ?2",
+        "DELETE FROM remains WHERE id = ?1 AND until = ?2",
+    ),
     (
         "SELECT queue, key FROM pushes WHERE until <= ?1 ORDER BY until LIMIT ?2",
         "DELETE FROM pushes WHERE queue = ?1 AND key = ?2",
@@ -37,7 +51,8 @@ const EXPIRED: [(&str, &str); 3] = [
         "DELETE FROM uniques WHERE queue = ?1 AND key = ?2",
     ),
 ];
-const EXPIRES: &str = "SELECT min(a, b, c) FROM (SELECT \
+const EXPIRES: &str = "SELECT min(a, b, c, d) FROM (SELECT \
+     ifnull((SELECT min(until) FROM remains), ?1) AS d, \
      ifnull((SELECT min(until) FROM pushes), ?1) AS a, \
      ifnull((SELECT min(until) FROM kept WHERE until IS NOT NULL), ?1) AS b, \
      ifnull((SELECT min(until) FROM uniques WHERE until IS NOT NULL), ?1) AS c)";
@@ -50,7 +65,7 @@ const STATES: [&[State]; 2] = [&[State::Done, State::Cancelled], &[State::Failed
 impl Writer {
     /// Forgets about as much as this commit added, so that nothing piles up under load. A few too many may
     /// stay until there is time.
-    pub(super) fn make_room(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
+    pub(super) fn make_room(&mut self, batch: &Batch) -> rusqlite::Result<()> {
         let ended: Vec<(QueueNo, u8, usize)> = batch
             .ended
             .iter()
@@ -60,15 +75,18 @@ impl Writer {
             let (excess, keep_ms) = self.bounds(queue, kind);
             let too_many = if excess > 0 { PAUSE_MS } else { u64::MAX };
             self.expire(batch.now.saturating_add(keep_ms.min(too_many)));
-            if excess >= SLACK {
-                self.forget_excess(queue, kind, 2 * count + SLICE)?;
+            if excess >= SLACK && self.making_room.may_be_done() {
+                let done = self.forget_excess(queue, kind, 2 * count + SLICE, batch.now);
+                self.making_room.watch(done)?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn is_untidy(&self) -> bool {
-        self.tidy_at.get() <= (self.clock)()
+    /// How long until there is something to forget.
+    pub(super) fn time_to_tidy(&self) -> Duration {
+        let wait = self.tidy_at.get().saturating_sub((self.clock)());
+        Duration::from_millis(wait).max(self.tidying.time_left())
     }
 
     /// Something is to be forgotten then.
@@ -78,7 +96,7 @@ impl Writer {
 
     /// Does a slice of what there is to forget.
     pub(super) fn tidy(&mut self) {
-        if self.failing.is_some() || !self.is_untidy() {
+        if self.failing.is_some() || !self.time_to_tidy().is_zero() {
             return;
         }
         let mut next = 0;
@@ -86,9 +104,15 @@ impl Writer {
             next = writer.forget(batch)?;
             Ok(())
         });
-        match done {
+        match self.tidying.watch(done) {
             Ok(_) => self.tidy_at.set(next),
-            Err(error) => drop(self.fail(&error)),
+            Err(error) if self.is_broken || matches!(trouble(&error), Trouble::Full(_)) => {
+                self.fail(&error);
+            }
+            Err(error) => {
+                let text = format!("what need not be kept can't be forgotten: {error}");
+                self.told.push(Told::Damage(text));
+            }
         }
     }
 
@@ -171,7 +195,7 @@ impl Writer {
         budget: usize,
         now: u64,
     ) -> rusqlite::Result<usize> {
-        let mut looked = self.forget_excess(queue, kind, budget)?;
+        let mut looked = self.forget_excess(queue, kind, budget, now)?;
         let (_, keep_ms) = self.bounds(queue, kind);
         while looked < budget && keep_ms < u64::MAX {
             let oldest = self.oldest(queue, kind)?;
@@ -180,7 +204,7 @@ impl Writer {
                 break;
             };
             let take = (oldest.ids.len() / 8).min(budget - looked);
-            self.forget_some(queue, kind, &oldest, take)?;
+            self.forget_some(queue, kind, &oldest, take, now)?;
             looked += take;
         }
         Ok(looked)
@@ -192,6 +216,7 @@ impl Writer {
         queue: QueueNo,
         kind: u8,
         budget: usize,
+        now: u64,
     ) -> rusqlite::Result<usize> {
         let mut looked = 0;
         while looked < budget {
@@ -205,7 +230,7 @@ impl Writer {
             };
             let excess = usize::try_from(excess).unwrap_or(usize::MAX);
             let take = (oldest.ids.len() / 8).min(budget - looked).min(excess);
-            self.forget_some(queue, kind, &oldest, take)?;
+            self.forget_some(queue, kind, &oldest, take, now)?;
             looked += take;
         }
         Ok(looked)
@@ -230,25 +255,35 @@ impl Writer {
         kind: u8,
         oldest: &Oldest,
         count: usize,
+        now: u64,
     ) -> rusqlite::Result<()> {
         let (ids, rest) = oldest.ids.split_at(count * 8);
         let mut forgotten = 0;
         for id in ids.chunks_exact(8).filter_map(|id| id.try_into().ok()) {
             let entry = u64::from_le_bytes(id);
-            let job = JobId(entry & !EVENTFUL);
-            // Nearly all of the first kind are done, so that comes before cancelled.
+            let (job, eventful) = (JobId(entry & !EVENTFUL), entry & EVENTFUL != 0);
+            let until = match eventful {
+                true => self.lasts(job, now)?,
+                false => None,
+            };
             let mut gone = 0;
+            // Nearly all of the first kind are done, so that comes before cancelled.
             for state in STATES[usize::from(kind)] {
-                if gone == 0 {
-                    let mut forget = self.db.prepare_cached(FORGET)?;
-                    let row = params![queue.0, *state as u8, job.0 as i64, oldest.at as i64];
-                    gone = forget.execute(row)?;
+                if gone > 0 {
+                    break;
                 }
+                let (state, id, at) = (*state as u8, job.0 as i64, oldest.at as i64);
+                if let Some(until) = until {
+                    let row = params![queue.0, state, id, signed(until), at];
+                    self.db.prepare_cached(LEAVE)?.execute(row)?;
+                }
+                let row = params![queue.0, state, id, at];
+                gone = self.db.prepare_cached(FORGET)?.execute(row)?;
             }
             forgotten += gone as u64;
             // One that is elsewhere now keeps what it left.
-            if entry & EVENTFUL != 0 && (gone > 0 || !self.exists(job)?) {
-                self.forget_traces(job)?;
+            if eventful && (gone > 0 || !self.exists(job)?) {
+                self.forget_not_kept(job, now)?;
             }
         }
         self.queues
@@ -269,6 +304,19 @@ impl Writer {
 
     fn exists(&self, job: JobId) -> rusqlite::Result<bool> {
         crate::sqlite::reader::find(&self.db, job).map(|view| view.is_some())
+    }
+
+    /// Until when something of a job is to be kept that has ended.
+    fn lasts(&self, job: JobId, now: u64) -> rusqlite::Result<Option<u64>> {
+        let mut lasts = self.db.prepare_cached(LASTS)?;
+        lasts.query_row(params![job.0 as i64, now as i64], |row| row.get(0))
+    }
+
+    /// Forgets a job's history, and what else of it need not be kept.
+    fn forget_not_kept(&self, job: JobId, now: u64) -> rusqlite::Result<()> {
+        let row = params![job.0 as i64, now as i64];
+        self.db.prepare_cached(FORGET_NOT_KEPT)?.execute(row)?;
+        self.forget_history(job)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod batch;
 mod change;
+mod chore;
 mod commit;
 mod due;
 mod end;
@@ -12,6 +13,7 @@ pub(super) mod kinds;
 mod lanes;
 mod mark;
 mod open;
+mod pace;
 mod plain;
 mod push;
 mod recover;
@@ -21,6 +23,7 @@ mod retry;
 mod search;
 mod settle;
 mod turn;
+mod unread;
 mod write;
 
 use super::post::Post;
@@ -29,6 +32,7 @@ use super::reader::Message;
 use super::{SqliteOptions, StoreError, schema};
 use crate::{Ask, Clock, Ids, Told};
 use batch::{Batch, Effect};
+use chore::Chore;
 use lanes::Lanes;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::Cell;
@@ -56,8 +60,8 @@ pub(super) struct Writer {
     told: Vec<Told>,
     /// Asks that could not be written and are not refused.
     owed: Vec<Ask>,
-    /// Refills that wait until the file can be read again.
-    unread: Vec<Ask>,
+    /// What waits until the file can be read.
+    parked: Vec<unread::Parked>,
     /// The last transaction, if nobody knows what became of it.
     unknown: Option<(Batch, u64)>,
     doubt: Option<reopen::Doubt>,
@@ -73,8 +77,11 @@ pub(super) struct Writer {
     /// What `PRAGMA synchronous` says now.
     level: commit::Level,
     next_due: Option<u64>,
+    making_ready: Chore,
     /// When there is something to forget.
     tidy_at: Cell<u64>,
+    tidying: Chore,
+    making_room: Chore,
 }
 
 impl Writer {
@@ -101,7 +108,7 @@ impl Writer {
             todo: VecDeque::new(),
             told: Vec::new(),
             owed: Vec::new(),
-            unread: Vec::new(),
+            parked: Vec::new(),
             unknown: None,
             doubt: None,
             searches: VecDeque::new(),
@@ -112,7 +119,10 @@ impl Writer {
             pages: fold::Pages::default(),
             level: commit::Level::Unknown,
             next_due: None,
+            making_ready: Chore::default(),
             tidy_at: Cell::new(u64::MAX),
+            tidying: Chore::default(),
+            making_room: Chore::default(),
             db,
         };
         writer.count_pages().map_err(error)?;
@@ -120,8 +130,8 @@ impl Writer {
         Ok(writer)
     }
 
-    pub(super) fn queue_names(&self) -> Vec<String> {
-        self.queues.names()
+    pub(super) fn known_queues(&self) -> Result<Vec<super::Known>, StoreError> {
+        super::queues::known(&self.db).map_err(|error| StoreError::sqlite(&self.path, &error))
     }
 }
 

@@ -2,53 +2,42 @@
 
 use super::Writer;
 use super::commit::trouble;
-use crate::{Keep, Opened, QueueNo, Told};
-use rusqlite::params;
+use super::unread::Unread;
+use crate::{Keep, QueueNo, Told};
 use std::io;
 
 impl Writer {
-    pub(super) fn open_queue(&mut self, name: &str, keep: Keep) -> rusqlite::Result<Opened> {
-        let queue = match self.queues.find(name) {
-            Some(queue) => queue,
-            None => {
-                let id = self.queues.len();
-                self.transact(true, |writer, _| {
-                    let insert = "INSERT INTO queues (id, name) VALUES (?1, ?2)";
-                    writer.db.execute(insert, params![id, name]).map(drop)
-                })?;
-                self.queues.add(name)
-            }
-        };
-        self.resume(queue, keep)?;
-        let opened = "SELECT paused, settings FROM queues WHERE id = ?1";
-        self.db.query_row(opened, [queue.0], |row| {
-            Ok(Opened {
-                queue,
-                paused: row.get(0)?,
-                settings: row.get(1)?,
-            })
-        })
-    }
-
-    fn resume(&mut self, queue: QueueNo, keep: Keep) -> rusqlite::Result<()> {
+    /// The row of a new queue is written with the next commit.
+    pub(super) fn open_queue(&mut self, name: &str, keep: Keep) {
+        let queue = self.queues.find(name);
+        let queue = queue.unwrap_or_else(|| self.queues.add(name));
         let Some(of_queue) = self.queues.get_mut(queue) else {
-            return Ok(());
+            return;
         };
         of_queue.keep = keep;
         // Less may be kept than before.
         self.tidy_at.set(0);
-        let (was_open, counts) = (of_queue.is_open, of_queue.tally.counts);
-        if !was_open {
-            self.resume_resting(queue, keep.ordered)?;
+        let ordered = keep.ordered;
+        self.read_or_park(Unread::Queue { queue, ordered });
+    }
+
+    /// Brings back what rests in a queue.
+    pub(super) fn resume(&mut self, queue: QueueNo, ordered: bool) -> rusqlite::Result<()> {
+        let Some(of_queue) = self.queues.get(queue) else {
+            return Ok(());
+        };
+        if !of_queue.is_open {
+            let counts = of_queue.tally.counts;
+            self.resume_resting(queue, ordered)?;
             self.told.push(Told::Counts { queue, counts });
         }
         if let Some(of_queue) = self.queues.get_mut(queue) {
             of_queue.is_open = true;
         }
-        if !keep.ordered {
-            self.look_for_due()?;
+        match ordered {
+            true => Ok(()),
+            false => self.look_for_due(),
         }
-        Ok(())
     }
 
     pub(super) fn close(&mut self) -> io::Result<()> {

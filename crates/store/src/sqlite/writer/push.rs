@@ -47,14 +47,8 @@ impl Writer {
 
     /// The job that already stands for this push.
     fn standing_for(&self, new: &NewJob, now: u64) -> rusqlite::Result<Option<Pushed>> {
-        if let Some(key) = &new.idempotency {
-            let mut repeated = self.db.prepare_cached(REPEATED)?;
-            let job = repeated
-                .query_row(params![new.queue.0, key, now as i64], job_id)
-                .optional()?;
-            if let Some(job) = job {
-                return Ok(Some(Pushed::Repeated(job)));
-            }
+        if let Some(job) = self.repeats(new, now)? {
+            return Ok(Some(Pushed::Repeated(job)));
         }
         match unique(new) {
             Some(unique) => {
@@ -64,6 +58,17 @@ impl Writer {
             }
             None => Ok(None),
         }
+    }
+
+    /// The job that its idempotency key stands for.
+    pub(super) fn repeats(&self, new: &NewJob, now: u64) -> rusqlite::Result<Option<JobId>> {
+        let Some(key) = &new.idempotency else {
+            return Ok(None);
+        };
+        let mut repeated = self.db.prepare_cached(REPEATED)?;
+        repeated
+            .query_row(params![new.queue.0, key, now as i64], job_id)
+            .optional()
     }
 
     /// Adds a job to those that are to run.

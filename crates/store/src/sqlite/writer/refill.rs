@@ -18,25 +18,16 @@ const WAITING: &str = "SELECT 1 FROM jobs INDEXED BY waiting WHERE state = 0 AND
                        AND key = ?3 AND ord > ?4 AND ord < ?5 LIMIT 1";
 const KEPT_CHECKPOINT: &str = "SELECT bytes FROM kept WHERE job = ?1 AND kind = ?2";
 
-impl Writer {
-    pub(super) fn refill(
-        &mut self,
-        queue: QueueNo,
-        class: u8,
-        key: &[u8],
-        limit: usize,
-    ) -> rusqlite::Result<()> {
-        let (jobs, more) = self.take(queue, class, key, limit)?;
-        self.told.push(Told::Refilled {
-            queue,
-            class,
-            key: key.into(),
-            jobs,
-            more,
-        });
-        Ok(())
-    }
+/// The next jobs of a lane.
+pub(super) struct Page {
+    jobs: Vec<Job>,
+    /// The last one's place.
+    last: u64,
+    /// What comes next can't be read.
+    is_cut: bool,
+}
 
+impl Writer {
     pub(super) fn take(
         &mut self,
         queue: QueueNo,
@@ -49,8 +40,10 @@ impl Writer {
             Some(lane) => lane.cursor,
             None => 0,
         };
-        let (jobs, last) = self.read(queue, class, key, cursor, limit)?;
-        let more = jobs.len() == limit && self.has_waiting(queue, class, key, last, u64::MAX)?;
+        let Page { jobs, last, is_cut } = self.read(queue, class, key, cursor, limit)?;
+        // Where that can't be told there may be more.
+        let has_more = || self.has_waiting(queue, class, key, last, u64::MAX);
+        let more = is_cut || (jobs.len() == limit && has_more().unwrap_or(true));
         for job in &jobs {
             self.lanes.hold(queue, class, key, job.id, false);
         }
@@ -61,23 +54,41 @@ impl Writer {
         Ok((jobs, more))
     }
 
-    /// The next jobs of a lane behind a place, and the last one's place.
-    fn read(
+    /// The next jobs of a lane behind a place: all that can be read.
+    pub(super) fn read(
         &self,
         queue: QueueNo,
         class: u8,
         key: &[u8],
         cursor: u64,
         limit: usize,
-    ) -> rusqlite::Result<(Vec<Job>, u64)> {
+    ) -> rusqlite::Result<Page> {
         let mut take = self.db.prepare_cached(TAKE)?;
         let mut rows = take.query(params![queue.0, class, key, cursor as i64, limit as i64])?;
-        let (mut jobs, mut last) = (Vec::new(), cursor);
-        while let Some(row) = rows.next()? {
-            last = row.get(11)?;
-            jobs.push(self.job(row, queue, class, key.into())?);
+        let mut page = Page {
+            jobs: Vec::new(),
+            last: cursor,
+            is_cut: false,
+        };
+        loop {
+            let read = rows.next().and_then(|row| {
+                let job =
+                    |row: &Row<'_>| Ok((row.get(11)?, self.job(row, queue, class, key.into())?));
+                row.map(job).transpose()
+            });
+            match read {
+                Ok(Some((place, job))) => {
+                    page.last = place;
+                    page.jobs.push(job);
+                }
+                Ok(None) => return Ok(page),
+                Err(error) if page.jobs.is_empty() => return Err(error),
+                Err(_) => {
+                    page.is_cut = true;
+                    return Ok(page);
+                }
+            }
         }
-        Ok((jobs, last))
     }
 
     fn job(

@@ -1,6 +1,7 @@
 //! Looking for lanes with something waiting and nothing held.
 
 use super::Writer;
+use super::unread::Unread;
 use crate::{Lane, QueueNo, Told};
 use rusqlite::{OptionalExtension, params};
 
@@ -13,7 +14,7 @@ const SLICE: usize = 2_048;
 
 /// A search under way: once around a queue, from where the last one ended.
 pub(in crate::sqlite) struct Search {
-    queue: QueueNo,
+    pub(super) queue: QueueNo,
     /// What is asked for: so many lanes, and so many jobs of each.
     lanes: usize,
     limit: usize,
@@ -27,7 +28,8 @@ type Place = (u8, Box<[u8]>);
 
 enum Step {
     Unheld(Place),
-    Held,
+    /// It is held, or can't be read.
+    Passed,
     Over,
 }
 
@@ -46,30 +48,15 @@ impl Writer {
     }
 
     /// Does a slice of every search.
-    pub(super) fn search(&mut self) -> rusqlite::Result<()> {
-        // While the file is let go of there is nothing to look in.
-        if self.is_broken {
-            return Ok(());
+    pub(super) fn search(&mut self) {
+        for search in std::mem::take(&mut self.searches) {
+            self.read_or_park(Unread::Search(search));
         }
-        for _ in 0..self.searches.len() {
-            let Some(mut search) = self.searches.pop_front() else {
-                break;
-            };
-            match self.search_slice(&mut search) {
-                Ok(true) => {}
-                Ok(false) => self.searches.push_back(search),
-                Err(error) => {
-                    self.searches.push_front(search);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Returns whether the search is over. It ends early with what it has: what was taken is held from now
     /// on, and so must be told before anything else is of those lanes.
-    fn search_slice(&mut self, search: &mut Search) -> rusqlite::Result<bool> {
+    pub(super) fn search_slice(&mut self, search: &mut Search) -> rusqlite::Result<bool> {
         let (queue, mut lanes, mut steps) = (search.queue, Vec::new(), 0);
         let more = loop {
             match self.step(search) {
@@ -92,10 +79,11 @@ impl Writer {
                             more,
                         });
                     }
+                    Err(error) if self.park_lane(queue, class, key, &error) => {}
                     Err(error) if lanes.is_empty() => return Err(error),
                     Err(_) => break true,
                 },
-                Ok(Step::Held) => {}
+                Ok(Step::Passed) => {}
                 Err(error) if lanes.is_empty() => return Err(error),
                 Err(_) => break true,
             }
@@ -131,16 +119,17 @@ impl Writer {
                 return Ok(Step::Over);
             }
             search.at = None;
-            return Ok(Step::Held);
+            return Ok(Step::Passed);
         };
         if search.wrapped && search.start.as_ref().is_some_and(|start| lane > *start) {
             return Ok(Step::Over);
         }
         search.at = Some(lane.clone());
-        match self.lanes.get(search.queue, lane.0, &lane.1) {
-            Some(_) => Ok(Step::Held),
-            None => Ok(Step::Unheld(lane)),
-        }
+        let is_held = self.lanes.get(search.queue, lane.0, &lane.1).is_some();
+        Ok(match is_held || self.is_parked(search.queue, &lane) {
+            true => Step::Passed,
+            false => Step::Unheld(lane),
+        })
     }
 
     /// The first lane with ready jobs behind this one: one step down the index, however many jobs there are.

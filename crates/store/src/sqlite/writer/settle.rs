@@ -72,10 +72,13 @@ impl Writer {
             Some(known) => known,
             None => (self.has_waiting_below(queue, class, key, id), 0),
         };
+        let mut is_open = false;
         if let Some(of_queue) = self.queues.get_mut(queue) {
             of_queue.unsettled = of_queue.unsettled.saturating_sub(1);
+            is_open = of_queue.is_open;
         }
-        if has_backlog {
+        // What rests in a queue is told first, and it can't be read yet if the queue is not open.
+        if has_backlog || !is_open {
             return Place::Backlog(None);
         }
         if room && held < window {

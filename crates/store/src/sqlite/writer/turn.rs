@@ -1,11 +1,11 @@
 use super::Writer;
-use super::commit::trouble;
+use super::unread::Unread;
 use crate::sqlite::post::Item;
 use crate::sqlite::reader::{Message, Question};
-use crate::{Ask, Change, Import, Keep, Opened, Ticket, Told, Trouble, Which};
+use crate::{Ask, Change, Import, Ticket, Told, Trouble, Which};
 use std::io;
 use std::sync::mpsc::SyncSender;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Asks that go into one commit at the most.
 const GROUP: usize = 4_096;
@@ -15,12 +15,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// Something other than a write that was asked.
 enum Other {
-    Refill(Ask),
-    Open {
-        name: String,
-        keep: Keep,
-        reply: SyncSender<io::Result<Opened>>,
-    },
+    Read(Unread),
     Look(Question),
     Change(Ticket, Which, Change),
     Import(Ticket, Vec<Import>),
@@ -59,24 +54,16 @@ impl Writer {
 
     /// Nothing goes on in slices.
     fn is_idle(&self) -> bool {
-        self.long.is_empty() && (self.searches.is_empty() || self.failing.is_some())
+        self.long.is_empty() && self.searches.is_empty()
     }
 
     /// How long there is nothing to do unless something is asked.
     fn sleep(&self) -> Duration {
-        let failing = self.failing.as_ref().map(|failing| failing.again);
-        let again = failing.map(|again| again.saturating_duration_since(Instant::now()));
-        let due = self
-            .next_due
-            .filter(|_| failing.is_none())
-            .map(|due| Duration::from_millis(due.saturating_sub((self.clock)())));
-        let tidy = match self.failing {
-            None => Some(Duration::from_millis(
-                self.tidy_at.get().saturating_sub((self.clock)()),
-            )),
-            Some(_) => None,
+        let (again, due, tidy) = match &self.failing {
+            Some(failing) => (Some(failing.pace.time_left()), None, None),
+            None => (None, self.time_to_due(), Some(self.time_to_tidy())),
         };
-        [again, due, tidy]
+        [again, due, tidy, self.time_to_read()]
             .into_iter()
             .flatten()
             .fold(LONGEST_SLEEP, Duration::min)
@@ -90,9 +77,7 @@ impl Writer {
         for _ in 0..GROUP {
             match self.todo.pop_front() {
                 Some(Item::Ask(ask)) => self.sort(ask, &mut writes, &mut others),
-                Some(Item::Open { name, keep, reply }) => {
-                    others.push(Other::Open { name, keep, reply });
-                }
+                Some(Item::Open { name, keep }) => self.open_queue(&name, keep),
                 Some(Item::Close { reply }) => {
                     close = Some(reply);
                     break;
@@ -107,10 +92,8 @@ impl Writer {
         for other in others {
             self.other(other);
         }
-        if let Err(error) = self.search() {
-            // It goes on once the disk can be read.
-            self.fail(&error);
-        }
+        self.read_parked();
+        self.search();
         self.go_on();
         self.tidy();
         self.fold();
@@ -124,7 +107,22 @@ impl Writer {
 
     fn sort(&mut self, ask: Ask, writes: &mut Vec<Ask>, others: &mut Vec<Other>) {
         match ask {
-            Ask::Refill { .. } | Ask::RefillLanes { .. } => others.push(Other::Refill(ask)),
+            Ask::Refill {
+                queue,
+                class,
+                key,
+                limit,
+            } => others.push(Other::Read(Unread::Refill {
+                queue,
+                class,
+                key,
+                limit,
+            })),
+            Ask::RefillLanes {
+                queue,
+                lanes,
+                limit,
+            } => self.start_search(queue, lanes, limit),
             Ask::Look { ticket, look } => others.push(Other::Look(Question { ticket, look })),
             Ask::Change {
                 ticket,
@@ -143,45 +141,10 @@ impl Writer {
 
     fn other(&mut self, other: Other) {
         match other {
-            Other::Refill(ask) => {
-                // While the file is let go of there is nothing to read in. It is asked again once there is.
-                if self.is_broken {
-                    self.unread.push(ask);
-                } else if let Err(error) = self.hand_over(&ask) {
-                    self.fail(&error);
-                    self.unread.push(ask);
-                }
-            }
-            Other::Open { name, keep, reply } => {
-                let opened = self
-                    .open_queue(&name, keep)
-                    .map_err(|error| io::Error::other(trouble(&error)));
-                // Whoever opens may have given up waiting.
-                reply.send(opened).ok();
-            }
+            Other::Read(unread) => self.read_or_park(unread),
             Other::Look(question) => self.pass_on(question),
             Other::Change(ticket, which, change) => self.start_change(ticket, which, change),
             Other::Import(ticket, jobs) => self.start_import(ticket, jobs),
-        }
-    }
-
-    fn hand_over(&mut self, ask: &Ask) -> rusqlite::Result<()> {
-        match ask {
-            Ask::Refill {
-                queue,
-                class,
-                key,
-                limit,
-            } => self.refill(*queue, *class, key, *limit),
-            Ask::RefillLanes {
-                queue,
-                lanes,
-                limit,
-            } => {
-                self.start_search(*queue, *lanes, *limit);
-                Ok(())
-            }
-            _ => Ok(()),
         }
     }
 

@@ -2,7 +2,6 @@ use super::batch::must_last;
 use super::commit::{is_of_the_disk, trouble};
 use super::{Batch, Effect, Writer, reopen::Doubt};
 use crate::{Ask, Told, Trouble};
-use std::time::Instant;
 
 // Shows whether the disk takes anything, when there is nothing else to write.
 const TRY: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('tried', ?1)";
@@ -12,12 +11,13 @@ impl Writer {
     pub(super) fn write(&mut self, asks: Vec<Ask>, now: bool) {
         if let Some(failing) = &self.failing
             && !now
-            && Instant::now() < failing.again
+            && !failing.pace.is_due()
         {
             let trouble = failing.trouble.clone();
             return self.put_off(asks, &trouble);
         }
-        if asks.is_empty() && !self.is_due() && self.failing.is_none() && !self.is_broken {
+        let is_well = self.failing.is_none() && !self.is_broken;
+        if asks.is_empty() && is_well && !self.is_due() && !self.queues.has_new() {
             return;
         }
         let last = asks.iter().any(must_last);
@@ -26,6 +26,8 @@ impl Writer {
                 self.recovered();
                 self.settle(asks, batch);
             }
+            // It was not what was asked that failed. The commit goes without it.
+            Err(error) if self.blames_a_chore(&error) => self.write(asks, now),
             Err(error) if !is_of_the_disk(&error) && asks.len() > 1 => {
                 // One of them can't be done. The others can.
                 for ask in asks {
@@ -47,6 +49,29 @@ impl Writer {
                 }
             }
         }
+    }
+
+    /// Whether a commit failed of something that nobody asked for, and that is now left for a while.
+    fn blames_a_chore(&mut self, error: &rusqlite::Error) -> bool {
+        let chores = [
+            (
+                &mut self.making_ready,
+                "jobs whose time has come can't be made ready",
+            ),
+            (
+                &mut self.making_room,
+                "what need not be kept can't be forgotten",
+            ),
+        ];
+        let blamed = chores
+            .into_iter()
+            .find_map(|(chore, what)| chore.take_blame().then_some(what));
+        // What became of that commit must be known first.
+        if let Some(what) = blamed.filter(|_| self.unknown.is_none()) {
+            self.told.push(Told::Damage(format!("{what}: {error}")));
+            return true;
+        }
+        false
     }
 
     /// Refuses pushes, and keeps the rest.
@@ -101,7 +126,6 @@ impl Writer {
         }
         if self.is_due() {
             self.promote(batch)?;
-            self.look_for_due()?;
         }
         for ask in asks {
             let effect = self.apply_one(ask, batch)?;

@@ -1,21 +1,23 @@
-use crate::sqlite::writer::kinds::signed;
+use crate::sqlite::writer::kinds::{CHECKPOINT, signed};
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Ending, Import, State, What};
 use rusqlite::params;
 
-const RUN: &str = "UPDATE jobs SET attempt = ?2, exceptions = ?3, crashes = ?4, ran = ?5, notes = ?6 WHERE id = ?1";
+const RUN: &str = "UPDATE jobs SET attempt = ?2, exceptions = ?3, crashes = ?4, ran = ?5, notes = ?6, marks = ?7 WHERE id = ?1";
 
 impl Writer {
-    /// Takes in one job of an export.
-    pub(super) fn import(&mut self, import: Import, batch: &mut Batch) -> rusqlite::Result<()> {
+    /// Takes in one job of an export, unless it is here already.
+    pub(super) fn import(&mut self, import: Import, batch: &mut Batch) -> rusqlite::Result<bool> {
         let Import {
             job: new,
             run,
             was,
             error,
+            checkpoint,
         } = import;
-        if self.queues.get(new.queue).is_none() {
-            return Ok(());
+        let is_here = self.repeats(&new, batch.now)?.is_some();
+        if is_here || self.queues.get(new.queue).is_none() {
+            return Ok(false);
         }
         let state = match (new.suspended, new.due_ms > batch.now) {
             (true, _) => State::Suspended,
@@ -25,8 +27,11 @@ impl Writer {
         let id = self.ids.make(batch.now);
         self.insert(id, &new, state, batch)?;
         let Some(mut brief) = self.brief(id)? else {
-            return Ok(());
+            return Ok(false);
         };
+        if let Some(checkpoint) = checkpoint {
+            self.keep(&mut brief, CHECKPOINT, None, 0, &checkpoint)?;
+        }
         self.note(&mut brief, batch.now, What::Imported, &format!("was {was}"))?;
         self.db.prepare_cached(RUN)?.execute(params![
             id.0 as i64,
@@ -35,15 +40,14 @@ impl Writer {
             run.crashes,
             signed(run.ran_us),
             brief.notes,
+            brief.marks,
         ])?;
+        self.keep_push(&new, id, batch.now)?;
         match error {
-            Some(error) => self.finish(brief, Some(run), &Ending::Failed(error), batch),
-            None => {
-                if state == State::Ready {
-                    batch.wake(new.queue, new.class, &new.key);
-                }
-                self.keep_push(&new, id, batch.now)
-            }
+            Some(error) => self.finish(brief, Some(run), &Ending::Failed(error), batch)?,
+            None if state == State::Ready => batch.wake(new.queue, new.class, &new.key),
+            None => {}
         }
+        Ok(true)
     }
 }

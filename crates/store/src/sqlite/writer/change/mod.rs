@@ -5,7 +5,7 @@ mod import;
 mod revive;
 
 use super::{Batch, Writer};
-use crate::sqlite::reader::{Merged, Source, find, sources};
+use crate::sqlite::reader::{Merged, Next, Source, find, sources};
 use crate::{
     Change, Changed, Ending, Filter, Import, JobId, State, Ticket, Told, Trouble, View, Which,
 };
@@ -14,6 +14,9 @@ use std::sync::atomic::Ordering;
 
 /// Rows that one slice looks for, in one transaction.
 const SLICE: usize = 256;
+
+/// Pieces of sources that one slice looks at: a filter may fit nothing for long.
+const PIECES: usize = 4;
 
 /// Rows that are read of a queue's jobs of one state at a time.
 const PAGE: usize = 64;
@@ -34,6 +37,12 @@ enum Work {
         /// The highest number given when it was asked: jobs that come later are not meant.
         upto: u64,
     },
+    Held {
+        jobs: VecDeque<JobId>,
+        change: Change,
+        /// Those that the slice under way changes.
+        given_back: Vec<JobId>,
+    },
     Import(VecDeque<Import>),
 }
 
@@ -41,6 +50,11 @@ impl Writer {
     pub(super) fn start_change(&mut self, ticket: Ticket, which: Which, change: Change) {
         let work = match which {
             Which::One(id) => Work::One(id, change),
+            Which::Held(jobs) => Work::Held {
+                jobs: jobs.into(),
+                change,
+                given_back: Vec::new(),
+            },
             Which::Many(filter) => {
                 let meant = sources(&filter, self.queues.len()).into_iter();
                 let sources = meant.filter(|source| may_apply(&change, *source));
@@ -82,6 +96,9 @@ impl Writer {
         let result = match (done, over) {
             (Ok(batch), Ok(over)) => {
                 self.recovered();
+                if let Work::Held { given_back, .. } = &mut long.work {
+                    given_back.drain(..).for_each(|job| self.let_go(job));
+                }
                 for (queue, class, key) in batch.left {
                     self.look_for_backlog(queue, class, &key);
                 }
@@ -120,26 +137,39 @@ impl Writer {
                 jobs,
                 upto,
             } => {
+                let mut pieces = PIECES;
                 for _ in 0..SLICE {
-                    let Some(view) = jobs
-                        .next(&self.db, filter)?
-                        .filter(|view| view.id.0 <= *upto)
-                    else {
-                        return Ok(Ok(true));
+                    let view = match jobs.next(&self.db, filter, &mut pieces)? {
+                        Next::Job(view) if view.id.0 <= *upto => view,
+                        Next::Later => break,
+                        Next::Job(_) | Next::Over => return Ok(Ok(true)),
                     };
                     // It may have gone on since its page was read.
                     if let Some(view) =
                         find(&self.db, view.id)?.filter(|view| applies(change, view))
                     {
-                        self.change(&view, change, changed, batch)?;
+                        self.change_unheld(&view, change, changed, batch)?;
                     }
                 }
                 Ok(Ok(false))
             }
+            Work::Held {
+                jobs,
+                change,
+                given_back,
+            } => {
+                given_back.clear();
+                for job in jobs.drain(..SLICE.min(jobs.len())) {
+                    if let Some(view) = find(&self.db, job)?.filter(|view| applies(change, view)) {
+                        self.change(&view, change, changed, batch)?;
+                        given_back.push(job);
+                    }
+                }
+                Ok(Ok(jobs.is_empty()))
+            }
             Work::Import(jobs) => {
                 for job in jobs.drain(..SLICE.min(jobs.len())) {
-                    self.import(job, batch)?;
-                    changed.count += 1;
+                    changed.count += u64::from(self.import(job, batch)?);
                 }
                 Ok(Ok(jobs.is_empty()))
             }
@@ -159,8 +189,25 @@ impl Writer {
         if !applies_to(change, view.state) {
             return Ok(Err(Trouble::State(view.state)));
         }
-        self.change(&view, change, changed, batch)?;
+        if applies(change, &view) {
+            self.change_unheld(&view, change, changed, batch)?;
+        }
         Ok(Ok(true))
+    }
+
+    /// A held job is the scheduler's: it is told, and ends or gives the job back.
+    fn change_unheld(
+        &mut self,
+        view: &View,
+        change: &Change,
+        changed: &mut Changed,
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
+        if self.lanes.is_held(view.id) {
+            changed.held.push(view.id);
+            return Ok(());
+        }
+        self.change(view, change, changed, batch)
     }
 
     fn change(
@@ -170,11 +217,6 @@ impl Writer {
         changed: &mut Changed,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
-        // A held job is the scheduler's: it is told, and ends or gives the job back.
-        if self.lanes.is_held(view.id) {
-            changed.held.push(view.id);
-            return Ok(());
-        }
         if view.state == State::Ready {
             batch.leave(view.queue, view.class, &view.key);
         }

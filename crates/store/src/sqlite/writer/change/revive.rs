@@ -105,13 +105,17 @@ impl Writer {
     }
 
     /// Forgets what is kept of a job beside its row.
-    pub(in crate::sqlite::writer) fn forget_traces(
-        &self,
-        job: crate::JobId,
-    ) -> rusqlite::Result<()> {
+    pub(super) fn forget_traces(&self, job: crate::JobId) -> rusqlite::Result<()> {
         self.db
             .prepare_cached(FORGET_KEPT)?
             .execute([job.0 as i64])?;
+        self.forget_history(job)
+    }
+
+    pub(in crate::sqlite::writer) fn forget_history(
+        &self,
+        job: crate::JobId,
+    ) -> rusqlite::Result<()> {
         self.db
             .prepare_cached(FORGET_HISTORY)?
             .execute([job.0 as i64])?;

@@ -1,0 +1,364 @@
+// Preloaded into a server, it lets the disk fail under the server's store, when a file that the campaign shares with it
+// says so, and watches that what a failed fsync may have lost is never taken for written. Other files and other
+// processes have nothing to do with it.
+//
+//   FAILING_STORE    the store's path; its log, the log's copy and its journal belong to it
+//   FAILING_CONTROL  a file that holds a `struct control`; it outlives the server, as what the disk has lost does
+//
+// After a failed fsync Linux takes the pages that it could not write for written, and a second fsync succeeds. So no
+// log may be synced after a sync of it has failed. The store itself can't be replaced: of its pages each that was
+// waiting for the failed sync has to be written again before the next one.
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NONE, STORE, LOG, FOLDER };
+enum { FDS = 4096, DISTRUSTED = 256, PAGE = 4096, PAGES = 1 << 17, FOREVER = UINT32_MAX };
+
+struct control {
+    uint32_t syncs, writes; // of a thousand, how many fail
+    uint32_t left;          // so many failures are to come; FOREVER: no end
+    uint32_t stop_at;       // the server stops itself at this call; 0: at none
+    uint32_t counting;      // calls are counted: since the campaign said so, or since the first failure
+    uint32_t calls;
+    uint32_t failed_syncs, failed_writes;
+    uint32_t synced_again; // what must not be
+    uint32_t known;        // of `distrusted`
+    uint64_t stopped_at;   // CLOCK_MONOTONIC, ns; 0: not yet
+    struct file {
+        uint64_t number, born;
+    } distrusted[DISTRUSTED];
+    uint8_t dirty[PAGES], lost[PAGES]; // pages of the store
+};
+
+static struct control *control;
+static char store[PATH_MAX], folder[PATH_MAX];
+static unsigned char what[FDS];
+static unsigned dice;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static int (*real_open)(const char *, int, ...);
+static int (*real_close)(int);
+static ssize_t (*real_write)(int, const void *, size_t);
+static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
+static int (*real_ftruncate)(int, off_t);
+static int (*real_fsync)(int);
+static int (*real_fdatasync)(int);
+static int (*real_rename)(const char *, const char *);
+
+static void resolve(void)
+{
+    if (real_rename)
+        return;
+    real_open = dlsym(RTLD_NEXT, "open64");
+    real_close = dlsym(RTLD_NEXT, "close");
+    real_write = dlsym(RTLD_NEXT, "write");
+    real_pwrite = dlsym(RTLD_NEXT, "pwrite64");
+    real_ftruncate = dlsym(RTLD_NEXT, "ftruncate64");
+    real_fsync = dlsym(RTLD_NEXT, "fsync");
+    real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
+    real_rename = dlsym(RTLD_NEXT, "rename");
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    resolve();
+    const char *path = getenv("FAILING_STORE"), *shared = getenv("FAILING_CONTROL");
+    if (!path || !shared)
+        return;
+    int fd = real_open(shared, O_RDWR | O_CLOEXEC);
+    void *map = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+        dprintf(2, "failing: %s: %s\n", shared, strerror(errno));
+        abort();
+    }
+    real_close(fd);
+    snprintf(store, sizeof store, "%s", path);
+    snprintf(folder, sizeof folder, "%s", path);
+    *strrchr(folder, '/') = 0;
+    dice = getpid();
+    control = map;
+}
+
+static int which(const char *path)
+{
+    if (!control)
+        return NONE;
+    if (!strcmp(path, folder))
+        return FOLDER;
+    size_t len = strlen(store);
+    if (strncmp(path, store, len))
+        return NONE;
+    if (!path[len])
+        return STORE;
+    return !strncmp(path + len, "-wal", 4) || !strcmp(path + len, "-journal") ? LOG : NONE;
+}
+
+static int of(int fd)
+{
+    return fd >= 0 && fd < FDS ? what[fd] : NONE;
+}
+
+// Counts a call that is about to be made, and stops the process if it is the one to stop at.
+static void step(void)
+{
+    if (!control->counting || ++control->calls != control->stop_at)
+        return;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    control->stopped_at = now.tv_sec * 1000000000ull + now.tv_nsec;
+    raise(SIGSTOP);
+}
+
+static int fails(uint32_t share, uint32_t *count)
+{
+    if (!share || !control->left || (unsigned)rand_r(&dice) % 1000 >= share)
+        return 0;
+    if (control->left != FOREVER)
+        control->left--;
+    ++*count;
+    control->counting = 1;
+    errno = EIO;
+    return 1;
+}
+
+// What the file is called may change, and its number be given again; not both with its time of birth.
+static struct file *distrusted(int fd, int is_to_be)
+{
+    struct statx stat;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &stat))
+        return NULL;
+    struct file file = {stat.stx_ino, stat.stx_btime.tv_sec * 1000000000ull + stat.stx_btime.tv_nsec};
+    struct file *end = control->distrusted + control->known, *found = control->distrusted;
+    while (found < end && memcmp(found, &file, sizeof file))
+        found++;
+    if (found < end)
+        return found;
+    if (!is_to_be || control->known == DISTRUSTED)
+        return NULL;
+    control->known++;
+    *found = file;
+    return found;
+}
+
+// A file that is cut down to nothing has nothing to lose any more.
+static void forget(int fd, int file, off_t size)
+{
+    struct file *known = file == LOG && !size ? distrusted(fd, 0) : NULL;
+    if (known)
+        *known = control->distrusted[--control->known];
+    for (off_t page = (size + PAGE - 1) / PAGE; file == STORE && page < PAGES; page++)
+        control->dirty[page] = control->lost[page] = 0;
+}
+
+static void again(const char *name)
+{
+    control->synced_again++;
+    dprintf(2, "failing: %s is synced again, after a sync that failed\n", name);
+}
+
+static int opened(const char *path, int flags, mode_t mode)
+{
+    resolve();
+    int file = which(path);
+    if (file == NONE)
+        return real_open(path, flags, mode);
+    pthread_mutex_lock(&mutex);
+    if (file == LOG)
+        step();
+    int fd = real_open(path, flags, mode);
+    if (fd >= FDS)
+        abort();
+    if (fd >= 0) {
+        what[fd] = file;
+        if (flags & O_TRUNC)
+            forget(fd, file, 0);
+    }
+    pthread_mutex_unlock(&mutex);
+    return fd;
+}
+
+int open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return opened(path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return opened(path, flags, mode);
+}
+
+int close(int fd)
+{
+    resolve();
+    if (of(fd))
+        what[fd] = NONE;
+    return real_close(fd);
+}
+
+static ssize_t put(int fd, int file, const void *bytes, size_t len, off_t off)
+{
+    return file < 0 ? real_write(fd, bytes, len) : real_pwrite(fd, bytes, len, off);
+}
+
+// `has_off`: at that place; else at the descriptor's. Of a write that fails half may have been done.
+static ssize_t written(int fd, const void *bytes, size_t len, off_t off, int has_off)
+{
+    int file = of(fd), how = has_off ? 1 : -1;
+    if (file == NONE || file == FOLDER)
+        return put(fd, how, bytes, len, off);
+    pthread_mutex_lock(&mutex);
+    step();
+    int failed = fails(control->writes, &control->failed_writes);
+    ssize_t done = failed && rand_r(&dice) % 2 ? -1 : put(fd, how, bytes, failed ? len / 2 : len, off);
+    for (off_t page = off / PAGE; file == STORE && done > 0 && page <= (off + done - 1) / PAGE && page < PAGES; page++) {
+        control->dirty[page] = 1;
+        control->lost[page] = 0;
+    }
+    if (failed) {
+        errno = EIO;
+        done = -1;
+    }
+    pthread_mutex_unlock(&mutex);
+    return done;
+}
+
+ssize_t write(int fd, const void *bytes, size_t len)
+{
+    resolve();
+    return written(fd, bytes, len, of(fd) == STORE ? lseek(fd, 0, SEEK_CUR) : 0, 0);
+}
+
+ssize_t pwrite64(int fd, const void *bytes, size_t len, off64_t off)
+{
+    resolve();
+    return written(fd, bytes, len, off, 1);
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t len, off_t off)
+{
+    return pwrite64(fd, bytes, len, off);
+}
+
+// Copying goes by way of `write`.
+ssize_t copy_file_range(int from, off64_t *from_off, int to, off64_t *to_off, size_t len, unsigned flags)
+{
+    if (of(to) == NONE) {
+        ssize_t (*real)(int, off64_t *, int, off64_t *, size_t, unsigned) = dlsym(RTLD_NEXT, "copy_file_range");
+        return real(from, from_off, to, to_off, len, flags);
+    }
+    errno = ENOSYS;
+    return -1;
+}
+
+ssize_t sendfile64(int to, int from, off64_t *off, size_t len)
+{
+    if (of(to) == NONE) {
+        ssize_t (*real)(int, int, off64_t *, size_t) = dlsym(RTLD_NEXT, "sendfile64");
+        return real(to, from, off, len);
+    }
+    errno = ENOSYS;
+    return -1;
+}
+
+ssize_t sendfile(int to, int from, off_t *off, size_t len)
+{
+    return sendfile64(to, from, off, len);
+}
+
+int ftruncate64(int fd, off64_t size)
+{
+    resolve();
+    int file = of(fd);
+    if (file != STORE && file != LOG)
+        return real_ftruncate(fd, size);
+    pthread_mutex_lock(&mutex);
+    step();
+    int result = fails(control->writes, &control->failed_writes) ? -1 : real_ftruncate(fd, size);
+    if (!result)
+        forget(fd, file, size);
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+int ftruncate(int fd, off_t size)
+{
+    return ftruncate64(fd, size);
+}
+
+static void sync_failed(int fd, int file)
+{
+    if (file == LOG)
+        distrusted(fd, 1);
+    for (int page = 0; file == STORE && page < PAGES; page++) {
+        control->lost[page] |= control->dirty[page];
+        control->dirty[page] = 0;
+    }
+}
+
+static int synced(int fd, int (*sync)(int))
+{
+    int file = of(fd);
+    if (file == NONE)
+        return sync(fd);
+    pthread_mutex_lock(&mutex);
+    step();
+    if (file == LOG && distrusted(fd, 0))
+        again("a log");
+    int failed = fails(control->syncs, &control->failed_syncs);
+    if (failed)
+        sync_failed(fd, file);
+    else if (file == STORE && memchr(control->lost, 1, PAGES))
+        again("the store");
+    if (file == STORE)
+        memset(control->dirty, 0, PAGES);
+    pthread_mutex_unlock(&mutex);
+    // Commits go on while another thread syncs.
+    return failed ? (errno = EIO, -1) : sync(fd);
+}
+
+int fsync(int fd)
+{
+    resolve();
+    return synced(fd, real_fsync);
+}
+
+int fdatasync(int fd)
+{
+    resolve();
+    return synced(fd, real_fdatasync);
+}
+
+int rename(const char *from, const char *to)
+{
+    resolve();
+    if (which(from) == LOG) {
+        pthread_mutex_lock(&mutex);
+        step();
+        pthread_mutex_unlock(&mutex);
+    }
+    return real_rename(from, to);
+}

@@ -1,0 +1,131 @@
+"""What is done to the disk under the store: it is full, it fails. Work goes on by itself when that is over."""
+
+import contextlib
+import time
+
+from harness.processes import wait_for
+from rig.kill import kill_either, kill_everything
+from rig.preload import FOREVER
+
+FULL_WITHIN = 30.0
+FAILS_WITHIN = 10.0
+SERVES_WITHIN = 20.0
+STEPS = 40  # calls that the store's mending makes, and a few of what comes after it
+
+
+def full_disk(trial):
+    """The disk fills up, and is freed: pushes are refused meanwhile, and work goes on afterwards by itself."""
+    with the_same_server(trial, "its disk was full"), filled(trial):
+        pass
+    serves(trial, "the disk was freed")
+
+
+def killed_on_full_disk(trial):
+    """The disk is full, and all is killed: it comes back at the latest when there is room again."""
+    with filled(trial):
+        kill_everything(trial, "all, disk full")
+        trial.stoker.start()
+        trial.wait(trial.dice.uniform(0.05, 0.5))
+    trial.stoker.await_up()
+    serves(trial, "the disk was freed")
+
+
+def failing_disk(trial):
+    """Syncs fail, or writes, or both: all of them or some, for a while; nobody is killed."""
+    with the_same_server(trial, "its disk failed"), failing(trial):
+        trial.wait(trial.dice.uniform(0.02, 0.6))
+    serves(trial, "the disk was well again")
+
+
+def killed_on_failing_disk(trial):
+    """The same, a kill in the middle of it, and a start on a disk that still fails."""
+    with failing(trial):
+        trial.wait(trial.dice.uniform(0, 0.02))
+        kill_either(trial, "disk failing")
+        trial.wait(trial.dice.uniform(0, 0.3))
+    trial.stoker.await_up()
+    serves(trial, "the disk was well again")
+
+
+def killed_while_mending(trial):
+    """After a failed sync the log is copied and all opened anew: a kill before any call that this makes."""
+    disk, victim = trial.stoker.disk, trial.stoker.server()
+    trial.await_busy()
+    disk.stop_at(trial.dice.randint(1, STEPS), counting=0)
+    with failing(trial, times=trial.dice.choice([1, 1, 2, 5])):
+        since = await_stop(trial, victim)
+    kill_either(trial, "mending", since=since)
+    trial.stoker.await_up()
+    serves(trial, "the disk was well again")
+
+
+def await_stop(trial, victim):
+    """Waits until the server has stopped itself. Returns when that was."""
+    control = trial.stoker.disk.control
+    with contextlib.suppress(TimeoutError):
+        wait_for("the call to stop at", lambda: control.stopped_at, FAILS_WITHIN, 0.001)
+    if not control.stopped_at:
+        trial.wrong.append(f"process {victim} made {control.calls} calls of its store in {FAILS_WITHIN:g} s")
+    return control.stopped_at or None
+
+
+@contextlib.contextmanager
+def failing(trial, times=FOREVER):
+    disk, dice = trial.stoker.disk, trial.dice
+    how = dice.choice(["syncs", "syncs", "writes", "both"])
+    share = dice.choice([1000, 1000, 300, 50]) if times == FOREVER else 1000
+    before = disk.failures
+    disk.fail(syncs=share if how != "writes" else 0, writes=share if how != "syncs" else 0, times=times)
+    try:
+        try:
+            wait_for("something to fail on the disk", lambda: disk.failures > before, FAILS_WITHIN, 0.001)
+        except TimeoutError as error:
+            trial.wrong.append(str(error))
+        yield
+    finally:
+        disk.heal()
+
+
+@contextlib.contextmanager
+def filled(trial):
+    refused = trial.books.full
+    filler = trial.store_folder / "filler"
+    trial.flags.flood.set()
+    try:
+        with open(filler, "wb", buffering=0) as handle:
+            deadline = time.monotonic() + FULL_WITHIN
+            while trial.books.full < refused + 20:
+                fill(handle)
+                trial.check_producers()
+                if time.monotonic() > deadline:
+                    trial.wrong.append(f"no push was refused within {FULL_WITHIN:g} s of a full disk")
+                    break
+                trial.wait(0.005)
+        trial.wait(trial.dice.uniform(0, 0.6))
+        yield
+    finally:
+        trial.flags.flood.clear()
+        filler.unlink(missing_ok=True)
+
+
+def fill(handle):
+    for size in (1 << 20, 1 << 12):
+        with contextlib.suppress(OSError):
+            while True:
+                handle.write(b"\0" * size)
+
+
+@contextlib.contextmanager
+def the_same_server(trial, what):
+    before = trial.stoker.server()
+    yield
+    if before is None or trial.stoker.server() != before:
+        trial.wrong.append(f"the server ended because {what}")
+
+
+def serves(trial, since):
+    try:
+        trial.probe(SERVES_WITHIN)
+    except TimeoutError as error:
+        trial.wrong.append(f"{error} after {since}")
+    trial.up_again()

@@ -1,0 +1,124 @@
+"""What faults need of a trial: to strike when enough is in flight, and to know afterwards what that did."""
+
+import contextlib
+import time
+
+from harness.processes import wait_for
+from harness.wire import WireError
+from rig import producers
+from rig.kill import AT_LEAST, Kill
+from rig.ledger import number_of
+
+IN_FLIGHT = AT_LEAST + 10  # tasks in flight that a kill waits for; some may end before it strikes
+BUSY_WITHIN = 30.0
+
+
+class Stage:
+    def wait(self, seconds):
+        """A pause whose length belongs to the fault; nobody waits here for something to be ready."""
+        time.sleep(seconds)
+
+    def strike(self, what, busy=True, since=None):
+        """The moment of a kill: it waits until enough is in flight, and whoever asked kills at once. What was stopped
+        at `since` can't get busy any more, and had to be busy then."""
+        if busy and since is None:
+            self.await_busy()
+        kill = Kill(len(self.kills), what, busy, since)
+        self.kills.append(kill)
+        return kill
+
+    def look_at(self, death):
+        """The server is dead: what was in flight, and what its store knows."""
+        death.in_flight = self.ledger.in_flight_at(death.since)
+        snapshot = self.stoker.snapshot()
+        death.unfinished, death.trouble = snapshot.unfinished, snapshot.trouble
+        if snapshot.trouble and not self.options.expect_loss:
+            self.wrong.append(f"the store can't be read after '{death.what}': {snapshot.trouble}")
+        if snapshot.trouble is None:
+            missing = {}
+            for push in list(self.books.pushes.values()):
+                if push.accepted and push.accepted < time.monotonic_ns() and push.n not in self.ledger.finals:
+                    number = number_of(push.job)
+                    if number not in snapshot.unfinished:
+                        missing[number] = push
+            ended = snapshot.look_for(missing)
+            for number, push in missing.items():
+                if number not in ended:
+                    death.lost.append(push.n)
+                    self.wrong.append(f"LOST at kill {death.no} ({death.what}): push {push.n}, job {push.job} ({push.queue})")
+        snapshot.discard()
+
+    def after_death(self, death):
+        """All processes are gone."""
+        if self.options.powercut:
+            unsynced, lost = self.stoker.cut_power(self.dice)
+            self.cuts = [self.cuts[0] + 1, self.cuts[1] + unsynced, self.cuts[2] + lost]
+            death.what += f", power cut ({lost} of {unsynced} writes lost)"
+        self.look_at(death)
+        self.ledger.cut(death)
+        death.after = time.monotonic_ns()
+
+    def terminate(self, death):
+        """A graceful end."""
+        code = self.stoker.terminate()
+        if code != 0:
+            self.wrong.append(f"exit code {code} after TERM")
+        self.after_death(death)
+
+    def up_again(self):
+        self.stoker.await_up()
+        if self.kills and self.kills[-1].of_server:
+            self.recoveries.append((time.monotonic_ns() - self.kills[-1].before) / 1e9)
+        self.check_producers()
+
+    def await_busy(self):
+        def busy():
+            self.check_producers()
+            return self.ledger.in_flight() >= IN_FLIGHT
+
+        try:
+            wait_for(f"{IN_FLIGHT} tasks in flight", busy, BUSY_WITHIN, 0.002)
+        except TimeoutError as error:
+            self.wrong.append(f"{error}; {len(self.ledger.open)} are. {self.stoker.last_words()}")
+
+    def probe(self, within):
+        """Pushes one job again and again until it is accepted."""
+        push = self.books.number(lambda n: producers.Push(n, "plain", ms=5, idempotent=True))
+        push.sent = time.monotonic_ns()
+
+        def accepted():
+            with contextlib.suppress(OSError, WireError), self.stoker.client() as client:
+                client.socket.sendall(push.frame(1, 0))
+                push.job = client._answer("stoker.push").decode()
+                return True
+            return False
+
+        wait_for("a push to be accepted", accepted, within, 0.01)
+        push.accepted = time.monotonic_ns()
+        push.ids.add(push.job)
+        with self.books.lock:
+            self.books.accepted += 1
+            self.books.accepted_of[push.queue] += 1
+
+    def check_producers(self):
+        for thread in self.threads:
+            if thread.failure:
+                raise thread.failure
+
+    def toggle_pause(self):
+        if self.is_paused:
+            until = time.monotonic_ns()
+            self.stoker.call("stoker.queue", {"op": "resume", "queue": "held"})
+            self.paused[-1][1] = until
+        else:
+            self.stoker.call("stoker.queue", {"op": "pause", "queue": "held"})
+            self.paused.append([time.monotonic_ns(), 1 << 63])
+        self.is_paused = not self.is_paused
+
+    def check_pause(self):
+        held = [queue for queue in self.queues() if queue["name"] == "held"]
+        if held and held[0]["paused"] != self.is_paused:
+            self.wrong.append(f"a queue's pause was forgotten or invented: {held[0]['paused']}")
+            self.is_paused = not self.is_paused
+            if not self.is_paused:
+                self.paused[-1][1] = self.paused[-1][0]

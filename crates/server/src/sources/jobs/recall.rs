@@ -1,0 +1,156 @@
+//! What an operator changes of jobs that the core holds: those that run end or stay, those that wait are
+//! taken back for it.
+
+use super::edge::{Asked, Operator, Reach};
+use crate::net::ConnId;
+use crate::plane::Plane;
+use stoker_core::Event;
+use stoker_store::{Ask, Change, Changed, Ending, Job, JobId, QueueNo, State, Trouble, Which};
+
+/// Who waits for jobs that were taken back, and what has happened so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Recalled {
+    conn: ConnId,
+    id: u32,
+    count: u64,
+    /// Jobs that run.
+    running: u64,
+    jobs: Vec<Job>,
+}
+
+impl Plane {
+    /// The store has changed jobs, but for those that the core holds.
+    pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
+        let Changed { count, held } = changed;
+        let (reached, left) = match what {
+            Operator::Changed(Reach::Move { to, alone }) => {
+                return self.recall(conn, id, count, held, to, alone);
+            }
+            Operator::Changed(Reach::Cancel) => (held, Vec::new()),
+            Operator::Changed(Reach::CancelWaiting) => {
+                held.into_iter().partition(|job| !self.runs(*job))
+            }
+            Operator::Changed(Reach::Release) => held
+                .into_iter()
+                .partition(|job| self.jobs.resting.hasten(*job)),
+            _ => (Vec::new(), held),
+        };
+        if matches!(
+            what,
+            Operator::Changed(Reach::Cancel | Reach::CancelWaiting)
+        ) {
+            reached.iter().for_each(|job| self.cancel_held(*job));
+        }
+        let reached = count + reached.len() as u64;
+        self.answer_changed(conn, id, Ok((reached, left.len() as u64)));
+    }
+
+    fn runs(&self, job: JobId) -> bool {
+        let task = self.jobs.held.task_of(job);
+        task.is_some_and(|task| self.core.is_running(task))
+    }
+
+    /// Takes back what waits, and has the store move it.
+    fn recall(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        count: u64,
+        held: Vec<JobId>,
+        to: QueueNo,
+        alone: bool,
+    ) {
+        let of = held.len();
+        let jobs: Vec<Job> = held
+            .into_iter()
+            .filter_map(|job| self.take_back(job))
+            .collect();
+        let running = (of - jobs.len()) as u64;
+        if jobs.is_empty() {
+            let result = match alone && running > 0 {
+                true => Err(Trouble::State(State::Ready)),
+                false => Ok((count, running)),
+            };
+            return self.answer_changed(conn, id, result);
+        }
+        let which = Which::Held(jobs.iter().map(|job| job.id).collect());
+        let ticket = self.jobs.ticket(Asked::Recalled(Box::new(Recalled {
+            conn,
+            id,
+            count,
+            running,
+            jobs,
+        })));
+        let change = Change::Move { to };
+        self.jobs.ask(Ask::Change {
+            ticket,
+            which,
+            change,
+        });
+    }
+
+    /// Takes a job out of the core's hands, unless a worker has it.
+    fn take_back(&mut self, job: JobId) -> Option<Job> {
+        if let Some(task) = self.jobs.held.task_of(job) {
+            if self.core.is_lent(task) {
+                return None;
+            }
+            // Nobody is told of its end, because it has not ended.
+            let held = self.jobs.held.remove(task);
+            self.step(Event::Cancel { task, kill: false }, None);
+            return held.map(|held| held.job);
+        }
+        let job = self.jobs.resting.remove(job)?;
+        if let Some(queue) = self.jobs.queue_id(job.queue) {
+            self.block_key(queue, &job.key, false);
+        }
+        Some(job)
+    }
+
+    /// The store has moved what was taken back, or it could not: then all is as it was.
+    pub(crate) fn recalled(&mut self, recalled: Recalled, result: Result<Changed, Trouble>) {
+        let Recalled {
+            conn,
+            id,
+            count,
+            running,
+            jobs,
+        } = recalled;
+        let result = match result {
+            Ok(changed) => Ok((count + changed.count, running)),
+            Err(trouble) => {
+                // The last one first: in an ordered queue each goes in front of those that follow it.
+                jobs.into_iter().rev().for_each(|job| self.reload_job(job));
+                Err(trouble)
+            }
+        };
+        self.answer_changed(conn, id, result);
+    }
+
+    /// Ends a job with its worker, if it does not stop by itself.
+    pub(crate) fn cancel_held(&mut self, job: JobId) {
+        if let Some(task) = self.jobs.held.task_of(job) {
+            return self.step(Event::Cancel { task, kill: true }, None);
+        }
+        let Some(job) = self.jobs.resting.remove(job) else {
+            // It has just gone back to the store, which said that it was held before it heard so.
+            let ticket = self.jobs.ticket(Asked::Nobody);
+            let (which, change) = (Which::One(job), Change::Cancel);
+            return self.jobs.ask(Ask::Change {
+                ticket,
+                which,
+                change,
+            });
+        };
+        self.jobs.ask(Ask::End {
+            job: job.id,
+            run: job.run,
+            ending: Ending::Cancelled,
+            told: None,
+            output: None,
+        });
+        if let Some(queue) = self.jobs.queue_id(job.queue) {
+            self.block_key(queue, &job.key, false);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+use super::Entry;
+use crate::JobId;
+use std::collections::{BTreeSet, HashMap};
+
+/// Jobs that were forgotten while a result or a payload of them is still kept.
+#[derive(Debug, Default)]
+pub(super) struct Remains {
+    jobs: HashMap<JobId, Entry>,
+    by_end: BTreeSet<(u64, JobId)>,
+    bytes: usize,
+}
+
+impl Remains {
+    pub(super) fn get(&self, job: JobId, now: u64) -> Option<&Entry> {
+        self.jobs.get(&job).filter(|entry| now < entry.lasts())
+    }
+
+    /// Takes what is left of a job, and lets go of what no longer counts; of what would be over first, too, if
+    /// there is no room for all of it.
+    pub(super) fn insert(&mut self, mut entry: Entry, max_bytes: usize, now: u64) {
+        entry.history.clear();
+        entry.output = None;
+        self.bytes += len(&entry);
+        self.by_end.insert((entry.lasts(), entry.job.id));
+        self.jobs.insert(entry.job.id, entry);
+        while let Some((until, job)) = self.by_end.first().copied() {
+            if until > now && self.bytes <= max_bytes {
+                return;
+            }
+            self.by_end.remove(&(until, job));
+            self.bytes -= self.jobs.remove(&job).map_or(0, |entry| len(&entry));
+        }
+    }
+}
+
+fn len(entry: &Entry) -> usize {
+    let result = entry.result.as_ref().map_or(0, |result| result.bytes.len());
+    result + entry.job.bytes.len() + size_of::<Entry>()
+}

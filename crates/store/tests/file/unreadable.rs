@@ -1,0 +1,222 @@
+//! A bad page stops what needs it, and nothing else.
+
+use crate::world::{World, job_of};
+use std::os::unix::fs::FileExt;
+use stoker_store::{Ending, JobId, Keep, NewJob, Pushed, QueueNo, Told};
+
+const PAGE: usize = 4_096;
+
+/// What stands all over the body of the job whose page goes bad.
+const MARK: &[u8] = b"this one will be bad ";
+
+/// A closed store, and the page of it that goes bad.
+struct Bad {
+    world: World,
+    at: u64,
+    page: Vec<u8>,
+}
+
+impl Bad {
+    /// Breaks a page in the middle of the marked body: its first bytes tell SQLite where the next one is.
+    fn new(mut world: World) -> Self {
+        world.reopen();
+        world.stop();
+        let bytes = std::fs::read(world.path()).unwrap();
+        let is_marked =
+            |page: &[u8]| page.windows(MARK.len()).filter(|it| *it == MARK).count() > 100;
+        let mut pages = bytes
+            .chunks(PAGE)
+            .enumerate()
+            .filter(|(_, page)| is_marked(page));
+        // The last but one of them: pages in front may be those of a row that has moved.
+        let (number, page) = pages.nth_back(1).expect("a page full of that body");
+        let bad = Self {
+            at: (number * PAGE) as u64,
+            page: page.to_vec(),
+            world,
+        };
+        bad.write(&[0xee; 4]);
+        bad
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let file = std::fs::File::options().write(true).open(self.world.path());
+        file.unwrap().write_all_at(bytes, self.at).unwrap();
+    }
+
+    fn mend(&self) {
+        self.write(&self.page);
+    }
+}
+
+/// A job with so long a body that it has pages of its own.
+fn marked(queue: QueueNo, key: &[u8]) -> NewJob {
+    NewJob {
+        bytes: MARK.repeat(1_000).into(),
+        meta_len: 0,
+        ..job_of(queue, key)
+    }
+}
+
+fn damage(world: &mut World) -> Vec<String> {
+    world.settle();
+    let told = world.told.iter().filter_map(|told| match told {
+        Told::Damage(text) => Some(text.clone()),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// It takes jobs, and never said that it could not.
+fn works(world: &mut World, queue: QueueNo) {
+    assert!(matches!(
+        world.push_to(false, job_of(queue, b"new")),
+        Pushed::Accepted { .. }
+    ));
+    let failing = world
+        .told
+        .iter()
+        .any(|told| matches!(told, Told::Failing(_)));
+    assert!(!failing, "{:?}", world.told);
+}
+
+#[test]
+fn a_lane_is_handed_over_up_to_what_cannot_be_read() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let first = pushed(&mut world, job_of(queue, b"bad"));
+    let bad = pushed(&mut world, marked(queue, b"bad"));
+    let behind = pushed(&mut world, job_of(queue, b"bad"));
+    let good = pushed(&mut world, job_of(queue, b"good"));
+    let mut bad_one = Bad::new(world);
+    let world = &mut bad_one.world;
+    world.restart();
+    world.queue("mails");
+
+    let (lanes, _) = world.refill_lanes(queue, 9, 9);
+    let ids: Vec<Vec<JobId>> = lanes
+        .iter()
+        .map(|lane| lane.jobs.iter().map(|job| job.id).collect())
+        .collect();
+    assert_eq!(ids, [vec![first], vec![good]]);
+    assert!(lanes[0].more);
+    world.ask(stoker_store::Ask::Refill {
+        queue,
+        class: 0,
+        key: b"bad"[..].into(),
+        limit: 5,
+    });
+    let told = damage(world);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("jobs of queue mails, priority 0, key bad can't be read: "),
+        "{told:?}"
+    );
+    works(world, queue);
+    world.done(good);
+
+    bad_one.mend();
+    let world = &mut bad_one.world;
+    let told = world.wait(|told| matches!(told, Told::Refilled { .. }));
+    let Told::Refilled { jobs, more, .. } = told else {
+        unreachable!()
+    };
+    let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+    assert_eq!((ids, more), (vec![bad, behind], false));
+}
+
+#[test]
+fn a_search_passes_over_a_lane_that_cannot_be_read() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    pushed(&mut world, marked(queue, b"bad"));
+    let good = pushed(&mut world, job_of(queue, b"good"));
+    let mut bad_one = Bad::new(world);
+    let world = &mut bad_one.world;
+    world.restart();
+    world.queue("mails");
+
+    for _ in 0..3 {
+        let (lanes, _) = world.refill_lanes(queue, 9, 9);
+        for lane in lanes {
+            assert_eq!((&*lane.key, lane.jobs[0].id), (&b"good"[..], good));
+        }
+    }
+    assert_eq!(damage(world).len(), 1);
+    works(world, queue);
+
+    bad_one.mend();
+    let world = &mut bad_one.world;
+    world.wait(|told| matches!(told, Told::Backlog { key, .. } if **key == *b"bad"));
+    assert_eq!(world.refill(queue, b"bad", 9).0.len(), 1);
+}
+
+#[test]
+fn a_delayed_job_that_cannot_be_read_does_not_stop_commits() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let due_ms = world.now() + 1_000;
+    let delayed = NewJob {
+        due_ms,
+        ..marked(queue, b"")
+    };
+    let delayed = pushed(&mut world, delayed);
+    let mut bad_one = Bad::new(world);
+    let world = &mut bad_one.world;
+    world.restart();
+    world.queue("mails");
+    world.advance(2_000);
+    for _ in 0..20 {
+        works(world, queue);
+    }
+    let told = damage(world);
+    assert!(
+        told[0].starts_with("jobs whose time has come can't be made ready: "),
+        "{told:?}"
+    );
+
+    bad_one.mend();
+    let world = &mut bad_one.world;
+    world.wait(|told| matches!(told, Told::Backlog { key, .. } if key.is_empty()));
+    assert_eq!(world.refill(queue, b"", 9).0, [delayed]);
+}
+
+#[test]
+fn an_ended_job_that_cannot_be_forgotten_does_not_stop_commits() {
+    let mut world = World::sqlite();
+    let keep = Keep {
+        failed_ms: 1_000,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let job = world.hold(marked(queue, b"")).id;
+    let error = world.error("boom");
+    world.end(job, Ending::Failed(error));
+    let mut bad_one = Bad::new(world);
+    let world = &mut bad_one.world;
+    world.restart();
+    world.queue_with("mails", keep);
+    world.advance(2_000);
+    for _ in 0..20 {
+        works(world, queue);
+        world.advance(100);
+    }
+    let told = damage(world);
+    assert!(
+        told[0].starts_with("what need not be kept can't be forgotten: "),
+        "{told:?}"
+    );
+
+    bad_one.mend();
+    let world = &mut bad_one.world;
+    world.wait(|told| matches!(told, Told::Counts { counts, .. } if counts.failed == 0));
+    assert_eq!(world.view(job), None);
+}
+
+/// Pushes a job that stays in the store.
+fn pushed(world: &mut World, job: NewJob) -> JobId {
+    match world.push_to(false, job) {
+        Pushed::Accepted { id, .. } => id,
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""Runs every example of README.md and of the pages in docs/, and compares what comes out with what they show.
+
+    docs/run.py [--binary FILE] [--keep] [PAGE]...
+
+Each page is played from top to bottom in a new folder: Laravel's example application, with `sdk` and `examples` beside it.
+
+- A ```php or ```toml block whose first line is a comment with a file's name (`// worker.php`) is that file: it is written
+  when its turn comes. PHP is checked for its syntax in any case, and so are PHP blocks without a name.
+- In a ```console block `$ command` is typed into the page's one shell, and the lines below it are what it prints. `…`
+  stands for anything within a line, and alone on a line for any number of lines.
+- What only looks (LOOKS) is repeated for some seconds until it shows what the page does: jobs take their time.
+- `$ stoker serve` has a terminal of its own: the lines below it have to come in its log, then the page goes on.
+  `^C` is typed there; the lines below that are the log's end.
+
+Ends with 0 only if all came out as shown, each page ran as many commands as it should, and no process was left behind.
+"""
+
+import argparse
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+if sys.version_info < (3, 11):
+    sys.exit("docs/run.py needs Python 3.11 or newer")
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benches"))
+
+from harness import processes  # noqa: E402 (its path is set above)
+
+# The commands that each page runs at the least, so that none passes by running nothing.
+PAGES = {
+    "README.md": 1,
+    "docs/jobs.md": 1,
+    "docs/laravel.md": 1,
+    "docs/migrate-from-horizon.md": 1,
+    "docs/migrate-from-queue-work.md": 1,
+    "docs/migrate-from-roadrunner.md": 1,
+}
+LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |tail |php artisan queue:failed")
+PATIENCE = 10.0  # seconds until a page is wrong about what comes
+APPLICATION = ["app", "artisan", "bootstrap", "config", "database"]
+AUTOLOAD = """<?php
+error_reporting(E_ALL & ~E_DEPRECATED); // Debian's Laravel under PHP 8.2, until Laravel takes over
+require getenv('LARAVEL_AUTOLOAD') ?: 'Illuminate/autoload.php';
+require dirname(__DIR__) . '/sdk/php/laravel/autoload.php';
+"""
+
+
+class Wrong(Exception):
+    """The page and the program disagree."""
+
+    def __init__(self, line, text):
+        super().__init__(text)
+        self.line = line
+
+
+# Reading pages.
+
+
+class Block:
+    def __init__(self, line, language):
+        self.line, self.language, self.lines = line, language, []
+
+    def text(self):
+        return "".join(f"{line}\n" for line in self.lines)
+
+    def file(self):
+        """The name in its first line, if it has one there: `// worker.php`, or `# stoker.toml: and what it is`."""
+        found = re.match(r"(?://|#) ([\w./-]+\.\w+)(?::|$)", self.lines[0]) if self.lines else None
+        return found and found[1]
+
+    def php(self):
+        """As a file; pages leave out what every file begins with. Lines keep their numbers."""
+        code = [line for line in self.lines if not line.startswith("//")]
+        if code and code[0].startswith("'"):
+            return f"<?php return [ {self.text()}];\n"
+        return f"<?php {self.text()}"
+
+
+class Step:
+    """A command of a console block, and what the page says that it prints."""
+
+    def __init__(self, line, command):
+        self.line, self.command, self.shown = line, command, []
+
+    def pattern(self):
+        return re.compile("".join(map(as_pattern, self.shown)))
+
+
+def as_pattern(line):
+    if line == "…":
+        return r"(?:.*\n)*?"
+    return ".*".join(map(re.escape, line.split("…"))) + "\n"
+
+
+def blocks(text):
+    found, block = [], None
+    for number, line in enumerate(text.splitlines(), 1):
+        if block is None and line.startswith("```"):
+            block = Block(number, line[3:].strip())
+        elif block is not None and line == "```":
+            found.append(block)
+            block = None
+        elif block is not None:
+            block.lines.append(line)
+    return found
+
+
+def steps(block):
+    found = []
+    for number, line in enumerate(block.lines, block.line + 1):
+        if line.startswith("$ ") or line == "^C":
+            found.append(Step(number, line.removeprefix("$ ")))
+        elif found and found[-1].command.endswith("\\"):
+            found[-1].command += f"\n{line}"
+        elif found:
+            found[-1].shown.append(line)
+        else:
+            raise Wrong(number, "an example begins with a command: '$ …' or '^C'")
+    return found
+
+
+# Playing them.
+
+
+class Shell:
+    """One shell for a page, so that variables stay."""
+
+    def __init__(self, folder, env):
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(["bash"], cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
+
+    def run(self, step):
+        """Types a command and returns what it printed, errors included."""
+        typed = f"eval {shlex.quote(step.command)} </dev/null; printf '\\000'\n"
+        self.process.stdin.write(typed.encode())
+        self.process.stdin.flush()
+        printed, deadline = b"", time.monotonic() + PATIENCE
+        while not printed.endswith(b"\0"):
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
+            came = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+            if not came:
+                raise Wrong(step.line, f"$ {step.command}\ndoes not end within {PATIENCE:g} s; so far it printed:\n{printed.decode()}")
+            printed += came
+        return printed[:-1].decode(errors="replace")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+class Server:
+    """`stoker serve` in a terminal of its own."""
+
+    def __init__(self, step, folder, env):
+        pipe = subprocess.PIPE
+        command = ["bash", "-c", f"exec {step.command}"]
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, process_group=0
+        )
+        self.log, self.seen, self.ended, self.came = "", 0, False, threading.Condition()
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        with self.process.stdout as log:
+            for line in log:
+                with self.came:
+                    self.log += line.decode(errors="replace")
+                    self.came.notify()
+        self.process.wait()
+        with self.came:
+            self.ended = True
+            self.came.notify()
+
+    def expect(self, step):
+        """Waits until the log shows these lines, from where it was left."""
+        with self.came:
+            found = lambda: step.pattern().match(self.log, self.seen)  # noqa: E731
+            self.came.wait_for(lambda: found() or self.ended, PATIENCE)
+            if not (match := found()):
+                raise different(step, self.log[self.seen :])
+            self.seen = match.end()
+
+    def interrupt(self, step):
+        """Control-C reaches all who stand in the terminal's foreground. What is shown is its log up to the end."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        with self.came:
+            if not self.came.wait_for(lambda: self.ended, PATIENCE):
+                raise Wrong(step.line, f"stoker serve is still there {PATIENCE:g} s after ^C:\n{self.log[self.seen:]}")
+            if step.shown and not step.pattern().fullmatch(self.log, self.seen):
+                raise different(step, self.log[self.seen :])
+        self.reader.join()
+
+
+class Page:
+    def __init__(self, path, folder, env):
+        self.path, self.folder, self.env = path, folder, env
+        self.shell, self.servers, self.commands = Shell(folder, env), [], 0
+
+    def play(self):
+        for block in blocks(self.path.read_text()):
+            if block.language == "console":
+                for step in steps(block):
+                    self.step(step)
+            elif block.language in ("php", "toml"):
+                self.write(block)
+            elif re.search(r"^(\$|stoker|php) ", block.text(), re.MULTILINE):
+                raise Wrong(block.line, "nothing runs this example: it is no ```console")
+
+    def write(self, block):
+        text, name = block.php() if block.language == "php" else block.text(), block.file()
+        if block.language == "php":
+            checked = subprocess.run(["php", "-l"], input=text, capture_output=True, text=True)
+            if checked.returncode != 0:
+                raise Wrong(block.line, f"this is no PHP:\n{checked.stdout}")
+        elif not name:
+            raise Wrong(block.line, "nothing runs this example: its first line names no file")
+        if name:
+            file = self.folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+
+    def step(self, step):
+        self.commands += 1
+        if step.command == "^C":
+            if not self.servers:
+                raise Wrong(step.line, "^C, and no stoker serve runs")
+            self.servers.pop().interrupt(step)
+        elif step.command.startswith("stoker serve"):
+            server = Server(step, self.folder, self.env)
+            self.servers.append(server)
+            server.expect(step)
+            if server.ended:
+                self.servers.pop()
+        else:
+            self.type(step)
+
+    def type(self, step):
+        deadline, pattern = time.monotonic() + PATIENCE, step.pattern()
+        while not pattern.fullmatch(printed := self.shell.run(step)):
+            if not LOOKS.match(step.command) or time.monotonic() > deadline:
+                raise different(step, printed)
+            time.sleep(0.01)
+
+    def close(self):
+        """Ends what still runs, and says what can't be ended in order."""
+        self.shell.close()
+        while self.servers:
+            self.servers.pop().interrupt(Step(0, "^C"))
+        if left := processes.descendants(os.getpid()):
+            names = [Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode() for pid in left]
+            raise Wrong(0, f"left behind: {names}")
+
+
+def different(step, printed):
+    shown = "".join(f"    {line}\n" for line in step.shown) or "    (nothing)\n"
+    came = "".join(f"    {line}\n" for line in printed.splitlines()) or "    (nothing)\n"
+    return Wrong(step.line, f"$ {step.command}\nthe page shows\n{shown}and there came\n{came}")
+
+
+# All of it.
+
+
+def furnish(folder, binary):
+    """What an example may find: an application without anything that is written at run time, and Stoker in the PATH."""
+    for name in APPLICATION:
+        source = ROOT / "examples" / "laravel" / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    for name in ("storage", "vendor", ".bin"):
+        (folder / name).mkdir()
+    (folder / "vendor" / "autoload.php").write_text(AUTOLOAD)
+    (folder / ".bin" / "stoker").symlink_to(binary.resolve())
+    for name in ("sdk", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("STOKER_", "APP_"))}
+    return env | {"PATH": f"{folder}/.bin:{env['PATH']}", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+
+
+def run(name, folder, binary):
+    """Plays one page; says how it went, and returns whether it went well."""
+    began, wrongs = time.monotonic(), []
+    page = Page(ROOT / name, folder, furnish(folder, binary))
+    for part in (page.play, page.close):
+        try:
+            part()
+        except Wrong as wrong:
+            wrongs.append(wrong)
+            print(f"FAILED {name}:{wrong.line}\n{wrong}", flush=True)
+    processes.end_all()
+    if not wrongs and page.commands < PAGES.get(name, 0):
+        wrongs.append(f"FAILED {name}: runs {page.commands} commands, and should {PAGES[name]}")
+        print(wrongs[-1], flush=True)
+    print(f"{name}: {page.commands} commands in {time.monotonic() - began:.1f} s", flush=True)
+    return not wrongs
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", type=Path, default=ROOT / "target" / "debug" / "stoker", help="the Stoker to run")
+    parser.add_argument("--keep", action="store_true", help="keep the folders")
+    parser.add_argument("page", nargs="*", help="only these pages")
+    found = parser.parse_args()
+    if not found.binary.exists():
+        parser.error(f"there is no {found.binary}: cargo build")
+    return found
+
+
+def main():
+    found = options()
+    processes.adopt_orphans()
+    top = Path(tempfile.mkdtemp(prefix="stoker-docs-"))
+    try:
+        good = True
+        for name in found.page or PAGES:
+            folder = top / name.replace("/", "-")
+            folder.mkdir()
+            good &= run(name, folder, found.binary)
+        sys.exit(0 if good else 1)
+    finally:
+        processes.end_all()
+        print(f"kept: {top}") if found.keep else shutil.rmtree(top)
+
+
+if __name__ == "__main__":
+    main()
