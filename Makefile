@@ -24,6 +24,7 @@ test: setup check
 	cargo test --workspace --quiet
 	php sdk/php/tests/run.php
 	php sdk/php/laravel/tests/run.php
+	docs/run.py --binary target/debug/stoker
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 20
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut --expect-loss

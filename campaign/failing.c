@@ -166,10 +166,15 @@ static void forget(int fd, int file, off_t size)
         control->dirty[page] = control->lost[page] = 0;
 }
 
-static void again(const char *name)
+// Looks for what must not be; each file is told of once.
+static void judge(int fd, int file)
 {
+    if (file == LOG ? !distrusted(fd, 0) : !memchr(control->lost, 1, PAGES))
+        return;
     control->synced_again++;
-    dprintf(2, "failing: %s is synced again, after a sync that failed\n", name);
+    dprintf(2, "failing: %s is synced again, after a sync that failed\n", file == LOG ? "a log" : "the store");
+    forget(fd, LOG, 0);
+    memset(control->lost, 0, PAGES);
 }
 
 static int opened(const char *path, int flags, mode_t mode)
@@ -326,13 +331,11 @@ static int synced(int fd, int (*sync)(int))
         return sync(fd);
     pthread_mutex_lock(&mutex);
     step();
-    if (file == LOG && distrusted(fd, 0))
-        again("a log");
+    if (file != FOLDER)
+        judge(fd, file);
     int failed = fails(control->syncs, &control->failed_syncs);
     if (failed)
         sync_failed(fd, file);
-    else if (file == STORE && memchr(control->lost, 1, PAGES))
-        again("the store");
     if (file == STORE)
         memset(control->dirty, 0, PAGES);
     pthread_mutex_unlock(&mutex);

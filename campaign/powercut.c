@@ -1,8 +1,10 @@
 // Preloaded into a server, it keeps beside the store a log of all that was written there and is not yet sure to have
 // reached the disk. With it `rig/cut.py` turns the files, after the server's death, into what a power cut could have
-// left of them. What a call of fsync has returned for leaves the log; what only the page cache holds stays in it.
+// left of them. What a call of fsync has returned for leaves the log; what only the page cache holds stays in it. After
+// an fsync that failed (`failing.c` behind this one sees to that) nothing leaves the log of that file any more: what
+// the failed one was to write is gone, whatever later ones say, and both stand in the log.
 //
-//   POWERCUT_STORE  the store's path; its "-wal" and "-journal" belong to it
+//   POWERCUT_STORE  the store's path; its log, the log's copy and its journal belong to it
 //   POWERCUT_LOG    a folder for the logs
 //
 // Each change is logged before it is made: old bytes to take it back, new ones to make it again. The names of files
@@ -23,12 +25,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { DB, WAL, JOURNAL, FILES, FOLDER = FILES, NONE };
-enum { WRITE = 1, TRUNCATE = 2 };
+enum { DB, WAL, COPY, JOURNAL, FILES, FOLDER = FILES, NONE };
+enum { WRITE = 1, TRUNCATE, SYNCED, FAILED };
 enum { FDS = 4096 };
 
-static const char *const suffixes[FILES] = {"", "-wal", "-journal"};
-static const char *const names[FILES] = {"db", "wal", "journal"};
+static const char *const suffixes[FILES] = {"", "-wal", "-wal-copy", "-journal"};
+static const char *const names[FILES] = {"db", "wal", "copy", "journal"};
 
 struct record {
     uint32_t magic, kind;
@@ -36,7 +38,8 @@ struct record {
 };
 
 static char store[PATH_MAX], folder[PATH_MAX], logs[PATH_MAX];
-static int log_of[FILES + 1] = {-1, -1, -1, -1};
+static int log_of[FILES + 1] = {-1, -1, -1, -1, -1};
+static unsigned char failed[FILES]; // whether a sync of it has
 static unsigned char what[FDS]; // 1 + which file a descriptor is of; 0 for none
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -47,6 +50,7 @@ static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
 static int (*real_ftruncate)(int, off_t);
 static int (*real_fsync)(int);
 static int (*real_fdatasync)(int);
+static int (*real_rename)(const char *, const char *);
 static int (*real_unlink)(const char *);
 
 static void resolve(void)
@@ -60,6 +64,7 @@ static void resolve(void)
     real_ftruncate = dlsym(RTLD_NEXT, "ftruncate64");
     real_fsync = dlsym(RTLD_NEXT, "fsync");
     real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
+    real_rename = dlsym(RTLD_NEXT, "rename");
     real_unlink = dlsym(RTLD_NEXT, "unlink");
 }
 
@@ -103,6 +108,17 @@ static int of(int fd)
     return fd >= 0 && fd < FDS && what[fd] ? what[fd] - 1 : NONE;
 }
 
+// A server before this one may have seen a sync fail.
+static int has_failed(int log)
+{
+    struct record record;
+    for (off_t at = 0; pread(log, &record, sizeof record, at) == sizeof record;
+         at += sizeof record + record.len + record.old_len)
+        if (record.kind == FAILED)
+            return 1;
+    return 0;
+}
+
 static int log_fd(int file)
 {
     if (log_of[file] < 0) {
@@ -111,6 +127,8 @@ static int log_fd(int file)
         log_of[file] = real_open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
         if (log_of[file] < 0)
             give_up(path);
+        if (file < FILES)
+            failed[file] = has_failed(log_of[file]);
     }
     return log_of[file];
 }
@@ -159,10 +177,18 @@ static int opened(const char *path, int flags, mode_t mode)
     int is_new = file < FILES && (flags & O_CREAT) && stat(path, &stat_);
     if (is_new)
         note_name('C', file);
-    int fd = real_open(path, flags, mode);
+    int fd = real_open(path, flags & ~O_TRUNC, mode);
     if (fd >= FDS) {
         errno = EMFILE;
         give_up("too many descriptors");
+    }
+    if (fd >= 0 && flags & O_TRUNC) {
+        note(fd, file, TRUNCATE, 0, NULL, 0);
+        if (real_ftruncate(fd, 0)) {
+            real_close(fd);
+            fd = -1;
+            errno = EIO;
+        }
     }
     if (fd >= 0)
         what[fd] = 1 + file;
@@ -245,16 +271,28 @@ int ftruncate(int fd, off_t size)
     return ftruncate64(fd, size);
 }
 
+static void mark(int file, uint32_t kind)
+{
+    struct record record = {0x43757400, kind, 0, 0, 0, 0};
+    if (real_write(log_fd(file), &record, sizeof record) != sizeof record)
+        give_up("log");
+}
+
 static int synced(int fd, int (*sync)(int))
 {
     int file = of(fd);
     if (file == NONE)
         return sync(fd);
     pthread_mutex_lock(&mutex);
-    int result = sync(fd);
-    if (!result && real_ftruncate(log_fd(file), 0))
+    int result = sync(fd), error = errno, log = log_fd(file);
+    if (file < FILES && (result || failed[file])) {
+        failed[file] = 1;
+        mark(file, result ? FAILED : SYNCED);
+    } else if (!result && real_ftruncate(log, 0)) {
         give_up("emptying a log");
+    }
     pthread_mutex_unlock(&mutex);
+    errno = error;
     return result;
 }
 
@@ -270,29 +308,56 @@ int fdatasync(int fd)
     return synced(fd, real_fdatasync);
 }
 
-// What is unlinked is kept under another name until the folder is synced, for its name may come back.
+// What loses its name is kept under another until the folder is synced, for its name may come back.
+static int keep(const char *path, int file, char why)
+{
+    char log[PATH_MAX + 32], kept[PATH_MAX + 32], kept_log[PATH_MAX + 48];
+    snprintf(kept, sizeof kept, "%s/%s.unlinked", logs, names[file]);
+    snprintf(kept_log, sizeof kept_log, "%s/%s.unlinked.log", logs, names[file]);
+    snprintf(log, sizeof log, "%s/%s.log", logs, names[file]);
+    real_unlink(kept);
+    real_unlink(kept_log);
+    if (link(path, kept))
+        return 0;
+    note_name(why, file);
+    real_rename(log, kept_log);
+    if (log_of[file] >= 0)
+        real_close(log_of[file]);
+    log_of[file] = -1;
+    return 1;
+}
+
 int unlink(const char *path)
 {
     resolve();
     int file = which(path);
     if (file >= FILES)
         return real_unlink(path);
-    char from[PATH_MAX + 32], kept[PATH_MAX + 32], kept_log[PATH_MAX + 48];
-    snprintf(kept, sizeof kept, "%s/%s.unlinked", logs, names[file]);
-    snprintf(kept_log, sizeof kept_log, "%s/%s.unlinked.log", logs, names[file]);
-    snprintf(from, sizeof from, "%s/%s.log", logs, names[file]);
     pthread_mutex_lock(&mutex);
-    real_unlink(kept);
-    real_unlink(kept_log);
-    int failed = link(path, kept);
-    if (!failed) {
-        note_name('U', file);
-        rename(from, kept_log);
-        if (log_of[file] >= 0)
-            real_close(log_of[file]);
+    keep(path, file, 'U');
+    int result = real_unlink(path);
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+int rename(const char *path, const char *to)
+{
+    resolve();
+    int file = which(path), target = which(to);
+    if (file >= FILES || target >= FILES)
+        return real_rename(path, to);
+    pthread_mutex_lock(&mutex);
+    keep(to, target, 'R');
+    int result = real_rename(path, to);
+    if (!result) {
+        char log[PATH_MAX + 32], new_log[PATH_MAX + 32];
+        snprintf(log, sizeof log, "%s/%s.log", logs, names[file]);
+        snprintf(new_log, sizeof new_log, "%s/%s.log", logs, names[target]);
+        real_rename(log, new_log);
+        log_of[target] = log_of[file];
+        failed[target] = failed[file];
         log_of[file] = -1;
     }
-    int result = real_unlink(path);
     pthread_mutex_unlock(&mutex);
     return result;
 }

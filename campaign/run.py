@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills Stoker in every manner while it works, and counts: nothing that it accepted may be lost.
 
-    campaign/run.py [--seed N] [--rounds N] [--powercut [--expect-loss]] [--binary FILE] [--keep]
+    campaign/run.py [--seed N] [--rounds N] [--jobs N] [--powercut [--expect-loss]] [--binary FILE] [--keep]
 
 Real `stoker serve`, real PHP workers, producers and workers with ledgers of their own. The seed chooses the faults;
 when exactly they strike is up to the machine. Ends with 0 only if no job was lost, none ran again that the store knew to
@@ -9,18 +9,16 @@ be done, none overtook another of its key, and nothing was left behind: no job, 
 everything is killed and what no fsync had returned for goes as well; `--expect-loss` turns `sync` off, and then the
 campaign has failed unless it finds a loss.
 
-Needs php, for a disk that can fill up the right to mount (root), for power cuts a C compiler.
+Needs php, for a disk that can fill up the right to mount (root), for power cuts and a disk that fails a C compiler.
 """
 
 import argparse
-import collections
+import ctypes
 import json
-import os
-import random
+import multiprocessing
+import multiprocessing.connection
 import shutil
 import signal
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,19 +32,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "campaign"), str(ROOT / "benches")]
 
 from harness import processes  # noqa: E402 (its path is set above)
-from rig import cut, faults  # noqa: E402
+from rig import deck, preload  # noqa: E402
+from rig.report import Outcome, Totals, table, write_ledgers  # noqa: E402
+from rig.stoker import PR_SET_PDEATHSIG  # noqa: E402
 from rig.trial import Trial  # noqa: E402
 
-SEGMENT = 10  # rounds against one store
-SUMS = (
-    "pushes accepted refused in_doubt repeated done failed_as_told quarantined once_cut lost duplicated allowed forbidden "
-    "ordered_runs order_violations unique_violations burned_attempts interrupted_gracefully early paused_runs "
-    "left_in_store leaked_unique leftover_processes damaged refused_and_ran mistyped_refusals"
-).split()
-MUST_BE_0 = (
-    "lost forbidden order_violations unique_violations burned_attempts interrupted_gracefully early paused_runs "
-    "left_in_store leaked_unique leftover_processes damaged refused_and_ran mistyped_refusals"
-).split()
+SEGMENT = 20  # rounds against one store
 
 
 def options():
@@ -54,9 +45,10 @@ def options():
     parser.add_argument("--seed", default="1", help="chooses the faults (1)")
     parser.add_argument("--rounds", type=int, default=20, help="faults in all (20)")
     parser.add_argument("--segment", type=int, default=SEGMENT, help=f"rounds against one store ({SEGMENT})")
+    parser.add_argument("--jobs", type=int, default=1, help="stores at the same time (1)")
     parser.add_argument("--powercut", action="store_true", help="what is not synced is lost, too")
     parser.add_argument("--expect-loss", action="store_true", help="with sync off; fail unless something is lost")
-    parser.add_argument("--only", action="append", help="this fault; may be given again")
+    parser.add_argument("--only", action="append", choices=sorted(deck.BY_NAME), help="this fault; may be given again")
     parser.add_argument("--binary", type=Path, default=ROOT / "target" / "release" / "stoker", help="the Stoker to kill")
     parser.add_argument("--keep", action="store_true", help="keep the folder in any case")
     parser.add_argument("--quiet", action="store_true", help="no line per round")
@@ -72,141 +64,33 @@ def options():
     return found
 
 
-class Deck:
-    """Deals faults so that each comes as often as it stands there, in an order that the seed gives."""
-
-    def __init__(self, seed, cards, small):
-        self.dice, self.cards, self.small = random.Random(f"{seed}/deck/{small}"), cards, small
-        self.left = []
-
-    def deal(self):
-        if not self.left:
-            self.left = self.dice.sample(self.cards, len(self.cards))
-        return self.left.pop()
-
-
-def may_mount():
-    """Not every root may: containers are often denied it."""
-    if os.geteuid() != 0 or not shutil.which("mount"):
-        return False
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["mount", "-t", "tmpfs", "-o", "size=1m", "stoker-campaign", folder]
-        if subprocess.run(command, stderr=subprocess.DEVNULL).returncode != 0:
-            return False
-        return subprocess.run(["umount", folder], stderr=subprocess.DEVNULL).returncode == 0
-
-
-def decks(found):
-    if found.only:
-        cards = [getattr(faults, name) for name in found.only]
-        small = any("disk" in name for name in found.only)
-        return [Deck(found.seed, cards, small)]
-    if found.powercut:
-        return [Deck(found.seed, faults.POWER, False)]
-    plain = Deck(found.seed, faults.ANYWHERE, False)
-    if not may_mount():
-        print("nothing can be mounted here (that takes root and mount): no disk that can fill up", file=sys.stderr)
-        return [plain]
-    return [plain, Deck(found.seed, faults.SMALL_DISK, True)]
-
-
-class Totals:
-    def __init__(self):
-        self.figures = collections.Counter()
-        self.wrong, self.flights, self.recoveries = [], [], []
-        self.faults, self.kinds = collections.Counter(), collections.Counter()
-        self.cuts = [0, 0, 0]
-        self.refusals = collections.Counter()
-        self.most_allowed = 0
-
-    def add(self, trial, figures, wrong):
-        self.figures.update({key: figures.get(key, 0) for key in SUMS})
-        self.wrong += [f"store {trial.no}: {text}" for text in wrong]
-        self.recoveries += trial.recoveries
-        self.faults.update(trial.done_faults)
-        self.cuts = [a + b for a, b in zip(self.cuts, trial.cuts)]
-        for (status, text), count in trial.books.refused.items():
-            self.refusals[f"{status} {text}"] += count
-        for kill in trial.kills:
-            self.kinds[kill.what.split(", power")[0]] += 1
-            # Those in the middle of a recovery find nothing running, and are not meant to.
-            if not any(word in kill.what for word in ("recovery", "made", "full", "draining", "after workers", "stopped")):
-                self.flights.append(kill.in_flight)
-
-    def report(self, found, seconds, failure):
-        sums = {key: self.figures[key] for key in SUMS}
-        flights, waits = sorted(self.flights) or [0], sorted(self.recoveries) or [0]
-        return {
-            "seed": found.seed,
-            "powercut": found.powercut,
-            "sync": not found.expect_loss,
-            "rounds": sum(self.faults.values()),
-            "seconds": round(seconds, 1),
-            "faults": dict(self.faults),
-            "kills": dict(self.kinds),
-            "in_flight": {"min": flights[0], "median": statistics.median(flights), "max": flights[-1]},
-            "up_again_s": {"median": round(statistics.median(waits), 3), "max": round(waits[-1], 3)},
-            "power_cuts": dict(zip(["cuts", "unsynced_writes", "lost_writes"], self.cuts)),
-            "refusals": dict(self.refusals),
-            **sums,
-            "wrong": self.wrong[:200],
-            "failure": failure,
-        }
-
-
-def table(report):
-    kills = ", ".join(f"{what} {count}" for what, count in sorted(report["kills"].items()))
-    flight, up, cuts = report["in_flight"], report["up_again_s"], report["power_cuts"]
-    rows = [
-        ("rounds", f"{report['rounds']} in {report['seconds']} s, seed {report['seed']}"),
-        ("kills", kills),
-        ("in flight at a kill", f"min {flight['min']}, median {flight['median']:g}, max {flight['max']}"),
-        ("up again after", f"median {up['median']} s, max {up['max']} s"),
-    ]
-    if report["powercut"]:
-        rows.append(("power cuts", f"{cuts['cuts']}; {cuts['lost_writes']} of {cuts['unsynced_writes']} unsynced writes lost"))
-    for key in SUMS:
-        bar = "  (must be 0)" if key in MUST_BE_0 else ""
-        rows.append((key.replace("_", " "), f"{report[key]}{bar if report[key] else ''}"))
-    for text, count in sorted(report["refusals"].items()):
-        rows.append(("refused with", f"{text} ({count})"))
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-
 def main():
     found = options()
-    processes.adopt_orphans()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that every `finally` is reached
     folder = Path(tempfile.mkdtemp(prefix="stoker-campaign-"))
-    totals, failure, began = Totals(), None, time.monotonic()
+    totals, began = Totals(), time.monotonic()
+    names = (["powercut"] if found.powercut else []) + (["failing"] if preload.may_build() else [])
+    found.libraries = {name: preload.build(folder, name) for name in names}
     try:
-        if found.powercut:
-            found.library = cut.build(folder)
-        piles = decks(found)
-        left, no = found.rounds, 0
-        while left > 0 and not failure:
-            # A short campaign sees every pile as well.
-            rounds = min(found.segment, left, max(1, -(-found.rounds // len(piles))))
-            failure = segment(found, no, folder, piles[no % len(piles)], rounds, totals)
-            left, no = left - rounds, no + 1
-            if found.expect_loss and totals.figures["lost"]:
-                break
+        run_all(found, folder, deck.pieces(found), totals)
     except KeyboardInterrupt:
-        failure = "interrupted"
-    report = totals.report(found, time.monotonic() - began, failure)
+        totals.failure = "interrupted"
+    report = totals.report(found, time.monotonic() - began)
     print(table(report))
     print(json.dumps(report))
-    bad = failure or totals.wrong or any(totals.figures[key] for key in MUST_BE_0)
+    return conclude(found, folder, totals)
+
+
+def conclude(found, folder, totals):
     if found.expect_loss:
-        ok = not failure and totals.figures["lost"] > 0
+        ok = not totals.failure and totals.figures["lost"] > 0
         print(f"sync is off, and {'a loss was found, as it must be' if ok else 'NO LOSS WAS FOUND'}")
     else:
-        ok = not bad
+        ok = not totals.bad
         for text in totals.wrong[:40]:
             print(f"WRONG {text}")
-    if failure:
-        print(f"FAILED {failure}")
+    if totals.failure:
+        print(f"FAILED {totals.failure}")
     if ok and not found.keep:
         shutil.rmtree(folder, ignore_errors=True)
     else:
@@ -214,42 +98,68 @@ def main():
     return 0 if ok else 1
 
 
-def segment(found, no, folder, deck, rounds, totals):
-    """Returns why the campaign can't go on, if it can't."""
-    trial = Trial(found, no, folder / str(no))
-    figures, wrong, failure = {}, [], None
+def run_all(found, folder, pieces, totals):
+    """Each store in a process of its own, so many at a time."""
+    left, running = pieces[::-1], {}
     try:
-        figures, wrong = trial.run(deck, rounds)
+        while running or left:
+            while left and len(running) < found.jobs:
+                no, *piece = left.pop()
+                receiver, sender = multiprocessing.Pipe(duplex=False)
+                process = multiprocessing.Process(target=run_one, args=(sender, found, no, folder / str(no), *piece))
+                process.start()
+                sender.close()
+                running[receiver] = no, process
+            for receiver in multiprocessing.connection.wait(list(running)):
+                take(receiver, *running.pop(receiver), totals)
+            if totals.failure or (found.expect_loss and totals.figures["lost"]):
+                left = []
+    finally:
+        for _, process in running.values():
+            process.terminate()
+        for receiver, (no, process) in running.items():
+            take(receiver, no, process, totals)
+
+
+def take(receiver, no, process, totals):
+    try:
+        totals.add(no, receiver.recv())
+    except EOFError:
+        totals.failure = totals.failure or f"store {no}: its process has died"
+    process.join()
+
+
+def run_one(sender, found, no, *rest):
+    """The other process. Ctrl-C is the first one's to hear, and TERM ends this one in order."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    processes.adopt_orphans()
+    # A kill must not wait for the turn of a thread that pushes.
+    sys.setswitchinterval(0.0005)
+    sender.send(trial_of(found, no, *rest))
+
+
+def trial_of(found, no, folder, small, faults):
+    trial, outcome = Trial(found, no, folder), Outcome()
+    try:
+        outcome.figures, outcome.wrong = trial.run(faults, small)
     except KeyboardInterrupt:
-        failure = "interrupted"
+        outcome.failure = "interrupted"
     except Exception as error:  # whatever it is, what was found before counts
         traceback.print_exc()
-        failure, wrong = f"store {no}: {type(error).__name__}: {error}", trial.wrong
+        outcome.failure, outcome.wrong = f"store {no}: {type(error).__name__}: {error}", trial.wrong
     finally:
-        found.failing = bool(failure or wrong)
+        found.failing = bool(outcome.failure or outcome.wrong)
         left = trial.clean_up()
-    if left and not failure:
-        wrong.append(f"{len(left)} processes had to be ended")
-    if hasattr(trial, "books"):
-        totals.add(trial, figures, wrong)
-        if wrong or failure:
-            write_ledgers(trial)
-    if not (wrong or failure or found.keep):
+    if left and not outcome.failure:
+        outcome.wrong.append(f"{len(left)} processes had to be ended")
+    outcome.take(trial)
+    bad = outcome.wrong or outcome.failure
+    if bad and hasattr(trial, "books"):
+        write_ledgers(trial)
+    if not (bad or found.keep):
         shutil.rmtree(trial.folder, ignore_errors=True)
-    return failure
-
-
-def write_ledgers(trial):
-    """What producers and killer knew; the workers' own ledger stands beside it."""
-    with open(trial.folder / "pushes.jsonl", "w") as out:
-        for push in trial.books.pushes.values():
-            known = {key: value for key, value in vars(push).items() if key not in ("ids", "body")}
-            out.write(json.dumps(known | push.body | {"ids": sorted(push.ids)}) + "\n")
-    with open(trial.folder / "kills.jsonl", "w") as out:
-        for kill in trial.kills:
-            known = {key: value for key, value in vars(kill).items() if key not in ("unfinished", "last_runs")}
-            known["unfinished"] = len(kill.unfinished or {})
-            out.write(json.dumps(known) + "\n")
+    return outcome
 
 
 if __name__ == "__main__":

@@ -10,13 +10,14 @@ Each page is played from top to bottom in a new folder: Laravel's example applic
 - In a ```console block `$ command` is typed into the page's one shell, and the lines below it are what it prints. `…`
   stands for anything within a line, and alone on a line for any number of lines.
 - What only looks (LOOKS) is repeated for some seconds until it shows what the page does: jobs take their time.
-- `$ stoker serve` has a terminal of its own: the lines below it have to come in its log, then the page goes on.
-  `^C` is typed there; the lines below that are the log's end.
+- `$ stoker serve` has a terminal of its own: the lines below it have to come in its log, then the page goes on; without
+  any, when a pool is healthy. `^C` is typed there; the lines below that are the log's end.
 
 Ends with 0 only if all came out as shown, each page ran as many commands as it should, and no process was left behind.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import select
@@ -40,15 +41,15 @@ from harness import processes  # noqa: E402 (its path is set above)
 
 # The commands that each page runs at the least, so that none passes by running nothing.
 PAGES = {
-    "README.md": 1,
-    "docs/jobs.md": 1,
-    "docs/laravel.md": 1,
-    "docs/migrate-from-horizon.md": 1,
-    "docs/migrate-from-queue-work.md": 1,
-    "docs/migrate-from-roadrunner.md": 1,
+    "README.md": 12,
+    "docs/jobs.md": 100,
+    "docs/laravel.md": 25,
+    "docs/migrate-from-horizon.md": 10,
+    "docs/migrate-from-queue-work.md": 6,
+    "docs/migrate-from-roadrunner.md": 7,
 }
 LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |tail |php artisan queue:failed")
-PATIENCE = 10.0  # seconds until a page is wrong about what comes
+PATIENCE = 20.0  # seconds until a page is wrong about what comes
 APPLICATION = ["app", "artisan", "bootstrap", "config", "database"]
 AUTOLOAD = """<?php
 error_reporting(E_ALL & ~E_DEPRECATED); // Debian's Laravel under PHP 8.2, until Laravel takes over
@@ -93,6 +94,13 @@ class Step:
 
     def __init__(self, line, command):
         self.line, self.command, self.shown = line, command, []
+
+    def fails(self):
+        return any(line.startswith("stoker: ") for line in self.shown)
+
+    def serves(self):
+        """A server that is refused is a command like others."""
+        return self.command.startswith("stoker serve") and not self.fails()
 
     def pattern(self):
         return re.compile("".join(map(as_pattern, self.shown)))
@@ -142,8 +150,8 @@ class Shell:
         self.process = subprocess.Popen(["bash"], cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
 
     def run(self, step):
-        """Types a command and returns what it printed, errors included."""
-        typed = f"eval {shlex.quote(step.command)} </dev/null; printf '\\000'\n"
+        """Types a command; returns what it printed, errors included, and whether it failed."""
+        typed = f"eval {shlex.quote(step.command)} </dev/null; printf '%d\\000' $?\n"
         self.process.stdin.write(typed.encode())
         self.process.stdin.flush()
         printed, deadline = b"", time.monotonic() + PATIENCE
@@ -151,9 +159,12 @@ class Shell:
             ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
             came = os.read(self.process.stdout.fileno(), 65536) if ready else b""
             if not came:
-                raise Wrong(step.line, f"$ {step.command}\ndoes not end within {PATIENCE:g} s; so far it printed:\n{printed.decode()}")
+                processes.kill(processes.descendants(self.process.pid))
+                text = f"$ {step.command}\ndoes not end within {PATIENCE:g} s; so far it printed:\n"
+                raise Wrong(step.line, text + printed.decode(errors="replace"))
             printed += came
-        return printed[:-1].decode(errors="replace")
+        output, code = re.fullmatch(r"(.*?)(\d+)\0", printed.decode(errors="replace"), re.DOTALL).groups()
+        return output, code != "0"
 
     def close(self):
         self.process.stdin.close()
@@ -188,20 +199,25 @@ class Server:
     def expect(self, step):
         """Waits until the log shows these lines, from where it was left."""
         with self.came:
-            found = lambda: step.pattern().match(self.log, self.seen)  # noqa: E731
-            self.came.wait_for(lambda: found() or self.ended, PATIENCE)
-            if not (match := found()):
+            step.shown = step.shown or ["…", "… is healthy"]
+            self.came.wait_for(lambda: self.found(step) or self.ended, PATIENCE)
+            if not (found := self.found(step)):
                 raise different(step, self.log[self.seen :])
-            self.seen = match.end()
+            self.seen = found.end()
+
+    def found(self, step):
+        return step.pattern().match(self.log, self.seen)
 
     def interrupt(self, step):
         """Control-C reaches all who stand in the terminal's foreground. What is shown is its log up to the end."""
-        os.killpg(self.process.pid, signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGINT)
         with self.came:
             if not self.came.wait_for(lambda: self.ended, PATIENCE):
                 raise Wrong(step.line, f"stoker serve is still there {PATIENCE:g} s after ^C:\n{self.log[self.seen:]}")
-            if step.shown and not step.pattern().fullmatch(self.log, self.seen):
-                raise different(step, self.log[self.seen :])
+            failed, step.shown = self.process.returncode != 0, step.shown or ["…"]
+            if failed or not step.pattern().fullmatch(self.log, self.seen):
+                raise different(step, self.log[self.seen :], failed)
         self.reader.join()
 
 
@@ -212,7 +228,9 @@ class Page:
 
     def play(self):
         for block in blocks(self.path.read_text()):
-            if block.language == "console":
+            if block.language == "console" and "mount -t" in block.text() and not may_mount():
+                print(f"{self.path.name}:{block.line} is left out: nothing can be mounted here (that takes root)")
+            elif block.language == "console":
                 for step in steps(block):
                     self.step(step)
             elif block.language in ("php", "toml"):
@@ -225,7 +243,7 @@ class Page:
         if block.language == "php":
             checked = subprocess.run(["php", "-l"], input=text, capture_output=True, text=True)
             if checked.returncode != 0:
-                raise Wrong(block.line, f"this is no PHP:\n{checked.stdout}")
+                raise Wrong(block.line, f"this is no PHP:\n{checked.stdout}{checked.stderr}")
         elif not name:
             raise Wrong(block.line, "nothing runs this example: its first line names no file")
         if name:
@@ -239,20 +257,20 @@ class Page:
             if not self.servers:
                 raise Wrong(step.line, "^C, and no stoker serve runs")
             self.servers.pop().interrupt(step)
-        elif step.command.startswith("stoker serve"):
-            server = Server(step, self.folder, self.env)
-            self.servers.append(server)
-            server.expect(step)
-            if server.ended:
-                self.servers.pop()
+        elif step.serves():
+            self.servers.append(Server(step, self.folder, self.env))
+            self.servers[-1].expect(step)
         else:
             self.type(step)
 
     def type(self, step):
         deadline, pattern = time.monotonic() + PATIENCE, step.pattern()
-        while not pattern.fullmatch(printed := self.shell.run(step)):
+        while True:
+            printed, failed = self.shell.run(step)
+            if pattern.fullmatch(printed) and failed == step.fails():
+                return
             if not LOOKS.match(step.command) or time.monotonic() > deadline:
-                raise different(step, printed)
+                raise different(step, printed, failed)
             time.sleep(0.01)
 
     def close(self):
@@ -260,14 +278,18 @@ class Page:
         self.shell.close()
         while self.servers:
             self.servers.pop().interrupt(Step(0, "^C"))
+        bury()
         if left := processes.descendants(os.getpid()):
             names = [Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode() for pid in left]
             raise Wrong(0, f"left behind: {names}")
+        if left := unmount(self.folder):
+            raise Wrong(0, f"left mounted: {left}")
 
 
-def different(step, printed):
+def different(step, printed, failed=False):
     shown = "".join(f"    {line}\n" for line in step.shown) or "    (nothing)\n"
     came = "".join(f"    {line}\n" for line in printed.splitlines()) or "    (nothing)\n"
+    came += "    (and it failed)\n" if failed else ""
     return Wrong(step.line, f"$ {step.command}\nthe page shows\n{shown}and there came\n{came}")
 
 
@@ -289,22 +311,61 @@ def furnish(folder, binary):
     return env | {"PATH": f"{folder}/.bin:{env['PATH']}", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
 
-def run(name, folder, binary):
+def may_mount():
+    """Not every root may: containers are often denied it."""
+    with tempfile.TemporaryDirectory() as folder:
+        mount = ["mount", "-t", "tmpfs", "stoker-docs", folder]
+        if os.geteuid() != 0 or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode != 0:
+            return False
+        return subprocess.run(["umount", folder]).returncode == 0
+
+
+def bury():
+    """Who was adopted and has ended is no longer there."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def unmount(folder):
+    """Takes away what is still mounted within a folder, and returns what that was."""
+    places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    left = [place for place in places if place.startswith(f"{folder}/")]
+    for place in left:
+        subprocess.run(["umount", "--lazy", place])
+    return left
+
+
+def run(name, top, binary):
     """Plays one page; says how it went, and returns whether it went well."""
     began, wrongs = time.monotonic(), []
+    folder = top / Path(name).stem
+    folder.mkdir()
     page = Page(ROOT / name, folder, furnish(folder, binary))
     for part in (page.play, page.close):
         try:
             part()
         except Wrong as wrong:
-            wrongs.append(wrong)
-            print(f"FAILED {name}:{wrong.line}\n{wrong}", flush=True)
-    processes.end_all()
+            wrongs.append(f"{name}:{wrong.line}\n{wrong}")
     if not wrongs and page.commands < PAGES.get(name, 0):
-        wrongs.append(f"FAILED {name}: runs {page.commands} commands, and should {PAGES[name]}")
-        print(wrongs[-1], flush=True)
-    print(f"{name}: {page.commands} commands in {time.monotonic() - began:.1f} s", flush=True)
+        wrongs.append(f"{name}: runs {page.commands} commands, and should {PAGES[name]}")
+    for wrong in wrongs[:1]:  # what follows from it says nothing new
+        print(f"FAILED {wrong}")
+    print(f"{name}: {page.commands} commands in {time.monotonic() - began:.1f} s")
     return not wrongs
+
+
+def run_each(found):
+    """All pages at once, each by a process that adopts what its page leaves behind."""
+    keep = ["--keep"] if found.keep else []
+    command = [sys.executable, __file__, "--binary", found.binary, *keep]
+    runs = [subprocess.Popen([*command, name]) for name in found.page or PAGES]
+    try:
+        return all([run.wait() == 0 for run in runs])
+    finally:
+        for run in runs:
+            run.terminate()
+            run.wait()
 
 
 def options():
@@ -320,17 +381,16 @@ def options():
 
 def main():
     found = options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if len(found.page) != 1:
+        sys.exit(0 if run_each(found) else 1)
     processes.adopt_orphans()
     top = Path(tempfile.mkdtemp(prefix="stoker-docs-"))
     try:
-        good = True
-        for name in found.page or PAGES:
-            folder = top / name.replace("/", "-")
-            folder.mkdir()
-            good &= run(name, folder, found.binary)
-        sys.exit(0 if good else 1)
+        sys.exit(0 if run(found.page[0], top, found.binary) else 1)
     finally:
         processes.end_all()
+        unmount(top)
         print(f"kept: {top}") if found.keep else shutil.rmtree(top)
 
 

@@ -10,9 +10,9 @@ import struct
 from pathlib import Path
 
 RECORD = struct.Struct("=IIQQQQ")  # magic kind off len old_len old_size
-MAGIC, WRITE, TRUNCATE = 0x43757400, 1, 2
+MAGIC, WRITE, TRUNCATE, SYNCED, FAILED = 0x43757400, 1, 2, 3, 4
 SECTOR = 512
-SUFFIXES = {"db": "", "wal": "-wal", "journal": "-journal"}
+SUFFIXES = {"db": "", "wal": "-wal", "copy": "-wal-copy", "journal": "-journal"}
 
 
 def records(data):
@@ -51,30 +51,46 @@ def bring_back(store, logs, dice):
         file, kept = Path(f"{store}{SUFFIXES[name]}"), logs / f"{name}.unlinked"
         if what == "C" and dice.random() < 0.5:
             file.unlink(missing_ok=True)
-        elif what == "U" and kept.exists() and not file.exists() and dice.random() < 0.5:
-            os.rename(kept, file)
+        elif kept.exists() and (what == "R" or what == "U" and not file.exists()) and dice.random() < 0.5:
+            os.replace(kept, file)
+            (logs / f"{name}.log").unlink(missing_ok=True)
             with contextlib.suppress(FileNotFoundError):
                 os.rename(logs / f"{name}.unlinked.log", logs / f"{name}.log")
     names.unlink(missing_ok=True)
 
 
 def cut_file(file, log, dice):
+    """Takes all back, and makes again what was synced, in its order, and of the rest what survives."""
     changes = list(records(log))
+    unsynced = lost = 0
     with open(file, "r+b") as handle:
         for kind, off, old, _, old_size in reversed(changes):
-            handle.seek(off)
-            handle.write(old)
+            if kind in (WRITE, TRUNCATE):
+                handle.seek(off)
+                handle.write(old)
             if kind == WRITE:
                 handle.truncate(old_size)
-        kept = choose(len(changes), dice)
-        for (kind, off, _, new, _), keep in zip(changes, kept):
-            if kind == TRUNCATE and keep:
-                handle.truncate(off)
-            elif kind == WRITE and keep:
-                write(handle, off, new, 1.0, dice)
-            elif kind == WRITE and dice.random() < 0.1:
-                write(handle, off, new, 0.5, dice)
-    return len(changes), kept.count(False)
+        waiting = []
+        for change in [*changes, (FAILED, 0, b"", b"", 0)]:
+            if change[0] not in (SYNCED, FAILED):
+                waiting.append(change)
+                continue
+            kept = [True] * len(waiting) if change[0] == SYNCED else choose(len(waiting), dice)
+            for one, keep in zip(waiting, kept):
+                make(handle, one, keep, dice)
+            unsynced, lost = unsynced + (len(kept) if change[0] == FAILED else 0), lost + kept.count(False)
+            waiting = []
+    return unsynced, lost
+
+
+def make(handle, change, keep, dice):
+    kind, off, _, new, _ = change
+    if kind == TRUNCATE and keep:
+        handle.truncate(off)
+    elif kind == WRITE and keep:
+        write(handle, off, new, 1.0, dice)
+    elif kind == WRITE and dice.random() < 0.1:
+        write(handle, off, new, 0.5, dice)
 
 
 def choose(count, dice):

@@ -1,32 +1,35 @@
 """What is done to the disk under the store: it is full, it fails. Work goes on by itself when that is over."""
 
 import contextlib
+import signal
 import time
 
 from harness.processes import wait_for
-from rig.kill import kill_either, kill_everything
+from rig.kill import AT_LEAST, kill_either
 from rig.preload import FOREVER
+from rig.stage import IN_FLIGHT
+from rig.stoker import kill
 
 FULL_WITHIN = 30.0
 FAILS_WITHIN = 10.0
 SERVES_WITHIN = 20.0
+# New jobs are refused as soon as the disk fails, so that the number in flight only falls: there have to be more
+# before, and if too few are left for a kill the disk gets well, and fails again.
+MANY = IN_FLIGHT + 12
+TRIES = 8
 STEPS = 40  # calls that the store's mending makes, and a few of what comes after it
 
 
 def full_disk(trial):
     """The disk fills up, and is freed: pushes are refused meanwhile, and work goes on afterwards by itself."""
     with the_same_server(trial, "its disk was full"), filled(trial):
-        pass
+        trial.wait(trial.dice.uniform(0, 0.6))
     serves(trial, "the disk was freed")
 
 
 def killed_on_full_disk(trial):
     """The disk is full, and all is killed: it comes back at the latest when there is room again."""
-    with filled(trial):
-        kill_everything(trial, "all, disk full")
-        trial.stoker.start()
-        trial.wait(trial.dice.uniform(0.05, 0.5))
-    trial.stoker.await_up()
+    kill_amid(trial, filled, "disk full")
     serves(trial, "the disk was freed")
 
 
@@ -39,33 +42,46 @@ def failing_disk(trial):
 
 def killed_on_failing_disk(trial):
     """The same, a kill in the middle of it, and a start on a disk that still fails."""
-    with failing(trial):
-        trial.wait(trial.dice.uniform(0, 0.02))
-        kill_either(trial, "disk failing")
-        trial.wait(trial.dice.uniform(0, 0.3))
-    trial.stoker.await_up()
+    kill_amid(trial, failing, "disk failing")
     serves(trial, "the disk was well again")
 
 
 def killed_while_mending(trial):
     """After a failed sync the log is copied and all opened anew: a kill before any call that this makes."""
-    disk, victim = trial.stoker.disk, trial.stoker.server()
-    trial.await_busy()
-    disk.stop_at(trial.dice.randint(1, STEPS), counting=0)
-    with failing(trial, times=trial.dice.choice([1, 1, 2, 5])):
-        since = await_stop(trial, victim)
+    disk = trial.stoker.disk
+    for try_ in range(TRIES):
+        victim = trial.stoker.server()
+        trial.await_busy(MANY)
+        disk.stop_at(trial.dice.randint(1, STEPS), counting=0)
+        with failing(trial, times=trial.dice.choice([1, 1, 1, 2])):
+            since = await_stop(trial)
+        if since and trial.ledger.in_flight_at(since) >= AT_LEAST or try_ == TRIES - 1:
+            break
+        kill([victim], signal.SIGCONT)
     kill_either(trial, "mending", since=since)
     trial.stoker.await_up()
     serves(trial, "the disk was well again")
 
 
-def await_stop(trial, victim):
+def kill_amid(trial, trouble, name):
+    for try_ in range(TRIES):
+        trial.await_busy(MANY)
+        with trouble(trial):
+            trial.wait(trial.dice.uniform(0, 0.02))
+            if trial.ledger.in_flight() >= IN_FLIGHT or try_ == TRIES - 1:
+                kill_either(trial, name, wait=False)
+                trial.wait(trial.dice.uniform(0, 0.3))
+                break
+    trial.stoker.await_up()
+
+
+def await_stop(trial):
     """Waits until the server has stopped itself. Returns when that was."""
     control = trial.stoker.disk.control
     with contextlib.suppress(TimeoutError):
         wait_for("the call to stop at", lambda: control.stopped_at, FAILS_WITHIN, 0.001)
     if not control.stopped_at:
-        trial.wrong.append(f"process {victim} made {control.calls} calls of its store in {FAILS_WITHIN:g} s")
+        trial.wrong.append(f"the server made {control.calls} calls of its store in {FAILS_WITHIN:g} s")
     return control.stopped_at or None
 
 
@@ -101,7 +117,6 @@ def filled(trial):
                     trial.wrong.append(f"no push was refused within {FULL_WITHIN:g} s of a full disk")
                     break
                 trial.wait(0.005)
-        trial.wait(trial.dice.uniform(0, 0.6))
         yield
     finally:
         trial.flags.flood.clear()

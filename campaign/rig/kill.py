@@ -26,6 +26,7 @@ class Kill:
         self.of_server = True
         self.in_flight = 0
         self.unfinished = None  # number -> attempt, as the store knew it afterwards
+        self.version = None  # of its schema
         self.within = None  # where that is not known: runs that ended within this time before
         self.last_runs = None  # of killed workers: those whose answers may not have been written
         self.lost = []
@@ -68,7 +69,7 @@ def kill_everything(trial, what, **how):
 
 def kill_either(trial, name, **how):
     """The server, or everything with it; what stays down is started."""
-    if trial.options.powercut or trial.stoker.deaths >= QUICK or trial.dice.random() < 0.5:
+    if trial.stoker.deaths >= QUICK or trial.dice.random() < 0.5:
         kill_everything(trial, f"all, {name}", **how)
         trial.stoker.start()
     else:

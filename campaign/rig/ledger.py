@@ -117,6 +117,7 @@ class Snapshot:
     def __init__(self, store, folder):
         self.unfinished = {}  # number -> runs that its code ended
         self.ended = {}  # number -> state
+        self.version = 0  # of the schema
         self.trouble = None
         copy = Path(folder) / "copy.db"
         for suffix in ("", "-wal"):
@@ -130,6 +131,7 @@ class Snapshot:
         self.copy = copy
         try:
             with self._open() as db:
+                (self.version,) = db.execute("PRAGMA user_version").fetchone()
                 if db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'jobs'").fetchone()[0]:
                     self.unfinished = dict(db.execute("SELECT id, attempt FROM jobs"))
         except sqlite3.DatabaseError as error:

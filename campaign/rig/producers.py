@@ -14,7 +14,7 @@ GOAWAY = 9
 OK, TAKEN, EXHAUSTED, UNAVAILABLE = 0, 6, 8, 14
 ANSWER_WITHIN = 30.0
 # Jobs on their way in a queue, above which producers rest. One is deeper than what the server holds of a queue.
-DEPTH = {"plain": 120, "deep": 700, "flaky": 40, "later": 60, "unique": 30, "once": 15, "wide": 60, "held": 12}
+DEPTH = {"plain": 120, "deep": 700, "flaky": 40, "later": 60, "unique": 30, "once": 15, "wide": 200, "held": 12}
 DEPTH_ORDERED = 120
 KEYS = 30
 
@@ -188,6 +188,8 @@ class Producer(threading.Thread):
             if "disk is full" in text or "No space left" in text:
                 books.full += 1
                 books.mistyped += code != EXHAUSTED
+            elif "can't write" in text:
+                books.mistyped += code != UNAVAILABLE
             what = (code, text.split(": ")[0][:80])
             books.refused[what] = books.refused.get(what, 0) + 1
         if code not in (EXHAUSTED, UNAVAILABLE):
@@ -216,8 +218,8 @@ class Mixed(Producer):
     def one(self, n, kind):
         dice = self.dice
         ms = int(min(300, 4 + dice.expovariate(1 / 70)))
-        if self.flags.flood.is_set():
-            ms = 2
+        if self.flags.flood.is_set() and dice.random() < 0.8:
+            ms = 2  # the others keep workers busy
         idempotent = dice.random() < 0.6
         priority = dice.choice([3, 3, 3, 0, 5, 7])
         if kind == "later":
@@ -232,7 +234,7 @@ class Mixed(Producer):
             until_start = int(key[1:]) % 3 == 0
             return Push(n, kind, ms=ms, unique=key, until_start=until_start, idempotent=True)
         if kind == "wide":
-            return Push(n, kind, ms=ms // 4, key=f"t{dice.randint(1, 5)}", idempotent=idempotent)
+            return Push(n, kind, ms=ms, key=f"t{dice.randint(1, 5)}", idempotent=idempotent)
         return Push(n, kind, ms=ms, idempotent=idempotent, priority=priority, key=dice.choice([None, "a", "b"]))
 
 

@@ -18,10 +18,10 @@ class Stage:
         """A pause whose length belongs to the fault; nobody waits here for something to be ready."""
         time.sleep(seconds)
 
-    def strike(self, what, busy=True, since=None):
+    def strike(self, what, busy=True, wait=True, since=None):
         """The moment of a kill: it waits until enough is in flight, and whoever asked kills at once. What was stopped
-        at `since` can't get busy any more, and had to be busy then."""
-        if busy and since is None:
+        at `since` can't get busy any more, and had to be busy then; the same goes for what can't `wait`."""
+        if busy and wait and since is None:
             self.await_busy()
         kill = Kill(len(self.kills), what, busy, since)
         self.kills.append(kill)
@@ -31,7 +31,7 @@ class Stage:
         """The server is dead: what was in flight, and what its store knows."""
         death.in_flight = self.ledger.in_flight_at(death.since)
         snapshot = self.stoker.snapshot()
-        death.unfinished, death.trouble = snapshot.unfinished, snapshot.trouble
+        death.unfinished, death.version, death.trouble = snapshot.unfinished, snapshot.version, snapshot.trouble
         if snapshot.trouble and not self.options.expect_loss:
             self.wrong.append(f"the store can't be read after '{death.what}': {snapshot.trouble}")
         if snapshot.trouble is None:
@@ -71,13 +71,13 @@ class Stage:
             self.recoveries.append((time.monotonic_ns() - self.kills[-1].before) / 1e9)
         self.check_producers()
 
-    def await_busy(self):
+    def await_busy(self, least=IN_FLIGHT):
         def busy():
             self.check_producers()
-            return self.ledger.in_flight() >= IN_FLIGHT
+            return self.ledger.in_flight() >= least
 
         try:
-            wait_for(f"{IN_FLIGHT} tasks in flight", busy, BUSY_WITHIN, 0.002)
+            wait_for(f"{least} tasks in flight", busy, BUSY_WITHIN, 0.002)
         except TimeoutError as error:
             self.wrong.append(f"{error}; {len(self.ledger.open)} are. {self.stoker.last_words()}")
 

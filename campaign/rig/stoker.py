@@ -18,8 +18,8 @@ from rig.preload import FailingDisk
 
 HERE = Path(__file__).resolve().parent.parent
 # What ran when a server died runs again one at a time in its pool, so there are several.
-POOLS = {"plain": 20, "deep": 18, "ordered": 14, "mixed": 14, "few": 6}
-WORKERS, SLOTS = sum(POOLS.values()), 16
+POOLS = {"plain": 15, "deep": 16, "ordered": 12, "mixed": 12, "few": 5}
+SLOTS = 16
 PR_SET_PDEATHSIG = 1
 UP_WITHIN = 30.0
 DOWN_WITHIN = 40.0
@@ -36,7 +36,7 @@ sync = {sync}
 {pools}
 [pool.wide]
 command = ["{python}", "-S", "-E", "{here}/wide.py"]
-workers = 1
+workers = 2
 stop_grace = "20s"
 env = {env}
 

@@ -1,5 +1,6 @@
 """A row of rounds against one store: start, trouble, drain, judgement."""
 
+import collections
 import random
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ class Trial(Stage):
         self.is_paused = False
         self.mounted = False
         self.recoveries = []  # seconds from a death to the next answer
+        self.migrations = collections.Counter()  # starts that were killed: cut off, done
         self.cuts = [0, 0, 0]  # power cuts, writes that could be lost, writes that were
         self.damaged = None
         self.stuck = set()  # numbers of jobs that stand in the store at the end
@@ -76,10 +78,9 @@ class Trial(Stage):
         self.stoker.await_up()
 
     def round(self, fault):
-        self.await_busy()
         if self.dice.random() < 0.3:
             self.toggle_pause()
-        self.wait(self.dice.uniform(0, 0.15))
+        self.wait(self.dice.uniform(0, 0.1))
         self.await_busy()
         before = len(self.kills)
         fault(self)

@@ -11,7 +11,6 @@ use Illuminate\Queue\Events\WorkerStopping;
 use InvalidArgumentException;
 use Stoker\Inbox;
 use Stoker\Returned;
-use Throwable;
 
 /**
  * What stands behind pop(): this process as a worker of Stoker, for stock queue:work.
@@ -63,24 +62,25 @@ final class Popped
             softCancel: extension_loaded('pcntl'),
         );
         $events = $app->make('events');
-        $events->listen(JobProcessed::class, fn ($event) => $event->job === $this->job && $this->answer(null));
+        $events->listen(JobProcessed::class, fn ($event) => $event->job === $this->job && $this->answer());
         $events->listen(JobExceptionOccurred::class, function ($event): void {
             if ($event->job === $this->job) {
+                $this->job->thrown = $event->exception;
                 // Laravel releases it after this event, if nothing has been decided yet.
                 $this->job->isDeletedOrReleased() || $this->job->hasFailed()
-                    ? $this->answer($event->exception)
-                    : $this->job->whenReleased = fn () => $this->answer($event->exception);
+                    ? $this->answer()
+                    : $this->job->whenReleased = $this->answer(...);
             }
         });
         $events->listen(WorkerStopping::class, function (): void {
-            $this->answer(null);
+            $this->answer();
             $this->inbox->close();
         });
     }
 
     public function next(float $seconds): ?StokerJob
     {
-        $this->answer(null);
+        $this->answer();
         $task = $this->inbox->take($seconds);
         if ($task !== null && ! $this->upkeep->mayBegin($task)) {
             $this->inbox->answer(null, new Returned());
@@ -105,12 +105,12 @@ final class Popped
         );
     }
 
-    private function answer(?Throwable $e): void
+    private function answer(): void
     {
         if ($this->job !== null) {
             [$job, $this->job] = [$this->job, null];
             $this->upkeep->closeTransactions($job);
-            $this->inbox->answer(null, $job->verdict($e));
+            $this->inbox->answer(null, $job->verdict());
         }
     }
 }

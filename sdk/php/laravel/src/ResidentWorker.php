@@ -8,7 +8,12 @@ use Illuminate\Container\Container;
 use Illuminate\Contracts\Console\Kernel;
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Foundation\Application;
+use Illuminate\Queue\Events\JobExceptionOccurred;
 use Illuminate\Queue\Events\JobFailed;
+use Illuminate\Queue\Events\JobPopped;
+use Illuminate\Queue\Events\JobPopping;
+use Illuminate\Queue\Events\Looping;
+use Illuminate\Queue\Events\WorkerStarting;
 use Illuminate\Queue\Worker as LaravelWorker;
 use Illuminate\Queue\WorkerOptions;
 use Stoker\Returned;
@@ -22,8 +27,8 @@ use Throwable;
  *
  *     (new ResidentWorker($app))->onCall('orders.total', OrderTotal::class)->run();
  *
- * Jobs go through Laravel's own Worker::process(), so events, middleware, batches, chains, unique locks, `tries`,
- * `backoff`, `maxExceptions`, `retryUntil` and `failed()` mean what they mean under queue:work.
+ * Jobs go through Laravel's own worker, so events, middleware, batches, chains, unique locks, `tries`, `backoff`,
+ * `maxExceptions`, `retryUntil` and `failed()` mean what they mean under queue:work.
  *
  * Laravel alone counts attempts. Jobs are pushed with tries = 0 (no limit), and the broker hears either "again, after
  * this delay" or "failed" from here. Were both to count, a job released for the last time would be failed by the
@@ -57,6 +62,11 @@ final class ResidentWorker
         $this->laravel = $app->make('queue.worker')->setCache($app->make('cache')->driver());
         $this->upkeep = new Upkeep($app);
 
+        $app->make('events')->listen(JobExceptionOccurred::class, static function (JobExceptionOccurred $event): void {
+            if ($event->job instanceof StokerJob) {
+                $event->job->thrown = $event->exception;
+            }
+        });
         // Failed jobs are logged by the command queue:work, not by the worker in it, so it is for us to do.
         $app->make('events')->listen(JobFailed::class, static function (JobFailed $event) use ($app): void {
             $app->make('queue.failer')->log(
@@ -82,10 +92,12 @@ final class ResidentWorker
                     ? $app->make($handler)($task)
                     : $handler($task));
             } catch (Throwable $e) {
-                $this->report($e);
+                $this->app->make(ExceptionHandler::class)->report($e);
+                $this->inWorker('stopWorkerIfLostConnection', $e);
                 throw $e;
             } finally {
                 $this->upkeep->closeTransactions($method);
+                $this->leaveIfDatabaseIsLost();
             }
         }, $idempotent);
 
@@ -99,9 +111,14 @@ final class ResidentWorker
             // A job whose time is up ends by an exception, that its tries and failed() hear of, and not by SIGKILL.
             $this->stoker->softCancel();
             // Who stops a whole control group, as systemd does, signals workers too: they finish what they do.
-            pcntl_signal(SIGTERM, static fn () => Worker::stop());
+            pcntl_signal(SIGTERM, function (int $signal): void {
+                Worker::stop();
+                $this->inWorker('notifyJobOfSignal', $signal); // Laravel 13 tells jobs that are Interruptible.
+            });
         }
+        $this->raise(WorkerStarting::class, '*', $this->options);
         $this->stoker->onJob('*', $this->work(...))->run();
+        $this->laravel->stop(); // Raises WorkerStopping, and does no more.
     }
 
     /**
@@ -114,22 +131,18 @@ final class ResidentWorker
         if (! $this->upkeep->mayBegin($task)) {
             throw new Returned();
         }
+        $this->raise(Looping::class, $task->name, $this->options);
         $this->reset();
         $verdict = $this->inside(function (Container $app) use ($task): ?Verdict {
             $job = new StokerJob($app, $task, $this->connection, $this->crashLimit, $this->lastError(...));
-            $thrown = null;
-            try {
-                $this->laravel->process($this->connection, $job, $this->options);
-            } catch (Throwable $thrown) {
-                $this->report($thrown);
-            }
+            $this->raise(JobPopping::class, $task->name);
+            $this->raise(JobPopped::class, $job);
+            $this->inWorker('runJob', $job, $this->connection, $this->options);
             $this->upkeep->closeTransactions($job);
 
-            return $job->verdict($thrown);
+            return $job->verdict();
         });
-        if ($this->laravel->shouldQuit) {
-            Worker::stop(); // The database has gone. A new process connects anew.
-        }
+        $this->leaveIfDatabaseIsLost();
         if ($verdict !== null) {
             throw $verdict;
         }
@@ -164,12 +177,29 @@ final class ResidentWorker
         })->call($this->laravel);
     }
 
-    /** Reports as queue:work does, which leaves after an exception that tells of a lost database. */
-    private function report(Throwable $e): void
+    /** A new process connects anew. */
+    private function leaveIfDatabaseIsLost(): void
     {
-        $this->app->make(ExceptionHandler::class)->report($e);
-        (function () use ($e): void {
-            method_exists($this, 'stopWorkerIfLostConnection') && $this->stopWorkerIfLostConnection($e);
+        // The property has another name since Laravel 11.55 and 12.60.
+        if ($this->laravel->shouldQuit || ($this->laravel->lostConnection ?? false)) {
+            Worker::stop();
+        }
+    }
+
+    /**
+     * Calls one of the methods that queue:work has around process(), where this version of Laravel has it. They are
+     * protected, with the same parameters from 8 to 13: what they report, remember and reset is theirs to know.
+     */
+    private function inWorker(string $method, mixed ...$arguments): void
+    {
+        (function () use ($method, $arguments): void {
+            method_exists($this, $method) && $this->$method(...$arguments);
         })->call($this->laravel);
+    }
+
+    /** Raises what queue:work does before it has a job, where this version of Laravel has the event. */
+    private function raise(string $event, mixed ...$arguments): void
+    {
+        class_exists($event) && $this->app->make('events')->dispatch(new $event($this->connection, ...$arguments));
     }
 }

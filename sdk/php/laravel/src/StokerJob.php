@@ -34,6 +34,8 @@ final class StokerJob extends Job implements JobContract
     private ?string $saved = null;
     /** Called when it is released after its code has ended: nothing comes after that. */
     public ?Closure $whenReleased = null;
+    /** What its code threw, as JobExceptionOccurred tells. */
+    public ?Throwable $thrown = null;
 
     /**
      * @param int|null      $crashLimit so many workers may die on it before it fails; null leaves that to the broker
@@ -143,21 +145,17 @@ final class StokerJob extends Job implements JobContract
         parent::fail($e);
     }
 
-    /**
-     * What the broker is to hear of this run; null is "done".
-     *
-     * @param Throwable|null $e what process() threw
-     */
-    public function verdict(?Throwable $e): ?Verdict
+    /** What the broker is to hear of this run; null is "done". */
+    public function verdict(): ?Verdict
     {
         if ($this->saved !== null && $this->isLive()) {
             $this->task->checkpoint($this->saved);
         }
         if ($this->failed) {
-            return new Fail('', $this->reason ?? $e);
+            return new Fail('', $this->reason ?? $this->thrown);
         }
         if ($this->released && ! $this->task->isAcked()) {
-            return new Retry($this->delay, '', $e);
+            return new Retry($this->delay, '', $this->thrown);
         }
         if (! $this->deleted && ! $this->task->isAcked()) {
             // A handler of the old kind (`Class@method`) that neither deleted nor released its job. Stock drivers

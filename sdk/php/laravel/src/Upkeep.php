@@ -6,6 +6,7 @@ namespace Stoker\Laravel;
 
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Foundation\Application;
+use Illuminate\Queue\Worker as LaravelWorker;
 use Stoker\Task;
 use Throwable;
 
@@ -91,6 +92,7 @@ final class Upkeep
 
     private function lastRestart(): mixed
     {
-        return $this->app->make('cache')->driver()->get('illuminate:queue:restart');
+        // Queue::withoutInterruptionPolling() of Laravel 12.41 and later: nobody is to look.
+        return LaravelWorker::$restartable ?? true ? $this->app->make('cache')->driver()->get('illuminate:queue:restart') : null;
     }
 }

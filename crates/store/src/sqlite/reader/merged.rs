@@ -13,7 +13,7 @@ pub(in crate::sqlite) struct Merged {
 }
 
 pub(in crate::sqlite) enum Next {
-    Job(View),
+    Job(Box<View>),
     /// Nothing was found among so many rows. It goes on from there.
     Later,
     Over,
@@ -70,7 +70,7 @@ impl Merged {
             };
             // One that ended meanwhile can be met in two places.
             if self.last.replace(view.id) != Some(view.id) {
-                return Ok(Next::Job(view));
+                return Ok(Next::Job(Box::new(view)));
             }
         }
     }

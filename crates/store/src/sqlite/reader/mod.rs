@@ -137,7 +137,7 @@ impl Looking<'_> {
         let (mut jobs, mut pieces) = (Vec::new(), usize::MAX);
         while jobs.len() <= limit {
             match merged.next(self.db, filter, &mut pieces)? {
-                Next::Job(view) => jobs.push(view),
+                Next::Job(view) => jobs.push(*view),
                 Next::Later | Next::Over => break,
             }
         }

@@ -25,6 +25,9 @@ pub(in crate::sqlite) enum Unread {
     Search(Search),
 }
 
+/// What could not be read, and why.
+type Failed = Box<(Unread, Error)>;
+
 pub(in crate::sqlite) struct Parked {
     unread: Unread,
     pace: Pace,
@@ -44,7 +47,8 @@ impl Writer {
             pace.hasten();
             return self.parked.push(Parked { unread, pace });
         }
-        if let Err((unread, error)) = self.try_to_read(unread) {
+        if let Err(failed) = self.try_to_read(unread) {
+            let (unread, error) = *failed;
             self.damaged(&unread, &error);
             self.parked.push(Parked { unread, pace });
         }
@@ -54,8 +58,8 @@ impl Writer {
     pub(super) fn read_parked(&mut self) {
         for Parked { unread, pace } in std::mem::take(&mut self.parked) {
             let parked = match pace.is_due() && self.may_read(&unread) {
-                true => self.try_to_read(unread).map_err(|(unread, _)| Parked {
-                    unread,
+                true => self.try_to_read(unread).map_err(|failed| Parked {
+                    unread: failed.0,
                     pace: pace.slower(LONGEST_WAIT),
                 }),
                 false => Err(Parked { unread, pace }),
@@ -116,11 +120,11 @@ impl Writer {
         !self.is_broken && self.queues.get(queue).is_some_and(|queue| queue.is_open)
     }
 
-    fn try_to_read(&mut self, unread: Unread) -> Result<(), (Unread, Error)> {
+    fn try_to_read(&mut self, unread: Unread) -> Result<(), Failed> {
         match unread {
             Unread::Queue { queue, ordered } => {
                 let resumed = self.resume(queue, ordered);
-                resumed.map_err(|error| (Unread::Queue { queue, ordered }, error))
+                resumed.map_err(|error| Box::new((Unread::Queue { queue, ordered }, error)))
             }
             Unread::Refill {
                 queue,
@@ -145,7 +149,7 @@ impl Writer {
                         key,
                         limit,
                     };
-                    Err((unread, error))
+                    Err(Box::new((unread, error)))
                 }
             },
             Unread::Lane(queue, class, key) => match self.read(queue, class, &key, 0, 1) {
@@ -153,7 +157,7 @@ impl Writer {
                     self.told.push(Told::Backlog { queue, class, key });
                     Ok(())
                 }
-                Err(error) => Err((Unread::Lane(queue, class, key), error)),
+                Err(error) => Err(Box::new((Unread::Lane(queue, class, key), error))),
             },
             Unread::Search(mut search) => match self.search_slice(&mut search) {
                 Ok(true) => Ok(()),
@@ -161,7 +165,7 @@ impl Writer {
                     self.searches.push_back(search);
                     Ok(())
                 }
-                Err(error) => Err((Unread::Search(search), error)),
+                Err(error) => Err(Box::new((Unread::Search(search), error))),
             },
         }
     }
