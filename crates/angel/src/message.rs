@@ -9,6 +9,8 @@ pub type WorkerKey = u64;
 pub struct Spec {
     /// `pool-number`.
     pub name: String,
+    /// It gets a socket to the server.
+    pub protocol: bool,
     /// Program and arguments; never passed through a shell.
     pub command: Vec<String>,
     /// Added to the angel's own environment.

@@ -14,23 +14,29 @@ use std::process::{Command, Stdio};
 /// A worker that was started: its pid, and the descriptors that the server gets.
 pub(crate) struct Spawned {
     pub(crate) pid: i32,
-    /// Socket, stdout, stderr; all non-blocking.
+    /// Stdout, stderr, and the socket if it has one; all non-blocking.
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-/// Starts a worker in a group of its own, with a connected socket and two pipes.
+/// Starts a worker in a group of its own, with two pipes and, if it speaks the protocol, a connected socket.
 pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result<Spawned> {
     let (program, arguments) = spec
         .command
         .split_first()
         .ok_or(io::ErrorKind::InvalidInput)?;
-    let flags = SocketFlags::CLOEXEC;
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let (mut ours, mut theirs) = (None, None);
+    if spec.protocol {
+        let flags = SocketFlags::CLOEXEC;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        (ours, theirs) = (Some(pair.0), Some(pair.1));
+    }
     let (stdout, stdout_end) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, stderr_end) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut command = new_command(program);
     command.args(arguments).envs(spec.env.iter().cloned());
-    command.env(env::FD, theirs.as_raw_fd().to_string());
+    if let Some(socket) = &theirs {
+        command.env(env::FD, socket.as_raw_fd().to_string());
+    }
     command
         .env(env::SOCKET, socket_path)
         .env(env::WORKER, &spec.name)
@@ -47,9 +53,10 @@ pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result
         let (uid, gid) = user::resolve(user)?;
         command.uid(uid).gid(gid);
     }
-    inherit(&mut command, vec![theirs.as_raw_fd()], true);
+    let sockets = theirs.iter().map(AsRawFd::as_raw_fd).collect();
+    inherit(&mut command, sockets, true);
     let child = command.spawn().map_err(|error| explain(spec, &error))?;
-    let fds = vec![ours, stdout, stderr];
+    let fds: Vec<OwnedFd> = [stdout, stderr].into_iter().chain(ours).collect();
     for fd in &fds {
         fcntl_setfl(fd, OFlags::NONBLOCK)?;
     }

@@ -31,6 +31,9 @@ pub struct PoolConfig {
     pub crash_budget: u8,
     /// Whether the edge starts its workers. Workers may dial in either way.
     pub spawned: bool,
+    /// Its processes speak Stoker's protocol. Others are only watched: the edge says HELLO for them, with no
+    /// queue and no call, as soon as they run.
+    pub protocol: bool,
 }
 
 impl Default for PoolConfig {
@@ -48,6 +51,7 @@ impl Default for PoolConfig {
             idle_timeout: Span::from_secs(60),
             crash_budget: 3,
             spawned: true,
+            protocol: true,
         }
     }
 }

@@ -28,7 +28,7 @@ const BAD: &[(&str, &str)] = &[
     (
         "[pool.app]\ncommand = [\"x\"]\nzzz = 1\n[log]\nlevel = 3\n",
         ":3: pool.app.zzz: unknown key\n    there is: command, workers, directory, user, env, boot_timeout, \
-         task_timeout, kill_grace, stop_grace, memory_limit, max_tasks, max_age, idle_timeout, \
+         task_timeout, kill_grace, stop_grace, protocol, memory_limit, max_tasks, max_age, idle_timeout, \
          crash_budget, token\n\
          :5: log.level: unknown key\n    there is: format, file",
     ),
@@ -82,6 +82,24 @@ const BAD: &[(&str, &str)] = &[
     (
         "[pool.app]\ncommand = [\"x\"]\n\n[pool.web]\ncommand = [\"y\"]\n\n[queue.mails]\nweight = 2\n",
         ":7: queue.mails.pool: there are several pools: name one\n    there is: app, web",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\nprotocol = false\nworkers = { min = 1, max = 2 }\nmax_tasks = 5\n",
+        ":4: pool.app.workers: without the protocol nothing tells how many are wanted\n    give a fixed \
+         number, as workers = 2\n\
+         :5: pool.app.max_tasks: without the protocol no tasks are counted\n    use the program's own option, \
+         as queue:work --max-jobs",
+    ),
+    (
+        "[pool.app]\nprotocol = false\nworkers = 1\n[queue.mails]\n",
+        ":2: pool.app.protocol: without the protocol no worker can dial in\n    name the command to start, or \
+         leave protocol = false out\n\
+         :4: queue.mails.pool: no pool takes tasks (protocol = false)\n    there is none",
+    ),
+    (
+        "[pool.watched]\ncommand = [\"x\"]\nprotocol = false\n[pool.app]\ncommand = [\"x\"]\n[queue.one]\n\
+         [queue.two]\npool = \"watched\"\n",
+        ":8: queue.two.pool: pool 'watched' takes no tasks (protocol = false)\n    there is: app",
     ),
     (
         "[log]\n[pool.app]\ncommand = [\"x\"]\nworkers = 2\n[queue.mails]\nreserve = 2\n[service.users]\n\

@@ -7,6 +7,8 @@ const BOOT_BACKOFF: Span = Span::from_millis(200);
 const BOOT_BACKOFF_MAX: Span = Span::from_secs(30);
 /// A worker that was ready for so long was of use, even if it had no task.
 const OF_USE: Span = Span::from_secs(2);
+/// The same where tasks are not ours to see and the exit code says that all is well.
+const OF_SILENT_USE: Span = Span::from_millis(100);
 
 impl Core {
     /// A worker's process has ended. Each task that it had ends or goes on by what became of it there.
@@ -136,7 +138,8 @@ impl Core {
         // One that was ready for a while and had nothing to do, or whose work is not ours to see, was no
         // failed boot; and that it lived so long bounds how often it is started again.
         let lived = self.now.since(worker.greeted) >= OF_USE;
-        let was_of_use = worker.done > 0 || lived || crashed.is_some() || !is_present;
+        let planned = self.is_planned(worker, exit);
+        let was_of_use = worker.done > 0 || lived || planned || crashed.is_some() || !is_present;
         let by_itself = matches!(
             why,
             None | Some(Why::BootTimeout | Why::Misbehaved | Why::Left)
@@ -144,11 +147,11 @@ impl Core {
         if by_itself && !was_of_use {
             return self.boot_failed(id, worker, exit);
         }
-        let expected = crashed.is_none()
-            && matches!(
-                why,
-                Some(Why::Shutdown | Why::Surplus | Why::Replaced | Why::Left)
-            );
+        let told = matches!(
+            why,
+            Some(Why::Shutdown | Why::Surplus | Why::Replaced | Why::Left)
+        );
+        let expected = crashed.is_none() && (planned || told);
         self.out.push(Action::Notice(Notice::Died {
             worker: id,
             exit,
@@ -156,6 +159,14 @@ impl Core {
             why,
             crashed,
         }));
+    }
+
+    /// Whether a process without the protocol left as those do that have done their share: `queue:work` ends
+    /// with 0 after so many jobs and with 12 above its memory. One that had no time to work did not.
+    fn is_planned(&self, worker: &Worker, exit: Exit) -> bool {
+        let silent = !self.pools[worker.pool.index()].config.protocol;
+        let has_worked = self.now.since(worker.greeted) >= OF_SILENT_USE;
+        silent && has_worked && matches!(exit, Exit::Code(0 | 12))
     }
 
     /// A worker died before it was of any use. The next boot waits longer and longer.

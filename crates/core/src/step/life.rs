@@ -204,7 +204,8 @@ impl Core {
             return;
         };
         worker.rss = rss;
-        let limit = self.pool_of(id).config.memory_limit;
+        let config = &self.pool_of(id).config;
+        let (limit, protocol) = (config.memory_limit, config.protocol);
         let worker = &self.workers[id];
         if limit == 0 || rss <= limit {
             return;
@@ -212,7 +213,7 @@ impl Core {
         match worker.life {
             // One that was told to go over its size may go on growing in its last task.
             Life::Live { .. } | Life::Draining { .. }
-                if !worker.tasks.is_empty() && rss > limit + limit / 2 =>
+                if (!protocol || !worker.tasks.is_empty()) && rss > limit + limit / 2 =>
             {
                 self.kill(id, Why::Memory);
             }

@@ -2,8 +2,10 @@ use crate::task::Place;
 use crate::worker::{Life, escalation};
 use crate::{Action, Core, Outcome, PoolId, Span, TaskId, Time, Why, WorkerId};
 
-/// How often a busy worker's memory is looked at within one task.
+/// How often a busy worker's memory is looked at within one task, and that of a process whose tasks are not
+/// ours to see.
 const WATCH_EVERY: Span = Span::from_millis(250);
+const WATCH_SILENT_EVERY: Span = Span::from_secs(2);
 
 impl Core {
     /// Does everything that is due.
@@ -82,10 +84,17 @@ impl Core {
     }
 
     fn watch_memory(&mut self, id: WorkerId) {
-        let busy = !self.workers[id].tasks.is_empty();
-        let watched = self.pool_of(id).config.memory_limit > 0;
-        if busy && watched && self.workers[id].measure_at <= self.now {
-            self.workers[id].measure_at = self.now + WATCH_EVERY;
+        let (now, config) = (self.now, &self.pool_of(id).config);
+        let (watched, protocol) = (config.memory_limit > 0, config.protocol);
+        let worker = &mut self.workers[id];
+        let works = !protocol || !worker.tasks.is_empty();
+        if works && watched && worker.measure_at <= now {
+            worker.measure_at = now
+                + if protocol {
+                    WATCH_EVERY
+                } else {
+                    WATCH_SILENT_EVERY
+                };
             self.out.push(Action::Measure { worker: id });
         }
     }
@@ -167,18 +176,23 @@ impl Core {
             // Once that time is up, whatever makes it surplus has its pool's size decided anyway.
             let idle_until = self.idle_until(id, idle_since);
             let is_up = idle_until <= self.now;
-            return expires.min(if is_up { Time::NEVER } else { idle_until });
+            let idle_until = if is_up { Time::NEVER } else { idle_until };
+            return expires.min(idle_until).min(self.watch_deadline(id));
         }
         expires
             .min(self.watch_deadline(id))
             .min(self.task_deadline(id))
     }
 
-    /// When a busy worker's memory is looked at next.
+    /// When a worker's memory is looked at next.
     fn watch_deadline(&self, id: WorkerId) -> Time {
         let worker = &self.workers[id];
         let first = worker.tasks.front();
-        let watched = self.pools[worker.pool.index()].config.memory_limit > 0;
+        let config = &self.pools[worker.pool.index()].config;
+        let watched = config.memory_limit > 0;
+        if watched && !config.protocol {
+            return worker.measure_at;
+        }
         match first.and_then(|task| self.tasks[*task].started) {
             Some(started) if watched => worker.measure_at.max(started + WATCH_EVERY),
             _ => Time::NEVER,

@@ -84,6 +84,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
         max_age: chance.of(&[Span::FOREVER, secs(4)]),
         idle_timeout: chance.ms(100, 3_000),
         crash_budget: chance.within(1, 3) as u8,
+        protocol: true,
         spawned,
     };
     let hello = Hello {

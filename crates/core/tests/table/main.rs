@@ -24,6 +24,7 @@ mod refill;
 mod refusal;
 mod reload;
 mod reserve;
+mod silent;
 mod size;
 mod slots;
 mod suspects;

@@ -251,7 +251,9 @@ fn read_pool(name: String, section: &Section<'_, '_>, mistakes: &mut Mistakes<'_
             .unwrap_or(defaults.idle_timeout),
         crash_budget: budget.map_or(defaults.crash_budget, |budget| budget as u8),
         spawned: !command.is_empty(),
+        protocol: section.flag("protocol", mistakes).unwrap_or(true),
     };
+    check_silent(section, &core, mistakes);
     Pool {
         name,
         command,
@@ -260,6 +262,42 @@ fn read_pool(name: String, section: &Section<'_, '_>, mistakes: &mut Mistakes<'_
         env: read_env(section, mistakes),
         token: section.text("token", mistakes),
         core,
+    }
+}
+
+/// Processes without the protocol have to be started by us, and there is no demand by which to size their pool.
+fn check_silent(section: &Section<'_, '_>, core: &PoolConfig, mistakes: &mut Mistakes<'_>) {
+    if core.protocol {
+        return;
+    }
+    let mut wrong = |key: &str, what: &str, hint: &str| {
+        let full = format!("{}.{key}", section.path);
+        let place = section.offset_of(key);
+        mistakes.add(place, &full, what.to_owned(), Some(hint.to_owned()));
+    };
+    if !core.spawned {
+        let hint = "name the command to start, or leave protocol = false out";
+        wrong(
+            "protocol",
+            "without the protocol no worker can dial in",
+            hint,
+        );
+    }
+    if core.min != core.max {
+        let hint = "give a fixed number, as workers = 2";
+        wrong(
+            "workers",
+            "without the protocol nothing tells how many are wanted",
+            hint,
+        );
+    }
+    if core.max_tasks > 0 {
+        let hint = "use the program's own option, as queue:work --max-jobs";
+        wrong(
+            "max_tasks",
+            "without the protocol no tasks are counted",
+            hint,
+        );
     }
 }
 
@@ -420,27 +458,36 @@ fn pool_of(
     mistakes: &mut Mistakes<'_>,
 ) -> usize {
     let full = format!("{}.pool", section.path);
-    let names = pools.iter().map(|pool| pool.name.as_str());
+    let speaking = || pools.iter().filter(|pool| pool.core.protocol);
+    let names = speaking().map(|pool| pool.name.as_str());
     match section.text("pool", mistakes) {
-        Some(name) => pools
-            .iter()
-            .position(|pool| pool.name == name)
-            .unwrap_or_else(|| {
-                let what = format!("there is no pool '{name}'");
-                mistakes.add(
-                    section.offset_of("pool"),
-                    &full,
-                    what,
-                    Some(suggest(&name, names)),
-                );
-                0
-            }),
-        None if pools.len() > 1 && section.value("pool").is_none() => {
-            let what = "there are several pools: name one".to_owned();
-            mistakes.add(at, &full, what, Some(suggest("", names)));
+        Some(name) => {
+            let known = pools.iter().position(|pool| pool.name == name);
+            let what = match known {
+                Some(at) if pools[at].core.protocol => return at,
+                Some(_) => format!("pool '{name}' takes no tasks (protocol = false)"),
+                None => format!("there is no pool '{name}'"),
+            };
+            let hint = suggest(&name, names);
+            mistakes.add(section.offset_of("pool"), &full, what, Some(hint));
             0
         }
-        None => 0,
+        None if section.value("pool").is_some() => 0,
+        None => {
+            let what = match speaking().count() {
+                1 => {
+                    return pools
+                        .iter()
+                        .position(|pool| pool.core.protocol)
+                        .unwrap_or(0);
+                }
+                0 if pools.is_empty() => return 0,
+                0 => "no pool takes tasks (protocol = false)",
+                _ => "there are several pools: name one",
+            };
+            mistakes.add(at, &full, what.to_owned(), Some(suggest("", names)));
+            0
+        }
     }
 }
 

@@ -184,6 +184,12 @@ pub const POOL: SectionDoc = SectionDoc {
             "What a worker has to finish and go at shutdown. TERM in its last second, KILL at its end.",
         ),
         key(
+            "protocol",
+            "true or false",
+            "true",
+            "Whether its processes speak Stoker's protocol. `false` watches any long-running program, as a stock `queue:work`: ready once it runs, no tasks, TERM to end it; when it ends by itself with code 0 or 12 the next one starts at once.",
+        ),
+        key(
             "memory_limit",
             "size",
             "none",

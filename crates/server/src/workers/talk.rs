@@ -232,6 +232,9 @@ impl Plane {
 
     /// Tells a worker to finish and go.
     pub(crate) fn goaway(&mut self, worker: WorkerId) {
+        if self.link(worker).is_some_and(|link| link.conn.is_none()) {
+            return self.signal(worker, Signal::TERM);
+        }
         if let Some(conn) = self.put_to(worker, Encode::new(Type::Goaway, 0)) {
             if let Some(conn) = self.conns.get_mut(conn) {
                 conn.leaving = true;

@@ -1,5 +1,6 @@
 use super::accept::Fault;
 use crate::MAX_FRAME;
+use crate::config::suggest;
 use crate::net::{Client, ConnId, Role};
 use crate::plane::Plane;
 use stoker_core::{Offer, WorkerId};
@@ -38,26 +39,20 @@ impl Plane {
         let Some(conn) = self.conns.get(id) else {
             return Ok(());
         };
-        let name = hello
-            .pool
+        // Pools of processes without the protocol have no work to share.
+        let pools = self.config.pools.iter().filter(|pool| pool.core.protocol);
+        let wanted = hello.pool.as_deref();
+        let spec = pools
             .clone()
-            .unwrap_or_else(|| self.config.pools[0].name.clone());
-        let (spec, pool) = match (
-            self.config.pools.iter().find(|pool| pool.name == name),
-            self.core.find_pool(&name),
-        ) {
-            (Some(spec), Some(pool)) => (spec, pool),
-            _ => {
-                let names: Vec<&str> = self
-                    .config
-                    .pools
-                    .iter()
-                    .map(|pool| pool.name.as_str())
-                    .collect();
-                let text = format!("there is no pool '{name}'; there is: {}", names.join(", "));
-                return Err(Fault::Refused(Status::NOT_FOUND, text));
-            }
+            .find(|pool| wanted.is_none_or(|name| pool.name == name));
+        let found = spec.and_then(|spec| Some((spec, self.core.find_pool(&spec.name)?)));
+        let Some((spec, pool)) = found else {
+            let name = wanted.unwrap_or_default();
+            let hint = suggest("", pools.map(|pool| pool.name.as_str()));
+            let text = format!("there is no pool '{name}'; {hint}");
+            return Err(Fault::Refused(Status::NOT_FOUND, text));
         };
+        let name = &spec.name;
         let right_token = spec.token.is_some() && spec.token == hello.token;
         if !right_token && !self.is_own_user(conn.peer.uid) {
             let text = format!("to join pool '{name}' as another user takes the pool's token");

@@ -7,7 +7,7 @@ use crate::workers::{Link, Pipe};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use stoker_angel::{Spec, ToAngel, WorkerKey};
-use stoker_core::{Event, Exit, PoolId, WorkerId};
+use stoker_core::{Event, Exit, Offer, PoolId, WorkerId};
 
 impl Plane {
     /// Asks the angel to start a worker.
@@ -37,6 +37,7 @@ impl Plane {
             worker: Link::key(worker),
             spec: Spec {
                 name,
+                protocol: spec.core.protocol,
                 command: spec.command.clone(),
                 env: spec.env.clone(),
                 dir: spec.directory.clone(),
@@ -72,13 +73,16 @@ impl Plane {
     /// A worker was started: takes its socket and its output.
     pub(crate) fn spawned(&mut self, key: WorkerKey, pid: i32, fds: Vec<OwnedFd>) {
         let id = Link::of_key(key);
-        let Ok([socket, stdout, stderr]) = <[OwnedFd; 3]>::try_from(fds) else {
+        let mut fds = fds.into_iter();
+        let (Some(stdout), Some(stderr)) = (fds.next(), fds.next()) else {
             return;
         };
         if self.link(id).is_none() {
             return self.ask_angel(&ToAngel::Kill { worker: key });
         }
-        let conn = self.add_conn(socket, Role::Worker(id));
+        let conn = fds
+            .next()
+            .map(|socket| self.add_conn(socket, Role::Worker(id)));
         let pool = self.core.worker(id).map(|(pool, _, _)| pool);
         let pool = pool
             .map(|pool| self.core.pool(pool).0.to_owned())
@@ -101,10 +105,25 @@ impl Plane {
         });
         if let Some(link) = self.link_mut(id) {
             link.pid = pid;
-            link.conn = Some(conn);
+            link.conn = conn;
             link.log = WorkerLog::new(&pool, &link.name, pid);
             link.pipes = pipes.into();
         }
+        if conn.is_none() {
+            self.greet_for(id);
+        }
+    }
+
+    /// A process without the protocol is ready as soon as it runs, and gets no tasks.
+    fn greet_for(&mut self, worker: WorkerId) {
+        let offer = Offer {
+            slots: 1,
+            soft_cancel: false,
+            calls: &[],
+            idempotent: &[],
+            jobs: &[],
+        };
+        self.step(Event::Hello { worker, offer }, None);
     }
 
     pub(crate) fn not_spawned(&mut self, key: WorkerKey, error: &str) {

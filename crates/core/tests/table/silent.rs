@@ -1,0 +1,107 @@
+//! Pools whose processes do not speak the protocol: started, watched, replaced, stopped, and given nothing.
+use crate::support::*;
+use stoker_core::*;
+
+const MB: u64 = 1 << 20;
+
+fn silent(count: u32) -> PoolConfig {
+    PoolConfig {
+        protocol: false,
+        ..workers(count)
+    }
+}
+
+/// A pool with one such process that has run for so long.
+fn one_after(config: PoolConfig, span: Span) -> (World, WorkerId) {
+    let (mut w, _) = World::ready(config);
+    w.pass(span);
+    let worker = w.live()[0];
+    (w, worker)
+}
+
+/// `queue:work` has done its share of jobs (0), or is above its memory (12).
+#[test]
+fn one_that_ends_well_is_followed_at_once() {
+    for code in [0, 12] {
+        let (mut w, worker) = one_after(silent(1), ms(100));
+        let exit = Exit::Code(code);
+        w.exit(worker, exit);
+        assert_eq!(w.starting().len(), 1, "{code}");
+        let died = Notice::Died {
+            worker,
+            exit,
+            expected: true,
+            why: None,
+            crashed: None,
+        };
+        assert!(w.notices().contains(&died), "{:?}", w.notices());
+    }
+}
+
+#[test]
+fn one_that_ends_at_once_or_badly_waits_longer_and_longer() {
+    for (span, exit) in [
+        (ms(99), Exit::Code(0)),
+        (ms(1_999), Exit::Code(1)),
+        (ms(1_999), Exit::Signal(9)),
+    ] {
+        let (mut w, worker) = one_after(silent(1), span);
+        w.exit(worker, exit);
+        assert!(w.starting().is_empty(), "{exit:?} after {span:?}");
+        let failed = |notice: &Notice| matches!(notice, Notice::BootFailed { .. });
+        assert!(w.notices().iter().any(failed));
+        w.pass(ms(200));
+        assert_eq!(w.starting().len(), 1);
+    }
+}
+
+/// A worker that speaks the protocol and ends by itself before it was of use is no better for its exit code.
+#[test]
+fn with_the_protocol_an_exit_code_says_nothing() {
+    let (mut w, worker) = one_after(workers(1), ms(500));
+    w.exit(worker, Exit::Code(12));
+    assert!(w.starting().is_empty());
+}
+
+#[test]
+fn its_memory_is_watched_all_the_time() {
+    let (mut w, worker) = one_after(
+        PoolConfig {
+            memory_limit: 100 * MB,
+            ..silent(1)
+        },
+        ms(1),
+    );
+    w.look();
+    w.pass(secs(10));
+    let measured = w.count(|action| *action == Action::Measure { worker });
+    assert_eq!(measured, 5, "every 2 seconds");
+    w.step(Event::Measured {
+        worker,
+        rss: 101 * MB,
+    });
+    assert_eq!((w.live(), w.starting().len()), (vec![worker], 1));
+    w.step(Event::Measured {
+        worker,
+        rss: 150 * MB + 1,
+    });
+    assert!(w.was_killed(worker, Why::Memory));
+}
+
+#[test]
+fn without_a_limit_nothing_is_due_of_it() {
+    let (w, _) = one_after(silent(2), secs(120));
+    assert_eq!(w.core.next_deadline(), None);
+}
+
+#[test]
+fn a_reload_starts_the_new_before_it_ends_the_old() {
+    let (mut w, old) = one_after(silent(1), secs(5));
+    w.step(Event::Reload { pool: PoolId(0) });
+    assert_eq!((w.live(), w.starting().len()), (vec![old], 1));
+    w.boot();
+    assert!(w.saw(&Action::Goaway {
+        worker: old,
+        why: Why::Replaced
+    }));
+}
