@@ -3,10 +3,10 @@
 
     docs/run.py [--binary FILE] [--keep] [PAGE]...
 
-Each page is played from top to bottom in a new folder: Laravel's example application, with `sdk` and `examples` beside it.
+Each page is played from top to bottom in a new folder: Laravel's example application, and `sdk` and `examples`.
 
-- A ```php or ```toml block whose first line is a comment with a file's name (`// worker.php`) is that file: it is written
-  when its turn comes. PHP is checked for its syntax in any case, and so are PHP blocks without a name.
+- A ```php or ```toml block whose first line is a comment with a file's name (`// worker.php`) is that file. It is
+  written when its turn comes. PHP is checked for its syntax in any case, also in blocks without a name.
 - In a ```console block `$ command` is typed into the page's one shell, and the lines below it are what it prints. `…`
   stands for anything within a line, and alone on a line for any number of lines.
 - What only looks (LOOKS) is repeated for some seconds until it shows what the page does: jobs take their time.
@@ -41,14 +41,14 @@ from harness import processes  # noqa: E402 (its path is set above)
 
 # The commands that each page runs at the least, so that none passes by running nothing.
 PAGES = {
-    "README.md": 12,
-    "docs/jobs.md": 100,
-    "docs/laravel.md": 25,
+    "README.md": 15,
+    "docs/jobs.md": 110,
+    "docs/laravel.md": 28,
     "docs/migrate-from-horizon.md": 10,
     "docs/migrate-from-queue-work.md": 6,
     "docs/migrate-from-roadrunner.md": 7,
 }
-LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |tail |php artisan queue:failed")
+LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed")
 PATIENCE = 20.0  # seconds until a page is wrong about what comes
 APPLICATION = ["app", "artisan", "bootstrap", "config", "database"]
 AUTOLOAD = """<?php
@@ -146,8 +146,8 @@ class Shell:
     """One shell for a page, so that variables stay."""
 
     def __init__(self, folder, env):
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(["bash"], cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT)
+        pipe, errors = subprocess.PIPE, subprocess.STDOUT
+        self.process = subprocess.Popen(["bash"], cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=errors)
 
     def run(self, step):
         """Types a command; returns what it printed, errors included, and whether it failed."""
@@ -176,10 +176,14 @@ class Server:
     """`stoker serve` in a terminal of its own."""
 
     def __init__(self, step, folder, env):
-        pipe = subprocess.PIPE
-        command = ["bash", "-c", f"exec {step.command}"]
         self.process = subprocess.Popen(
-            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=subprocess.STDOUT, process_group=0
+            ["bash", "-c", f"exec {step.command}"],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
         )
         self.log, self.seen, self.ended, self.came = "", 0, False, threading.Condition()
         self.reader = threading.Thread(target=self.read)
