@@ -188,6 +188,8 @@ pub(crate) enum Jobs {
     Cancel(Which),
     /// Forget jobs that have ended
     Discard(Which),
+    /// Have waiting jobs wait until they are released
+    Suspend(Which),
     /// Run delayed, retrying and suspended jobs now
     Release(Which),
     /// Move failed, cancelled and waiting jobs to another queue

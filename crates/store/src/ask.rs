@@ -58,6 +58,8 @@ pub enum Ask {
         percent: u8,
         text: String,
     },
+    /// What a job wrote that had said that it is done and went on.
+    Output { job: JobId, bytes: Vec<u8> },
     /// Something worth telling happened to a job.
     Note {
         job: JobId,
@@ -124,6 +126,8 @@ pub enum Change {
     Move { to: QueueNo },
     /// A failed, cancelled or suspended job gets another body; the former one is kept in its history.
     Edit { body: Bytes },
+    /// Jobs that wait go on waiting until they are released.
+    Suspend,
     /// Delayed, retrying and suspended jobs become ready.
     Release,
 }

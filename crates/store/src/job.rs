@@ -269,10 +269,12 @@ pub enum What {
     /// What its code did after it had acknowledged.
     AfterAck = 9,
     Imported = 10,
+    /// An operator had it wait until it is released.
+    Suspended = 11,
 }
 
 impl What {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Retried,
         Self::Crashed,
         Self::Failed,
@@ -283,6 +285,7 @@ impl What {
         Self::Acknowledged,
         Self::AfterAck,
         Self::Imported,
+        Self::Suspended,
     ];
 
     #[must_use]
@@ -298,6 +301,7 @@ impl What {
             Self::Acknowledged => "acknowledged",
             Self::AfterAck => "after_ack",
             Self::Imported => "imported",
+            Self::Suspended => "suspended",
         }
     }
 

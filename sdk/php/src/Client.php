@@ -439,6 +439,18 @@ final class Client
     }
 
     /**
+     * Has jobs that wait go on waiting until they are released.
+     *
+     * @param string|array<string, mixed> $which see retry()
+     * @return int how many
+     * @throws StokerException see retry()
+     */
+    public function suspend(string|array $which): int
+    {
+        return $this->change('suspend', $which);
+    }
+
+    /**
      * Lets suspended jobs and such that wait for their time go now.
      *
      * @param string|array<string, mixed> $which see retry()
@@ -451,8 +463,7 @@ final class Client
     }
 
     /**
-     * Moves jobs that wait or have failed to another queue. Those next to run may have left the store already, and
-     * stay.
+     * Moves jobs that wait or have failed to another queue. Those that run stay.
      *
      * @param string|array<string, mixed> $which see retry()
      * @return int how many

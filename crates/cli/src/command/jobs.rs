@@ -28,6 +28,7 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
         }
         Jobs::Cancel(which) => change(client, "cancel", which, json!({}), json),
         Jobs::Discard(which) => change(client, "discard", which, json!({}), json),
+        Jobs::Suspend(which) => change(client, "suspend", which, json!({}), json),
         Jobs::Release(which) => change(client, "release", which, json!({}), json),
         Jobs::Move { which, to } => change(client, "move", which, json!({"to": to}), json),
         Jobs::Edit { id, body } => {
@@ -111,7 +112,18 @@ fn change(client: &mut Client, op: &str, which: &Which, more: Value, json: bool)
                 .to_owned(),
         ));
     }
-    if which.id.is_none() && !is_meant(client, op, which, &meant, json)? {
+    let goes_on = match &which.id {
+        Some(id) if which.dry_run => {
+            let job = ask(client, "show", json!({"id": id}))?;
+            let is_meant = states_of(op).iter().any(|state| job["state"] == *state)
+                || (op == "cancel" && job["state"] == "running");
+            say_count(&json!({"count": u8::from(is_meant)}), json)?;
+            false
+        }
+        Some(_) => true,
+        None => is_meant(client, op, which, &meant, json)?,
+    };
+    if !goes_on {
         return Ok(());
     }
     if which.all {
@@ -138,20 +150,9 @@ fn is_meant(
     if !which.dry_run && (which.yes || !asks) {
         return Ok(true);
     }
-    let states: &[&str] = match op {
-        _ if which.filter.state.is_some() => &[],
-        "retry" => &["failed", "cancelled"],
-        "cancel" => &["ready", "delayed", "retrying", "suspended"],
-        "discard" => &["done", "failed", "cancelled"],
-        "release" => &["delayed", "retrying", "suspended"],
-        _ => &[
-            "ready",
-            "delayed",
-            "retrying",
-            "suspended",
-            "failed",
-            "cancelled",
-        ],
+    let states = match which.filter.state {
+        Some(_) => &[],
+        None => states_of(op),
     };
     let mut count = 0;
     for state in states
@@ -169,17 +170,43 @@ fn is_meant(
         say_count(&json!({"count": count}), json)?;
         return Ok(false);
     }
-    eprint!("{op} {count} jobs? [y/N] ");
+    eprint!("{op} {}? [y/N] ", counted(count));
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
+/// The states in which a job is that an operation is for.
+fn states_of(op: &str) -> &'static [&'static str] {
+    match op {
+        "retry" => &["failed", "cancelled"],
+        "cancel" => &["ready", "delayed", "retrying", "suspended"],
+        "discard" => &["done", "failed", "cancelled"],
+        "suspend" => &["ready", "delayed", "retrying"],
+        "release" => &["delayed", "retrying", "suspended"],
+        _ => &[
+            "ready",
+            "delayed",
+            "retrying",
+            "suspended",
+            "failed",
+            "cancelled",
+        ],
+    }
+}
+
 fn say_count(value: &Value, json: bool) -> Result {
     match json {
         true => print(&value.to_string()),
-        false => print(&format!("{} jobs", value["count"])),
+        false => print(&counted(value["count"].as_u64().unwrap_or(0))),
+    }
+}
+
+pub(super) fn counted(count: u64) -> String {
+    match count {
+        1 => "1 job".to_owned(),
+        count => format!("{count} jobs"),
     }
 }
 

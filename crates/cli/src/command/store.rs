@@ -1,5 +1,6 @@
 //! The file in which jobs live, looked after from outside.
 
+use super::jobs::counted;
 use super::serve::read;
 use crate::args::{Store, StoreFile};
 use crate::exit::{Failure, Result, print};
@@ -110,7 +111,7 @@ fn described(path: &Path, found: &Description) -> Value {
 fn check(path: &Path, json: bool) -> Result {
     let Checked { jobs, problems } = tools::check(path).map_err(bad)?;
     let verdict = match problems.as_slice() {
-        [] => format!("{}: {jobs} jobs, nothing is wrong", path.display()),
+        [] => format!("{}: {}, nothing is wrong", path.display(), counted(jobs)),
         problems => problems.join("\n"),
     };
     say(json!({"jobs": jobs, "problems": problems}), &verdict, json)?;

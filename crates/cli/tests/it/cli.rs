@@ -181,10 +181,14 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
     assert_eq!(shown["error"]["message"], "broken");
     assert_eq!(json_of(&app, &["jobs", "show", failed]), shown);
     app.dir.write("mended", "");
-    assert_eq!(good(&app, &["jobs", "retry", failed]), "1 jobs\n");
+    let dry = |op: &str, id: &str| good(&app, &["jobs", op, id, "--dry-run"]);
+    assert_eq!(dry("retry", failed), "1 job\n");
+    assert_eq!(dry("release", failed), "0 jobs\n");
+    app.client().job_in(failed, "failed");
+    assert_eq!(good(&app, &["jobs", "retry", failed]), "1 job\n");
     app.client().job_in(failed, "done");
     let first = delayed.lines().next().expect("three ids");
-    assert_eq!(good(&app, &["jobs", "cancel", first]), "1 jobs\n");
+    assert_eq!(good(&app, &["jobs", "cancel", first]), "1 job\n");
     assert_eq!(
         json_of(&app, &["jobs", "cancel", "--state", "delayed"]),
         json!({"count": 2})
@@ -235,7 +239,7 @@ fn what_runs_is_cancelled_by_its_state() {
     let delayed = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000u64.to_be_bytes()));
     let cancel = ["jobs", "cancel", "--state", "running"];
     let of_one = [&cancel[..], &["--queue", "other"]].concat();
-    assert_eq!(good(&app, &of_one), "1 jobs\n");
+    assert_eq!(good(&app, &of_one), "1 job\n");
     client.job_in(&running[2], "cancelled");
     all_run(&mut client, &running[..2]);
     assert_eq!(good(&app, &cancel), "2 jobs\n");
@@ -272,7 +276,7 @@ fn what_stands_behind_a_cancelled_job_runs_elsewhere() {
     let worker = &app.state()["workers"][0];
     assert!(worker["lent"].as_u64() > Some(1), "lent ahead: {worker}");
     let cancel = ["jobs", "cancel", "--state", "running"];
-    assert_eq!(good(&app, &cancel), "1 jobs\n");
+    assert_eq!(good(&app, &cancel), "1 job\n");
     client.job_in(&running, "cancelled");
     for id in &behind {
         let job = client.job_in(id, "done");

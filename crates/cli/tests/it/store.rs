@@ -189,7 +189,11 @@ fn an_acknowledged_job_is_done_and_never_runs_again() {
     let gate = app.dir.gate("gate");
     let mut client = app.client();
     let id = client.push(
-        &Ask::push("mails", "note ran;ack;gate gate;kill").meta(Key::TRIES, 5_u16.to_be_bytes()),
+        &Ask::push(
+            "mails",
+            "note ran;stdout before;ack;gate gate;stdout after;kill",
+        )
+        .meta(Key::TRIES, 5_u16.to_be_bytes()),
     );
     let running = gate.meet();
     assert_eq!(client.job(&id)["state"], "done", "while its code goes on");
@@ -197,7 +201,10 @@ fn an_acknowledged_job_is_done_and_never_runs_again() {
     app.wait_for_log("died by signal 9");
     app.ready();
     let job = client.job(&id);
-    assert_eq!(job["state"], "done");
+    assert_eq!(
+        (&job["state"], &job["attempt"]),
+        (&json!("done"), &json!(1))
+    );
     assert_eq!(notes(&app), ["ran"]);
     let history = until("what came after is noted", || {
         let job = client.job(&id);
@@ -205,6 +212,12 @@ fn an_acknowledged_job_is_done_and_never_runs_again() {
         (!history.is_empty()).then_some(history)
     });
     assert_eq!(history[0]["what"], "after_ack");
+    let job = client.job(&id);
+    let output = job["output"].as_str().unwrap_or_default();
+    assert!(
+        output.contains("before") && output.contains("after"),
+        "{job}"
+    );
 }
 
 #[test]
@@ -360,7 +373,7 @@ fn the_file_is_shown_checked_copied_and_made_smaller() {
     let checked = app.cli(&["store", "check"]);
     assert_eq!(checked.code, 0, "{}", checked.stderr);
     assert!(
-        checked.stdout.contains("1 jobs, nothing is wrong"),
+        checked.stdout.contains("1 job, nothing is wrong"),
         "{}",
         checked.stdout
     );
@@ -472,6 +485,32 @@ fn jobs_that_are_about_to_run_can_be_moved() {
     client.job_in(&waiting[499], "done");
     let order: Vec<String> = (0..500).map(|n| n.to_string()).collect();
     assert_eq!(notes(&app), order, "each ran once, in their order");
+}
+
+#[test]
+fn jobs_that_are_about_to_run_can_be_suspended() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let runs = client.push(&Ask::push("mails", "gate gate"));
+    let running = gate.meet();
+    let waits = client.push(&Ask::push("mails", "note waited"));
+    let later = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    let suspend = json!({"op": "suspend", "queue": "mails"});
+    assert_eq!(
+        client.own("stoker.job", &suspend),
+        json!({"count": 2, "held": 1})
+    );
+    drop(running);
+    client.job_in(&runs, "done");
+    let mut client = kill_server(&app);
+    client.job_in(&waits, "suspended");
+    client.job_in(&later, "suspended");
+    assert_eq!(client.job(&waits)["history"][0]["what"], "suspended");
+    let release = json!({"op": "release", "id": waits});
+    assert_eq!(client.own("stoker.job", &release), json!({"count": 1}));
+    client.job_in(&waits, "done");
+    assert_eq!(notes(&app), ["waited"]);
 }
 
 #[test]

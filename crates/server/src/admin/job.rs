@@ -57,7 +57,7 @@ impl Plane {
         self.jobs.ticket(Asked::Admin { conn, id, what })
     }
 
-    fn list(&self, ask: &Value, whole: bool) -> Result<Look, Refused> {
+    fn list(&mut self, ask: &Value, whole: bool) -> Result<Look, Refused> {
         Ok(Look::List {
             filter: self.filter_of(ask)?,
             after: self.after(ask)?,
@@ -67,8 +67,7 @@ impl Plane {
     }
 
     /// Which jobs run, only the core knows. In order of their ids.
-    fn running(&self, ask: &Value) -> Result<Vec<&Job>, Refused> {
-        let filter = self.filter_of(ask)?;
+    fn running(&self, filter: &Filter) -> Result<Vec<&Job>, Refused> {
         if filter.error.is_some() || filter.fingerprint.is_some() {
             return Err(Refused::invalid("jobs that run are not found by an error"));
         }
@@ -76,7 +75,7 @@ impl Plane {
         let runs = held.filter(|(task, held)| self.core.is_running(*task) && !held.acked);
         let mut running: Vec<&Job> = runs
             .map(|(_, held)| &held.job)
-            .filter(|job| means(&filter, job))
+            .filter(|job| means(filter, job))
             .collect();
         running.sort_unstable_by_key(|job| job.id);
         Ok(running)
@@ -84,7 +83,8 @@ impl Plane {
 
     fn list_running(&mut self, ask: &Value) -> Answer {
         let (after, limit) = (self.after(ask)?, limit_of(ask));
-        let mut running = self.running(ask)?;
+        let filter = self.filter_of(ask)?;
+        let mut running = self.running(&filter)?;
         running.retain(|job| after.is_none_or(|after| job.id > after));
         let next = running.get(limit).map(|_| running[limit - 1].id);
         running.truncate(limit);
@@ -97,7 +97,8 @@ impl Plane {
     }
 
     fn count_running(&mut self, ask: &Value) -> Answer {
-        Ok(Some(json!({"count": self.running(ask)?.len()})))
+        let filter = self.filter_of(ask)?;
+        Ok(Some(json!({"count": self.running(&filter)?.len()})))
     }
 
     fn change_jobs(&mut self, conn: ConnId, frame: &Frame<'_>, op: &str, ask: &Value) -> Answer {
@@ -117,6 +118,9 @@ impl Plane {
             Change::Cancel => Reach::Cancel,
             Change::Move { to } => Reach::Move {
                 to,
+                alone: matches!(which, Which::One(_)),
+            },
+            Change::Suspend => Reach::Suspend {
                 alone: matches!(which, Which::One(_)),
             },
             Change::Release => Reach::Release,
@@ -141,6 +145,7 @@ impl Plane {
             "cancel" => Change::Cancel,
             "discard" => Change::Discard,
             "release" => Change::Release,
+            "suspend" => Change::Suspend,
             "move" => Change::Move {
                 to: self.queue_named(text_of(ask, "to")?)?,
             },
@@ -153,14 +158,15 @@ impl Plane {
             op => {
                 return Err(Refused::invalid(format!(
                     "stoker.job has no operation '{op}'; there is: list, show, count, groups, retry, \
-                     cancel, discard, release, move, edit, export, import"
+                     cancel, discard, suspend, release, move, edit, export, import"
                 )));
             }
         })
     }
 
     fn cancel_running(&mut self, ask: &Value) -> Answer {
-        let running: Vec<JobId> = self.running(ask)?.iter().map(|job| job.id).collect();
+        let filter = self.filter_of(ask)?;
+        let running: Vec<JobId> = self.running(&filter)?.iter().map(|job| job.id).collect();
         for job in &running {
             self.cancel_held(*job);
         }
@@ -182,7 +188,7 @@ impl Plane {
         Ok(Which::Many(filter))
     }
 
-    fn filter_of(&self, ask: &Value) -> Result<Filter, Refused> {
+    fn filter_of(&mut self, ask: &Value) -> Result<Filter, Refused> {
         let text = |key: &str| ask[key].as_str().map(str::to_owned);
         let queue = match ask["queue"].as_str() {
             Some(name) => Some(self.queue_no(name)?),
@@ -219,12 +225,12 @@ impl Plane {
     }
 
     /// A known queue's number in the store.
-    fn queue_no(&self, name: &str) -> Result<QueueNo, Refused> {
-        let queue = self.core.find_queue(Kind::Jobs, name);
-        let queue = queue.and_then(|queue| self.jobs.queue(queue));
-        queue
-            .map(|queue| queue.no)
-            .ok_or_else(|| Refused::not_found(self.unknown_queue(Kind::Jobs, name)))
+    fn queue_no(&mut self, name: &str) -> Result<QueueNo, Refused> {
+        if self.core.find_queue(Kind::Jobs, name).is_none() {
+            return Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name)));
+        }
+        // One that a worker announced may not have been opened in the store yet.
+        self.queue_named(name)
     }
 
     /// A queue that jobs may go to: known, or announced by a worker.

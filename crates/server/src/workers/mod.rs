@@ -11,4 +11,4 @@ mod talk;
 
 pub(crate) use link::{Link, Pipe, kill_marked};
 
-pub(crate) use talk::wire_id;
+pub(crate) use talk::{is_error, wire_id};

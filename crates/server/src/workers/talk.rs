@@ -279,15 +279,23 @@ fn answer_of(frame: &Frame<'_>) -> Answer {
             Answer::Retry(after)
         }
         Status::RETURNED => Answer::Returned,
-        // What the code says of itself can change with another run; a fault of the request can't.
-        Status(64..)
-        | Status::INTERNAL
-        | Status::UNAVAILABLE
-        | Status::RESOURCE_EXHAUSTED
-        | Status::DEADLINE_EXCEEDED
-        | Status::UNKNOWN => Answer::Error,
+        status if is_error(status) => Answer::Error,
         _ => Answer::Failed,
     }
+}
+
+/// Whether a run ended in an error that another run may mend: what the code says of itself can change, a fault
+/// of the request can't.
+pub(crate) fn is_error(status: Status) -> bool {
+    matches!(
+        status,
+        Status(64..)
+            | Status::INTERNAL
+            | Status::UNAVAILABLE
+            | Status::RESOURCE_EXHAUSTED
+            | Status::DEADLINE_EXCEEDED
+            | Status::UNKNOWN
+    )
 }
 
 fn request<'a>(

@@ -73,6 +73,15 @@ impl MemoryStore {
             Change::Discard => self.forget(id),
             Change::Move { to } => self.move_to(id, *to),
             Change::Edit { body } => self.edit(id, body),
+            Change::Suspend => {
+                self.leave_waiting(id);
+                let now = self.now();
+                let entry = self.entry(id);
+                entry.note(now, What::Suspended, String::new());
+                entry.state = State::Suspended;
+                let queue = entry.job.queue;
+                self.queue(queue).counts_of(State::Suspended, 1);
+            }
             Change::Release => {
                 let (due, now) = (self.jobs[&id].job.due_ms, self.now());
                 self.due.remove(&(due, id));
@@ -209,6 +218,7 @@ fn applies(change: &Change, state: State) -> bool {
                 State::Failed | State::Cancelled | State::Suspended | State::Delayed
             )
         }
+        Change::Suspend => matches!(state, State::Ready | State::Delayed | State::Retrying),
         Change::Release => matches!(state, State::Delayed | State::Retrying | State::Suspended),
     }
 }

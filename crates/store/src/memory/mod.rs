@@ -447,6 +447,11 @@ impl Driver for MemoryStore {
                     entry.progress = Some((percent, text));
                 }
             }
+            Ask::Output { job, bytes } => {
+                if let Some(entry) = self.jobs.get_mut(&job) {
+                    entry.output = Some(bytes);
+                }
+            }
             Ask::Note { job, what, text } => self.note(job, what, text),
             Ask::Change {
                 ticket,

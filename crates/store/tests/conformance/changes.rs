@@ -16,6 +16,7 @@ crate::every_engine! {
     a_failed_job_moves,
     a_suspended_job_is_edited,
     a_failed_job_is_edited,
+    jobs_are_suspended,
     jobs_are_released,
     what_makes_no_sense_is_refused,
     many_are_changed,
@@ -353,6 +354,47 @@ fn a_failed_job_is_edited(world: &mut World) {
     world.change(Which::One(id), RETRY).unwrap();
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
     assert_eq!(jobs[0].body(), b"better");
+}
+
+fn jobs_are_suspended(world: &mut World) {
+    let queue = world.queue("mails");
+    let delayed = world.add(NewJob {
+        due_ms: world.now() + 1_000,
+        ..job(queue)
+    });
+    let Pushed::Accepted { id: ready, .. } = world.push_to(false, job(queue)) else {
+        panic!("accepted");
+    };
+    let retrying = world.hold(job_of(queue, b"a")).id;
+    let due_ms = world.now() + 1_000;
+    world.retry(retrying, due_ms, false);
+    let held = world.hold(job_of(queue, b"b")).id;
+    let all = Which::Many(Filter::default());
+    let result = Changed {
+        count: 3,
+        held: vec![held],
+    };
+    assert_eq!(world.change(all, Change::Suspend), Ok(result));
+    let given = Which::Held(vec![held]);
+    assert_eq!(world.change(given, Change::Suspend), changed(1));
+    assert_eq!(world.counts(queue).suspended, 4);
+    world.advance(5_000);
+    assert_eq!(world.refill_lanes(queue, 9, 9).0, []);
+    if world.is_durable() {
+        world.crash();
+        world.queue("mails");
+        assert_eq!(world.refill_lanes(queue, 9, 9).0, []);
+    }
+    let history = world.view(ready).unwrap().whole.unwrap().history;
+    assert_eq!(history[0].what, What::Suspended);
+    assert_eq!(
+        world.change(Which::One(delayed), Change::Suspend),
+        Err(Trouble::State(State::Suspended))
+    );
+    for id in [ready, delayed] {
+        assert_eq!(world.change(Which::One(id), Change::Release), changed(1));
+    }
+    assert_eq!(world.refill(queue, b"", 9).0, [ready, delayed]);
 }
 
 fn jobs_are_released(world: &mut World) {

@@ -25,6 +25,7 @@ crate::every_engine! {
     nothing_is_kept_where_nothing_is_to_be,
     progress_is_told,
     what_happens_after_the_end_is_told,
+    what_is_written_after_the_end_is_kept,
 }
 
 fn done(world: &mut World) {
@@ -483,6 +484,32 @@ fn progress_is_told(world: &mut World) {
         world.view(id).unwrap().progress,
         Some((40, "half \"way\"".to_owned()))
     );
+}
+
+fn what_is_written_after_the_end_is_kept(world: &mut World) {
+    let keep = Keep {
+        done_ms: 1_000,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let id = world.hold(job(queue)).id;
+    world.done(id);
+    world.advance(500);
+    world.ask(Ask::Output {
+        job: id,
+        bytes: b"all of it".to_vec(),
+    });
+    let whole = world.view(id).unwrap().whole.unwrap();
+    assert_eq!(whole.output.as_deref(), Some(&b"all of it"[..]));
+    world.advance(500);
+    let other = world.hold(job(queue)).id;
+    world.done(other);
+    world.until("it is forgotten", |world| world.view(id).is_none());
+    world.ask(Ask::Output {
+        job: id,
+        bytes: b"too late".to_vec(),
+    });
+    assert_eq!(world.view(id), None);
 }
 
 fn what_happens_after_the_end_is_told(world: &mut World) {

@@ -395,10 +395,11 @@ impl Pair {
     }
 
     fn change(&mut self) {
-        let change = match self.chance.below(6) {
+        let change = match self.chance.below(7) {
             0 => Change::Retry { per_second: None },
             1 => Change::Cancel,
             2 => Change::Discard,
+            5 => Change::Suspend,
             3 if self.moves => Change::Move { to: self.queue() },
             4 => Change::Edit {
                 body: Bytes {

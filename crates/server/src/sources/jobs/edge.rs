@@ -99,6 +99,8 @@ pub(crate) enum Reach {
     CancelWaiting,
     /// Those that wait are taken back and moved; whoever named a single one that runs is refused.
     Move { to: QueueNo, alone: bool },
+    /// The same for those that are to wait until they are released.
+    Suspend { alone: bool },
     /// Those that rest between two runs need not wait any longer.
     Release,
 }

@@ -61,9 +61,14 @@ impl Held {
     }
 
     pub(crate) fn take_output(&mut self) -> Option<Vec<u8>> {
-        let mut output = std::mem::take(&mut self.output);
-        output.drain(..output.len().saturating_sub(MAX_OUTPUT));
-        (!output.is_empty()).then_some(output)
+        let output = self.output_so_far();
+        self.output = Vec::new();
+        output
+    }
+
+    pub(crate) fn output_so_far(&self) -> Option<Vec<u8>> {
+        let end = &self.output[self.output.len().saturating_sub(MAX_OUTPUT)..];
+        (!end.is_empty()).then(|| end.to_vec())
     }
 }
 

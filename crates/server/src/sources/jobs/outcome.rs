@@ -2,6 +2,7 @@ use super::held::Held;
 use crate::clock::wall_ms;
 use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{exit_text, ran};
+use crate::workers::is_error;
 use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
 use stoker_store::{Ask, Bytes, Ending, JobError, MAX_RESULT, Run, What};
 use stoker_wire::{Codec, Frame, Key, Status};
@@ -92,10 +93,14 @@ impl Plane {
 
     /// A job whose source has heard has ended after all. What it did meanwhile is worth telling if it failed.
     pub(crate) fn drop_job(&mut self, task: TaskId, answer: Option<&Frame<'_>>) {
-        let Some(held) = self.jobs.held.remove(task) else {
+        let Some(mut held) = self.jobs.held.remove(task) else {
             return;
         };
         self.jobs.runs_changed = true;
+        let job = held.job.id;
+        if let Some(bytes) = held.take_output() {
+            self.jobs.ask(Ask::Output { job, bytes });
+        }
         let text = match answer {
             Some(answer) if answer.status() == Status::OK => return,
             Some(answer) => {
@@ -104,11 +109,8 @@ impl Plane {
             }
             None => "its worker did not end the run".to_owned(),
         };
-        self.jobs.ask(Ask::Note {
-            job: held.job.id,
-            what: What::AfterAck,
-            text,
-        });
+        let what = What::AfterAck;
+        self.jobs.ask(Ask::Note { job, what, text });
     }
 
     /// Takes a job out of the core's hands and notes how its run went.
@@ -152,12 +154,7 @@ impl Plane {
 
 /// What a job has been through, this run included.
 pub(super) fn run_of(held: &Held, facts: Facts, answer: Option<&Frame<'_>>) -> Run {
-    let is_exception = answer.is_some_and(|answer| {
-        !matches!(
-            answer.status(),
-            Status::OK | Status::RETRY | Status::CANCELLED | Status::RETURNED
-        )
-    });
+    let is_exception = answer.is_some_and(|answer| is_error(answer.status()));
     Run {
         attempt: facts.attempt,
         exceptions: held

@@ -5,7 +5,7 @@ use super::edge::{Asked, Operator, Reach};
 use crate::net::ConnId;
 use crate::plane::Plane;
 use stoker_core::Event;
-use stoker_store::{Ask, Change, Changed, Ending, Job, JobId, QueueNo, State, Trouble, Which};
+use stoker_store::{Ask, Change, Changed, Ending, Job, JobId, State, Trouble, Which};
 
 /// Who waits for jobs that were taken back, and what has happened so far.
 #[derive(Clone, Debug)]
@@ -24,7 +24,10 @@ impl Plane {
         let Changed { count, held } = changed;
         let (reached, left) = match what {
             Operator::Changed(Reach::Move { to, alone }) => {
-                return self.recall(conn, id, count, held, to, alone);
+                return self.recall(conn, id, count, held, Change::Move { to }, alone);
+            }
+            Operator::Changed(Reach::Suspend { alone }) => {
+                return self.recall(conn, id, count, held, Change::Suspend, alone);
             }
             Operator::Changed(Reach::Cancel) => (held, Vec::new()),
             Operator::Changed(Reach::CancelWaiting) => {
@@ -50,14 +53,14 @@ impl Plane {
         task.is_some_and(|task| self.core.is_running(task))
     }
 
-    /// Takes back what waits, and has the store move it.
+    /// Takes back what waits, and has the store change it.
     fn recall(
         &mut self,
         conn: ConnId,
         id: u32,
         count: u64,
         held: Vec<JobId>,
-        to: QueueNo,
+        change: Change,
         alone: bool,
     ) {
         let of = held.len();
@@ -81,7 +84,6 @@ impl Plane {
             running,
             jobs,
         })));
-        let change = Change::Move { to };
         self.jobs.ask(Ask::Change {
             ticket,
             which,
@@ -107,7 +109,7 @@ impl Plane {
         Some(job)
     }
 
-    /// The store has moved what was taken back, or it could not: then all is as it was.
+    /// The store has changed what was taken back, or it could not: then all is as it was.
     pub(crate) fn recalled(&mut self, recalled: Recalled, result: Result<Changed, Trouble>) {
         let Recalled {
             conn,

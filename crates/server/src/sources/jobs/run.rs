@@ -21,7 +21,8 @@ impl Plane {
         };
         self.jobs.runs_changed = true;
         let first = !std::mem::replace(&mut held.delivered, true);
-        let (job, run, acked) = (held.job.id, held.job.run, held.acked);
+        let (job, mut run, acked) = (held.job.id, held.job.run, held.acked);
+        run.attempt = run.attempt.saturating_add(1);
         let options = held.job.options.as_deref();
         let unique = options.and_then(|options| options.unique.as_ref());
         if first && unique.is_some_and(|unique| unique.until_start) {
@@ -73,8 +74,11 @@ impl Plane {
         if std::mem::replace(&mut held.acked, true) {
             return;
         }
-        let (job, run) = (held.job.id, run_of(held, facts, None));
-        let (untold, output) = (held.untold(), held.take_output());
+        let (job, mut run) = (held.job.id, run_of(held, facts, None));
+        // This is the run that did it.
+        run.attempt = run.attempt.saturating_add(1);
+        // It goes on writing; what it wrote until now stays the beginning of that.
+        let (untold, output) = (held.untold(), held.output_so_far());
         let Some(worker) = facts.worker else {
             return;
         };

@@ -1,13 +1,15 @@
 //! What is written of a job without changing what becomes of it.
 
-use super::kinds::{CHECKPOINT, UNIQUE, to_json};
+use super::end::Brief;
+use super::kinds::{CHECKPOINT, OUTPUT, UNIQUE, to_json};
 use super::{Batch, Effect, Writer};
 use crate::sqlite::reader::find;
 use crate::{JobId, QueueNo, What};
 use rusqlite::params;
 
 const MARK: &str = "UPDATE jobs SET marks = ?2, notes = ?3 WHERE id = ?1";
-const MARK_ENDED: &str = "UPDATE ended SET notes = ?4 WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const MARK_ENDED: &str =
+    "UPDATE ended SET marks = ?4, notes = ?5 WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const PROGRESS: &str = "UPDATE jobs SET progress = ?2 WHERE id = ?1";
 const RUNNING: &str = "INSERT OR REPLACE INTO running (slot, ids) VALUES (0, ?1)";
 const PAUSE: &str = "UPDATE queues SET paused = ?2 WHERE id = ?1";
@@ -43,15 +45,41 @@ impl Writer {
             // One that had said that it is done goes on.
             let mut brief = self.brief_ended(&view)?;
             self.note(&mut brief, batch.now, what, text)?;
-            let row = params![view.queue.0, view.state as u8, job.0 as i64, brief.notes];
-            self.db.prepare_cached(MARK_ENDED)?.execute(row)?;
-            // Once more, so that its history is forgotten with it.
-            batch.age(view.queue, view.state, job, true);
+            self.mark_ended(&brief, batch)?;
         }
         Ok(Effect::None)
     }
 
-    fn mark(&self, brief: &super::end::Brief) -> rusqlite::Result<()> {
+    pub(super) fn add_output(
+        &self,
+        job: JobId,
+        bytes: &[u8],
+        batch: &mut Batch,
+    ) -> rusqlite::Result<Effect> {
+        if let Some(view) = find(&self.db, job)?.filter(|view| view.state.is_final()) {
+            let mut brief = self.brief_ended(&view)?;
+            self.keep(&mut brief, OUTPUT, None, 0, bytes)?;
+            self.mark_ended(&brief, batch)?;
+        }
+        Ok(Effect::None)
+    }
+
+    fn mark_ended(&self, brief: &Brief, batch: &mut Batch) -> rusqlite::Result<()> {
+        let Brief {
+            id,
+            queue,
+            state,
+            marks,
+            notes,
+        } = brief;
+        let row = params![queue.0, *state as u8, id.0 as i64, marks, notes];
+        self.db.prepare_cached(MARK_ENDED)?.execute(row)?;
+        // Once more, so that what it left is forgotten with it.
+        batch.age(*queue, *state, *id, true);
+        Ok(())
+    }
+
+    fn mark(&self, brief: &Brief) -> rusqlite::Result<()> {
         let mut mark = self.db.prepare_cached(MARK)?;
         mark.execute(params![brief.id.0 as i64, brief.marks, brief.notes])?;
         Ok(())

@@ -14,7 +14,7 @@ use crate::sqlite::{StoreError, reader::Message};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
@@ -127,8 +127,11 @@ fn copy_log(store: &Path) -> io::Result<()> {
     if !log.exists() {
         return Ok(());
     }
-    std::fs::copy(&log, &copy)?;
-    File::open(&copy)?.sync_all()?;
+    let (log_file, mut copy_file) = (File::open(&log)?, File::create(&copy)?);
+    // So many bytes: to look for more at a limit of the file's size would be an error.
+    let len = log_file.metadata()?.len();
+    io::copy(&mut log_file.take(len), &mut copy_file)?;
+    copy_file.sync_all()?;
     std::fs::rename(&copy, &log)?;
     sync_directory(store)
 }

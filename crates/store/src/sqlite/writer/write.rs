@@ -156,6 +156,7 @@ impl Writer {
             Ask::Running { jobs } => self.running(jobs),
             Ask::Checkpoint { job, bytes } => self.checkpoint(*job, bytes),
             Ask::Progress { job, percent, text } => self.progress(*job, *percent, text),
+            Ask::Output { job, bytes } => self.add_output(*job, bytes, batch),
             Ask::Note { job, what, text } => self.add_note(*job, *what, text, batch),
             Ask::Pause { queue, paused, .. } => self.pause(*queue, *paused),
             Ask::Settings {

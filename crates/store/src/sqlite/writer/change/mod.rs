@@ -234,6 +234,7 @@ impl Writer {
             Change::Discard => self.discard(view)?,
             Change::Move { to } => self.move_to(view, *to, batch)?,
             Change::Edit { body } => self.edit(view, body, batch)?,
+            Change::Suspend => self.suspend(view, batch)?,
             Change::Release => self.release(view, batch)?,
         }
         changed.count += 1;
@@ -249,13 +250,14 @@ fn applies(change: &Change, view: &View) -> bool {
 
 /// Whether a change makes sense for a job in this state.
 fn applies_to(change: &Change, state: State) -> bool {
-    use State::{Cancelled, Delayed, Done, Failed, Retrying, Suspended};
+    use State::{Cancelled, Delayed, Done, Failed, Ready, Retrying, Suspended};
     match change {
         Change::Retry { .. } => matches!(state, Failed | Cancelled),
         Change::Cancel => !state.is_final(),
         Change::Discard => state.is_final(),
         Change::Move { .. } => state != Done,
         Change::Edit { .. } => matches!(state, Failed | Cancelled | Suspended | Delayed),
+        Change::Suspend => matches!(state, Ready | Delayed | Retrying),
         Change::Release => matches!(state, Delayed | Retrying | Suspended),
     }
 }

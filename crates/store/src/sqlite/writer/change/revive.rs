@@ -10,6 +10,7 @@ const REVIVE: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, 
      SELECT id, queue, ?4, class, key, ?5, ?6, codec, ?7, ?8, options, meta, body FROM ended \
      WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const UNEND: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const SUSPEND: &str = "UPDATE jobs SET state = 3, ord = NULL, notes = ?2 WHERE id = ?1";
 const RELEASE: &str = "UPDATE jobs SET state = 0, ord = ?2, due = ?3 WHERE id = ?1";
 const BRIEF: &str = "SELECT marks, notes FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const FORGET_KEPT: &str = "DELETE FROM kept WHERE job = ?1";
@@ -81,6 +82,19 @@ impl Writer {
             State::Suspended => {}
             _ => batch.wait_until(due),
         }
+    }
+
+    /// A job waits until it is released.
+    pub(super) fn suspend(&mut self, view: &View, batch: &mut Batch) -> rusqlite::Result<()> {
+        let Some(mut brief) = self.brief(view.id)? else {
+            return Ok(());
+        };
+        self.note(&mut brief, batch.now, What::Suspended, "")?;
+        let row = params![view.id.0 as i64, brief.notes];
+        self.db.prepare_cached(SUSPEND)?.execute(row)?;
+        self.queues.count(view.queue, view.state, -1);
+        self.enter(view, State::Suspended, 0, batch);
+        Ok(())
     }
 
     /// A job need not wait any longer.
