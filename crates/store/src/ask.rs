@@ -1,6 +1,6 @@
 //! What a store can be asked, and what it tells. Every engine speaks this and nothing else.
 
-use crate::{Bytes, Ending, Job, JobError, JobId, NewJob, QueueNo, Run, State, View, What};
+use crate::{Bytes, Ending, Job, JobError, JobId, NewJob, QueueNo, Rest, Run, State, View, What};
 
 /// Whom an answer is for; the store hands it back as it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,6 +27,8 @@ pub enum Ask {
         lanes: usize,
         limit: usize,
     },
+    /// Hand over a held job once more. Told: `Fetched`.
+    Fetch { job: JobId },
     /// A held job has ended. With a ticket it is told (`Ended`) once that is safe.
     End {
         job: JobId,
@@ -216,7 +218,12 @@ pub enum Told {
     /// Jobs that the scheduler goes on holding after a restart although they are not due: nothing of their
     /// keys may overtake them.
     Resting {
-        job: Box<Job>,
+        rest: Rest,
+    },
+    /// A held job once more; `None` if it is no more.
+    Fetched {
+        id: JobId,
+        job: Option<Box<Job>>,
     },
     /// A job's end is as safe as the store can make it.
     Ended {

@@ -158,6 +158,16 @@ impl Job {
     }
 }
 
+/// A job of an ordered queue that failed a run and is held until the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rest {
+    pub id: JobId,
+    pub queue: QueueNo,
+    pub key: Box<[u8]>,
+    pub run: Run,
+    pub due_ms: u64,
+}
+
 /// What a job has been through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {

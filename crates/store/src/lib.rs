@@ -20,8 +20,8 @@ pub use driver::{Abilities, Clock, Driver, Keep, Opened, wall_clock};
 pub use fingerprint::fingerprint;
 pub use id::{Ids, JobId};
 pub use job::{
-    Bytes, Ending, Job, JobError, NewJob, Note, Options, QueueNo, Run, State, Unique, View, What,
-    Whole,
+    Bytes, Ending, Job, JobError, NewJob, Note, Options, QueueNo, Rest, Run, State, Unique, View,
+    What, Whole,
 };
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]

@@ -402,6 +402,11 @@ impl Driver for MemoryStore {
                     more,
                 });
             }
+            Ask::Fetch { job: id } => {
+                let entry = self.jobs.get(&id).filter(|entry| entry.held);
+                let job = entry.map(|entry| Box::new(entry.job.clone()));
+                self.told.push(Told::Fetched { id, job });
+            }
             Ask::RefillLanes {
                 queue,
                 lanes,

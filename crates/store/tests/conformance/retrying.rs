@@ -1,9 +1,10 @@
 //! Jobs that run again.
 
 use crate::world::{World, job, job_of};
-use stoker_store::{Ask, Keep, Run, State, What};
+use stoker_store::{Ask, Keep, Run, State, Told, What};
 
 crate::every_engine! {
+    a_held_job_is_fetched_once_more,
     a_retry_waits_for_its_time,
     a_retry_goes_behind_what_came_meanwhile,
     what_a_retry_has_been_through_comes_along,
@@ -204,4 +205,36 @@ fn old_notes_make_room(world: &mut World) {
         (history[0].text.as_str(), history[99].text.as_str()),
         ("50", "149")
     );
+}
+
+fn a_held_job_is_fetched_once_more(world: &mut World) {
+    let queue = world.queue_with(
+        "mails",
+        Keep {
+            ordered: true,
+            ..Keep::default()
+        },
+    );
+    let job = world.hold(job_of(queue, b"a"));
+    let due_ms = world.now() + 5;
+    world.ask(Ask::Checkpoint {
+        job: job.id,
+        bytes: b"page 3".to_vec(),
+    });
+    world.retry(job.id, due_ms, true);
+    let fetch = |world: &mut World, id| {
+        world.told.clear();
+        world.ask(Ask::Fetch { job: id });
+        match world.wait(|told| matches!(told, Told::Fetched { .. })) {
+            Told::Fetched { job, .. } => job.map(|job| *job),
+            other => panic!("{other:?}"),
+        }
+    };
+    let again = fetch(world, job.id).unwrap();
+    assert_eq!((again.run.attempt, again.due_ms), (1, due_ms));
+    assert_eq!(again.checkpoint.as_deref(), Some(&b"page 3"[..]));
+    assert_eq!((again.bytes, again.meta_len), (job.bytes, job.meta_len));
+    assert_eq!((again.queue, again.class, again.key), (queue, 0, job.key));
+    world.done(job.id);
+    assert_eq!(fetch(world, job.id), None);
 }

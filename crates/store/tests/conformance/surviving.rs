@@ -252,7 +252,7 @@ fn what_was_to_rest_rests(world: &mut World) {
     world.queue_with("mails", keep);
     world.settle();
     let resting = world.told.iter().filter_map(|told| match told {
-        Told::Resting { job } => Some((job.id, job.due_ms, job.run.attempt)),
+        Told::Resting { rest } => Some((rest.id, rest.due_ms, rest.run.attempt)),
         _ => None,
     });
     assert_eq!(resting.collect::<Vec<_>>(), [(rests, due, 1)]);

@@ -317,9 +317,9 @@ fn a_change_that_fits_nothing_lets_others_go_first() {
     });
     world.driver().flush();
     other.execute_batch("ROLLBACK").unwrap();
-    world.wait(|told| matches!(told, Told::Pushed { .. }));
-    let changed = |told: &Told| matches!(told, Told::Changed { .. });
-    assert!(!world.told.iter().any(changed), "{:?}", world.told);
-    let told = world.wait(changed);
-    assert!(matches!(told, Told::Changed { ticket: of, .. } if of == ticket));
+    world.wait(|told| matches!(told, Told::Changed { ticket: of, .. } if *of == ticket));
+    let place = |is_it: fn(&Told) -> bool| world.told.iter().position(is_it).unwrap();
+    let pushed = place(|told| matches!(told, Told::Pushed { .. }));
+    let changed = place(|told| matches!(told, Told::Changed { .. }));
+    assert!(pushed < changed, "{:?}", world.told);
 }

@@ -177,7 +177,7 @@ impl Jobs {
         match self.inline {
             // It shares what the core holds.
             true => self.store.bytes(),
-            false => self.store.bytes() + self.held.bytes() + self.resting.bytes(),
+            false => self.store.bytes() + self.held.bytes(),
         }
     }
 

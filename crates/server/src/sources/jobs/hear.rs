@@ -38,12 +38,8 @@ impl Plane {
             }
             Told::RefilledLanes { queue, lanes, more } => self.lanes_refilled(queue, lanes, more),
             Told::Backlog { queue, class, key } => self.has_backlog(queue, class, &key),
-            Told::Resting { job } => {
-                if let Some(queue) = self.jobs.queue_id(job.queue) {
-                    self.block_key(queue, &job.key, true);
-                    self.jobs.resting.insert(*job);
-                }
-            }
+            Told::Resting { rest } => self.put_to_rest(rest),
+            Told::Fetched { id, job } => self.fetched(id, job),
             Told::Ended { ticket } => match self.jobs.asked(ticket) {
                 Some(Asked::Ack { worker, task }) => self.tell_acked(worker, task),
                 Some(Asked::Delivery { worker, task }) => self.deliver_acked(worker, task),

@@ -3,7 +3,7 @@ use crate::config::JobsConfig;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
-use stoker_store::{Ask, Counts, Job, Keep};
+use stoker_store::{Ask, Counts, Job, JobId, Keep, Rest};
 
 /// Lanes that are handed over at a time where nothing of them was held, and jobs of each: a few of many, so
 /// that tenants are known to each other soon. Whoever has more is asked for it as it runs low.
@@ -154,10 +154,40 @@ impl Plane {
         }
     }
 
-    /// Lets jobs of ordered queues run again whose time has come.
+    /// A job waits for its next run, and its key with it.
+    pub(crate) fn put_to_rest(&mut self, rest: Rest) {
+        if let Some(queue) = self.jobs.queue_id(rest.queue) {
+            self.block_key(queue, &rest.key, true);
+            self.jobs.resting.insert(rest);
+        }
+    }
+
+    /// Fetches jobs of ordered queues whose time has come.
     pub(crate) fn wake_resting(&mut self, now_ms: u64) {
         while let Some(job) = self.jobs.resting.take_due(now_ms) {
-            self.load_as(job, true);
+            self.jobs.ask(Ask::Fetch { job });
+        }
+    }
+
+    /// A job that rested runs again, unless it has been ended or taken away meanwhile.
+    pub(crate) fn fetched(&mut self, id: JobId, job: Option<Box<Job>>) {
+        let Some(rest) = self.jobs.resting.remove(id) else {
+            return;
+        };
+        match job {
+            // A disk that fails may not have taken how its last run went.
+            Some(job) => self.load_as(
+                Job {
+                    run: rest.run,
+                    ..*job
+                },
+                true,
+            ),
+            None => {
+                if let Some(queue) = self.jobs.queue_id(rest.queue) {
+                    self.block_key(queue, &rest.key, false);
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{exit_text, ran};
 use crate::workers::is_error;
 use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
-use stoker_store::{Ask, Bytes, Ending, JobError, MAX_RESULT, Run, What};
+use stoker_store::{Ask, Bytes, Ending, Job, JobError, MAX_RESULT, Rest, Run, What};
 use stoker_wire::{Codec, Frame, Key, Status};
 
 /// The longest error text kept of a job.
@@ -80,9 +80,14 @@ impl Plane {
             hold: ordered,
         });
         if ordered {
-            let mut job = held.job;
-            (job.run, job.due_ms) = (run, due_ms);
-            self.jobs.resting.insert(job);
+            let Job { id, queue, key, .. } = held.job;
+            self.jobs.resting.insert(Rest {
+                id,
+                queue,
+                key,
+                run,
+                due_ms,
+            });
         }
     }
 

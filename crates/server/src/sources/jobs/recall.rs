@@ -5,7 +5,7 @@ use super::edge::{Asked, Operator, Reach};
 use crate::net::ConnId;
 use crate::plane::Plane;
 use stoker_core::Event;
-use stoker_store::{Ask, Change, Changed, Ending, Job, JobId, State, Trouble, Which};
+use stoker_store::{Ask, Change, Changed, Ending, Job, JobId, Rest, State, Trouble, Which};
 
 /// Who waits for jobs that were taken back, and what has happened so far.
 #[derive(Clone, Debug)]
@@ -16,6 +16,7 @@ pub(crate) struct Recalled {
     /// Jobs that run.
     running: u64,
     jobs: Vec<Job>,
+    rests: Vec<Rest>,
 }
 
 impl Plane {
@@ -63,26 +64,33 @@ impl Plane {
         change: Change,
         alone: bool,
     ) {
-        let of = held.len();
-        let jobs: Vec<Job> = held
-            .into_iter()
-            .filter_map(|job| self.take_back(job))
-            .collect();
-        let running = (of - jobs.len()) as u64;
-        if jobs.is_empty() {
+        let (mut running, mut jobs, mut rests) = (0, Vec::new(), Vec::new());
+        for job in held {
+            if let Some(job) = self.take_back(job) {
+                jobs.push(job);
+            } else if let Some(rest) = self.wake_for_good(job) {
+                rests.push(rest);
+            } else {
+                running += 1;
+            }
+        }
+        let waiting = jobs.iter().map(|job| job.id);
+        let ids: Vec<JobId> = waiting.chain(rests.iter().map(|rest| rest.id)).collect();
+        if ids.is_empty() {
             let result = match alone && running > 0 {
                 true => Err(Trouble::State(State::Ready)),
                 false => Ok((count, running)),
             };
             return self.answer_changed(conn, id, result);
         }
-        let which = Which::Held(jobs.iter().map(|job| job.id).collect());
+        let which = Which::Held(ids);
         let ticket = self.jobs.ticket(Asked::Recalled(Box::new(Recalled {
             conn,
             id,
             count,
             running,
             jobs,
+            rests,
         })));
         self.jobs.ask(Ask::Change {
             ticket,
@@ -93,20 +101,23 @@ impl Plane {
 
     /// Takes a job out of the core's hands, unless a worker has it.
     fn take_back(&mut self, job: JobId) -> Option<Job> {
-        if let Some(task) = self.jobs.held.task_of(job) {
-            if self.core.is_lent(task) {
-                return None;
-            }
-            // Nobody is told of its end, because it has not ended.
-            let held = self.jobs.held.remove(task);
-            self.step(Event::Cancel { task, kill: false }, None);
-            return held.map(|held| held.job);
+        let task = self.jobs.held.task_of(job)?;
+        if self.core.is_lent(task) {
+            return None;
         }
-        let job = self.jobs.resting.remove(job)?;
-        if let Some(queue) = self.jobs.queue_id(job.queue) {
-            self.block_key(queue, &job.key, false);
+        // Nobody is told of its end, because it has not ended.
+        let held = self.jobs.held.remove(task);
+        self.step(Event::Cancel { task, kill: false }, None);
+        held.map(|held| held.job)
+    }
+
+    /// A job rests no more, and nothing waits for it.
+    fn wake_for_good(&mut self, job: JobId) -> Option<Rest> {
+        let rest = self.jobs.resting.remove(job)?;
+        if let Some(queue) = self.jobs.queue_id(rest.queue) {
+            self.block_key(queue, &rest.key, false);
         }
-        Some(job)
+        Some(rest)
     }
 
     /// The store has changed what was taken back, or it could not: then all is as it was.
@@ -117,12 +128,14 @@ impl Plane {
             count,
             running,
             jobs,
+            rests,
         } = recalled;
         let result = match result {
             Ok(changed) => Ok((count + changed.count, running)),
             Err(trouble) => {
                 // The last one first: in an ordered queue each goes in front of those that follow it.
                 jobs.into_iter().rev().for_each(|job| self.reload_job(job));
+                rests.into_iter().for_each(|rest| self.put_to_rest(rest));
                 Err(trouble)
             }
         };
@@ -134,7 +147,7 @@ impl Plane {
         if let Some(task) = self.jobs.held.task_of(job) {
             return self.step(Event::Cancel { task, kill: true }, None);
         }
-        let Some(job) = self.jobs.resting.remove(job) else {
+        let Some(rest) = self.wake_for_good(job) else {
             // It has just gone back to the store, which said that it was held before it heard so.
             let ticket = self.jobs.ticket(Asked::Nobody);
             let (which, change) = (Which::One(job), Change::Cancel);
@@ -145,14 +158,11 @@ impl Plane {
             });
         };
         self.jobs.ask(Ask::End {
-            job: job.id,
-            run: job.run,
+            job: rest.id,
+            run: rest.run,
             ending: Ending::Cancelled,
             told: None,
             output: None,
         });
-        if let Some(queue) = self.jobs.queue_id(job.queue) {
-            self.block_key(queue, &job.key, false);
-        }
     }
 }

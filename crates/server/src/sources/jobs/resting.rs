@@ -1,52 +1,51 @@
-use std::collections::{BTreeMap, HashMap};
-use stoker_store::{Job, JobId};
+use std::collections::{BTreeSet, HashMap};
+use stoker_store::{JobId, Rest};
 
-/// Jobs of ordered queues between two runs, by when they are due.
+/// Jobs of ordered queues between two runs. Their payloads wait in the store.
 #[derive(Debug, Default)]
 pub(crate) struct Resting {
-    by_due: BTreeMap<(u64, JobId), Job>,
-    due: HashMap<JobId, u64>,
-    bytes: usize,
+    jobs: HashMap<JobId, Rest>,
+    /// Those that are not being fetched, by when they are due.
+    by_due: BTreeSet<(u64, JobId)>,
 }
 
 impl Resting {
-    pub(crate) fn insert(&mut self, job: Job) {
-        self.bytes += job.bytes.len();
-        self.due.insert(job.id, job.due_ms);
-        self.by_due.insert((job.due_ms, job.id), job);
+    pub(crate) fn insert(&mut self, rest: Rest) {
+        self.by_due.insert((rest.due_ms, rest.id));
+        self.jobs.insert(rest.id, rest);
     }
 
-    pub(crate) fn remove(&mut self, id: JobId) -> Option<Job> {
-        let due = self.due.remove(&id)?;
-        let job = self.by_due.remove(&(due, id))?;
-        self.bytes -= job.bytes.len();
-        Some(job)
+    /// A job rests no more, be it that it has been fetched.
+    pub(crate) fn remove(&mut self, id: JobId) -> Option<Rest> {
+        let rest = self.jobs.remove(&id)?;
+        self.by_due.remove(&(rest.due_ms, id));
+        Some(rest)
     }
 
     /// A job need not wait any longer. `false` if it does not rest.
     pub(crate) fn hasten(&mut self, id: JobId) -> bool {
-        let Some(job) = self.remove(id) else {
+        let Some(rest) = self.jobs.get(&id) else {
             return false;
         };
-        self.insert(Job { due_ms: 0, ..job });
+        if self.by_due.contains(&(rest.due_ms, id)) {
+            let rest = Rest {
+                due_ms: 0,
+                ..rest.clone()
+            };
+            self.remove(id);
+            self.insert(rest);
+        }
         true
     }
 
-    /// The next one whose time has come.
-    pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<Job> {
-        let (_, id) = *self
-            .by_due
-            .keys()
-            .next()
-            .filter(|(due, _)| *due <= now_ms)?;
-        self.remove(id)
+    /// The next one whose time has come, to be fetched.
+    pub(crate) fn take_due(&mut self, now_ms: u64) -> Option<JobId> {
+        let (due, id) = *self.by_due.first().filter(|(due, _)| *due <= now_ms)?;
+        self.by_due.remove(&(due, id));
+        Some(id)
     }
 
     pub(crate) fn next_due(&self) -> Option<u64> {
-        self.by_due.keys().next().map(|(due, _)| *due)
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.by_due.first().map(|(due, _)| *due)
     }
 }

@@ -2,15 +2,17 @@
 
 use super::Writer;
 use super::kinds::{CHECKPOINT, KEPT, signed};
-use crate::{Job, JobId, QueueNo, Run, Told};
+use crate::{Job, JobId, QueueNo, Rest, Run, Told};
 use rusqlite::{OptionalExtension, Row, params};
 
 const TAKE: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, meta, body, ord \
                     FROM jobs INDEXED BY waiting \
                     WHERE state = 0 AND queue = ?1 AND class = ?2 AND key = ?3 AND ord > ?4 \
                     ORDER BY ord LIMIT ?5";
-const RESTING: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, meta, body, \
-                       ord, class, key FROM jobs INDEXED BY resting \
+const FETCH: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, meta, body, ord, \
+                     queue, class, key FROM jobs WHERE id = ?1";
+const RESTING: &str = "SELECT id, due, attempt, exceptions, crashes, ran, class, key \
+                       FROM jobs INDEXED BY resting \
                        WHERE state = 2 AND ord IS NOT NULL AND queue = ?1 ORDER BY ord";
 const UNREST: &str =
     "UPDATE jobs SET ord = NULL WHERE state = 2 AND ord IS NOT NULL AND queue = ?1";
@@ -130,6 +132,39 @@ impl Writer {
         })
     }
 
+    /// A job that is held, once more.
+    pub(super) fn fetch(&self, id: JobId) -> rusqlite::Result<Option<Box<Job>>> {
+        let mut fetch = self.db.prepare_cached(FETCH)?;
+        let mut rows = fetch.query([id.0 as i64])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let key: Vec<u8> = row.get(14)?;
+        let job = self.job(row, QueueNo(row.get(12)?), row.get(13)?, key.into())?;
+        Ok(Some(Box::new(job)))
+    }
+
+    fn resting(&self, queue: QueueNo) -> rusqlite::Result<Vec<(u8, Rest)>> {
+        let mut resting = self.db.prepare_cached(RESTING)?;
+        let resting = resting.query_map([queue.0], |row| {
+            let run = Run {
+                attempt: row.get(2)?,
+                exceptions: row.get(3)?,
+                crashes: row.get(4)?,
+                ran_us: row.get(5)?,
+            };
+            let rest = Rest {
+                id: JobId(row.get(0)?),
+                queue,
+                key: row.get::<_, Vec<u8>>(7)?.into(),
+                run,
+                due_ms: row.get(1)?,
+            };
+            Ok((row.get(6)?, rest))
+        })?;
+        resting.collect()
+    }
+
     fn checkpoint_of(&self, id: JobId) -> rusqlite::Result<Option<Box<[u8]>>> {
         let mut kept = self.db.prepare_cached(KEPT_CHECKPOINT)?;
         let bytes = kept.query_row(params![id.0 as i64, CHECKPOINT], |row| {
@@ -158,22 +193,13 @@ impl Writer {
             self.db.prepare_cached(UNREST)?.execute([queue.0])?;
             return Ok(());
         }
-        let mut jobs = Vec::new();
-        {
-            let mut resting = self.db.prepare_cached(RESTING)?;
-            let mut rows = resting.query([queue.0])?;
-            while let Some(row) = rows.next()? {
-                let key: Vec<u8> = row.get(13)?;
-                jobs.push(self.job(row, queue, row.get(12)?, key.into())?);
-            }
-        }
-        for job in jobs {
-            self.lanes.hold(queue, job.class, &job.key, job.id, true);
-            if let Some(lane) = self.lanes.get(queue, job.class, &job.key) {
+        for (class, rest) in self.resting(queue)? {
+            self.lanes.hold(queue, class, &rest.key, rest.id, true);
+            if let Some(lane) = self.lanes.get(queue, class, &rest.key) {
                 lane.backlog = true;
             }
-            let (class, key) = (job.class, job.key.clone());
-            self.told.push(Told::Resting { job: Box::new(job) });
+            let key = rest.key.clone();
+            self.told.push(Told::Resting { rest });
             // What waits behind it is not found by looking for lanes of which none is held.
             if self.has_waiting(queue, class, &key, 0, u64::MAX)? {
                 self.told.push(Told::Backlog { queue, class, key });

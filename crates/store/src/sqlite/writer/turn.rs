@@ -118,6 +118,7 @@ impl Writer {
                 key,
                 limit,
             })),
+            Ask::Fetch { job } => others.push(Other::Read(Unread::Fetch(job))),
             Ask::RefillLanes {
                 queue,
                 lanes,

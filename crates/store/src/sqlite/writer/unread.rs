@@ -2,7 +2,7 @@
 
 use super::search::Search;
 use super::{Writer, pace::Pace};
-use crate::{QueueNo, Told};
+use crate::{JobId, QueueNo, Told};
 use rusqlite::Error;
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub(in crate::sqlite) enum Unread {
         key: Box<[u8]>,
         limit: usize,
     },
+    /// A job that the scheduler holds.
+    Fetch(JobId),
     /// A lane that a search met.
     Lane(QueueNo, u8, Box<[u8]>),
     Search(Search),
@@ -113,7 +115,7 @@ impl Writer {
     /// else of it.
     fn may_read(&self, unread: &Unread) -> bool {
         let queue = match unread {
-            Unread::Queue { .. } => return !self.is_broken,
+            Unread::Queue { .. } | Unread::Fetch(_) => return !self.is_broken,
             Unread::Refill { queue, .. } | Unread::Lane(queue, ..) => *queue,
             Unread::Search(search) => search.queue,
         };
@@ -152,6 +154,13 @@ impl Writer {
                     Err(Box::new((unread, error)))
                 }
             },
+            Unread::Fetch(id) => match self.fetch(id) {
+                Ok(job) => {
+                    self.told.push(Told::Fetched { id, job });
+                    Ok(())
+                }
+                Err(error) => Err(Box::new((Unread::Fetch(id), error))),
+            },
             Unread::Lane(queue, class, key) => match self.read(queue, class, &key, 0, 1) {
                 Ok(_) => {
                     self.told.push(Told::Backlog { queue, class, key });
@@ -188,6 +197,7 @@ impl Writer {
                 queue, class, key, ..
             } => lane(queue, class, key),
             Unread::Lane(queue, class, key) => lane(queue, class, key),
+            Unread::Fetch(id) => format!("job {}", self.ids.uuid(*id)),
             Unread::Search(search) => format!("the order of queue {}", name(&search.queue)),
         };
         self.told

@@ -164,6 +164,7 @@ impl Writer {
             } => self.settings(*queue, settings),
             Ask::Refill { .. }
             | Ask::RefillLanes { .. }
+            | Ask::Fetch { .. }
             | Ask::Look { .. }
             | Ask::Change { .. }
             | Ask::Import { .. } => Ok(Effect::None),
