@@ -166,13 +166,20 @@ static void forget(int fd, int file, off_t size)
         control->dirty[page] = control->lost[page] = 0;
 }
 
+static void say(int file, const char *what)
+{
+    char thread[16] = "?";
+    pthread_getname_np(pthread_self(), thread, sizeof thread);
+    dprintf(2, "failing: %s: a sync of the %s %s\n", thread, file == LOG ? "log" : file == STORE ? "store" : "folder", what);
+}
+
 // Looks for what must not be; each file is told of once.
 static void judge(int fd, int file)
 {
     if (file == LOG ? !distrusted(fd, 0) : !memchr(control->lost, 1, PAGES))
         return;
     control->synced_again++;
-    dprintf(2, "failing: %s is synced again, after a sync that failed\n", file == LOG ? "a log" : "the store");
+    say(file, "after one that failed");
     forget(fd, LOG, 0);
     memset(control->lost, 0, PAGES);
 }
@@ -316,6 +323,7 @@ int ftruncate(int fd, off_t size)
 
 static void sync_failed(int fd, int file)
 {
+    say(file, "fails");
     if (file == LOG)
         distrusted(fd, 1);
     for (int page = 0; file == STORE && page < PAGES; page++) {

@@ -89,7 +89,8 @@ class Worker:
         self.note("S", tag, now, uuid.UUID(bytes=meta[JOB_ID]), job["n"], attempt, crashes)
         self.socket.sendall(pack(STARTED, id=id))
         outcome = "done" if attempt >= job.get("fail", 0) else "failed"
-        heapq.heappush(self.ends, (time.monotonic() + job["ms"] / 1000, tag, id, outcome))
+        hurry = os.path.exists(os.environ["CAMPAIGN_LEDGER"] + "-hurry")
+        heapq.heappush(self.ends, (time.monotonic() + (1 if hurry else job["ms"]) / 1000, tag, id, outcome))
 
 
 Worker().run()

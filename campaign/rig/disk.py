@@ -15,7 +15,7 @@ FAILS_WITHIN = 10.0
 SERVES_WITHIN = 20.0
 # New jobs are refused as soon as the disk fails, so that the number in flight only falls: there have to be more
 # before, and if too few are left for a kill the disk gets well, and fails again.
-MANY = IN_FLIGHT + 12
+MANY = IN_FLIGHT + 8
 TRIES = 8
 STEPS = 40  # calls that the store's mending makes, and a few of what comes after it
 
@@ -106,9 +106,10 @@ def failing(trial, times=FOREVER):
 def filled(trial):
     refused = trial.books.full
     filler = trial.store_folder / "filler"
-    trial.flags.flood.set()
     try:
         with open(filler, "wb", buffering=0) as handle:
+            fill(handle)
+            trial.flags.flood.set()
             deadline = time.monotonic() + FULL_WITHIN
             while trial.books.full < refused + 20:
                 fill(handle)

@@ -8,9 +8,11 @@ from harness.wire import WireError
 from rig import producers
 from rig.kill import AT_LEAST, Kill
 from rig.ledger import number_of
+from rig.stoker import Down
 
-IN_FLIGHT = AT_LEAST + 10  # tasks in flight that a kill waits for; some may end before it strikes
-BUSY_WITHIN = 30.0
+IN_FLIGHT = AT_LEAST + 15  # tasks in flight that a kill waits for; some may end before it strikes
+BUSY_WITHIN = 20.0
+FRESH = 0.005  # seconds that a count may have taken: on a busy machine many runs end in a few more
 
 
 class Stage:
@@ -74,12 +76,18 @@ class Stage:
     def await_busy(self, least=IN_FLIGHT):
         def busy():
             self.check_producers()
-            return self.ledger.in_flight() >= least
+            began = time.monotonic()
+            return self.ledger.in_flight() >= least and time.monotonic() - began < FRESH
 
         try:
             wait_for(f"{least} tasks in flight", busy, BUSY_WITHIN, 0.002)
         except TimeoutError as error:
-            self.wrong.append(f"{error}; {len(self.ledger.open)} are. {self.stoker.last_words()}")
+            text = f"{error}; {len(self.ledger.open)} are. {self.stoker.last_words()}"
+            # A machine may be slow for once. A Stoker that does not get going again is not waited for.
+            if self.was_idle or self.options.expect_loss:
+                raise Down(text) from None
+            self.was_idle = True
+            self.wrong.append(text)
 
     def probe(self, within):
         """Pushes one job again and again until it is accepted."""

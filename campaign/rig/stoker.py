@@ -170,7 +170,7 @@ class Stoker:
         while True:
             if self.angel.poll() is not None:
                 self.given_up += 1
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or "is damaged" in self.last_words():
                     raise Down(f"stoker does not start: {self.last_words()}")
                 time.sleep(0.02)
                 self.start()

@@ -15,7 +15,7 @@ from rig.stage import Stage
 from rig.stoker import Down, Stoker
 
 QUIET = 15.0  # seconds in which no run begins although jobs are left
-DISK = "160m"
+DISK = "400m"  # mending the store takes room for another log
 
 
 class Trial(Stage):
@@ -27,7 +27,7 @@ class Trial(Stage):
         self.seed = f"{options.seed}/{no}"
         self.dice = random.Random(self.seed)
         self.kills, self.wrong, self.paused = [], [], []
-        self.is_paused = False
+        self.is_paused = self.was_idle = False
         self.mounted = False
         self.recoveries = []  # seconds from a death to the next answer
         self.migrations = collections.Counter()  # starts that were killed: cut off, done
@@ -94,6 +94,7 @@ class Trial(Stage):
         if self.is_paused:
             self.toggle_pause()
         self.flags.stop.set()
+        (self.folder / "runs-hurry").touch()
         for thread in self.threads:
             thread.join(60.0)
         self.check_producers()

@@ -61,9 +61,6 @@ impl Writer {
         output: Option<&[u8]>,
         batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
-        if output.is_none() && self.end_plainly(job, run, ending, batch)? {
-            return Ok(Effect::Left);
-        }
         // It may be gone: an ending that had been committed when the disk failed comes again.
         if let Some(mut brief) = self.brief(job)? {
             if let Some(output) = output {

@@ -1,7 +1,7 @@
 use super::kinds::{UNIQUE, job_id, signed, to_json};
 use super::{Batch, Effect, Writer};
-use crate::{JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique};
-use rusqlite::{OptionalExtension, params};
+use crate::{Ask, JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique};
+use rusqlite::{OptionalExtension, Statement, params};
 
 const INSERT: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, options, meta, \
                       body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
@@ -16,6 +16,34 @@ const TAKE: &str = "INSERT INTO uniques (queue, key, job, until) VALUES (?1, ?2,
                     WHERE uniques.until <= ?5";
 
 impl Writer {
+    /// Accepts the first of these asks, as far as they are pushes without keys of their own: by one statement,
+    /// because to look it up for each would cost as much as a part of the work. Returns how many.
+    pub(super) fn push_plainly(
+        &mut self,
+        asks: &[Ask],
+        batch: &mut Batch,
+    ) -> rusqlite::Result<usize> {
+        let queues = self.queues.len();
+        let plain = |ask: &Ask| match ask {
+            Ask::Push { job, .. } if job.queue.0 < queues && is_plain(job) => true,
+            _ => false,
+        };
+        let count = asks.iter().take_while(|ask| plain(ask)).count();
+        if count == 0 {
+            return Ok(0);
+        }
+        let mut insert = self.db.prepare_cached(INSERT)?;
+        for ask in &asks[..count] {
+            if let Ask::Push { job: new, .. } = ask {
+                let (id, state) = (self.ids.make(batch.now), state_of(new, batch.now));
+                insert_row(&mut insert, id, new, state, batch)?;
+                self.queues.count(new.queue, state, 1);
+                batch.effects.push(Effect::Accepted { id, state });
+            }
+        }
+        Ok(count)
+    }
+
     pub(super) fn push(&mut self, new: &NewJob, batch: &mut Batch) -> rusqlite::Result<Effect> {
         if self.queues.get(new.queue).is_none() {
             return Ok(Effect::Pushed(Pushed::Refused(Trouble::NotFound)));
@@ -23,12 +51,7 @@ impl Writer {
         if let Some(pushed) = self.standing_for(new, batch.now)? {
             return Ok(Effect::Pushed(pushed));
         }
-        let state = match (new.suspended, new.due_ms > batch.now) {
-            (true, _) => State::Suspended,
-            (_, true) => State::Delayed,
-            _ => State::Ready,
-        };
-        let id = self.ids.make(batch.now);
+        let (id, state) = (self.ids.make(batch.now), state_of(new, batch.now));
         self.insert(id, new, state, batch)?;
         self.keep_push(new, id, batch.now)?;
         Ok(Effect::Accepted { id, state })
@@ -79,30 +102,9 @@ impl Writer {
         state: State,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
-        let (meta, body) = new.bytes.split_at(new.meta_len);
-        let due = new.due_ms.max(batch.now);
-        let options = new.options.as_deref().map(to_json);
-        let unique = unique(new);
-        let mut insert = self.db.prepare_cached(INSERT)?;
-        insert.execute(params![
-            id.0 as i64,
-            new.queue.0,
-            state as u8,
-            new.class,
-            &*new.key,
-            (state == State::Ready).then_some(id.0 as i64),
-            signed(due),
-            new.codec,
-            if unique.is_some() { UNIQUE } else { 0 },
-            options,
-            (!meta.is_empty()).then_some(meta),
-            body,
-        ])?;
-        if let Some(unique) = unique {
+        insert_row(&mut *self.db.prepare_cached(INSERT)?, id, new, state, batch)?;
+        if let Some(unique) = unique(new) {
             self.take_unique(new.queue, unique, id, batch.now)?;
-        }
-        if state == State::Delayed {
-            batch.wait_until(due);
         }
         self.queues.count(new.queue, state, 1);
         Ok(())
@@ -124,6 +126,49 @@ impl Writer {
         take.execute(params![queue.0, unique.key, id.0 as i64, until, now as i64])?;
         Ok(())
     }
+}
+
+fn insert_row(
+    insert: &mut Statement<'_>,
+    id: JobId,
+    new: &NewJob,
+    state: State,
+    batch: &mut Batch,
+) -> rusqlite::Result<()> {
+    let (meta, body) = new.bytes.split_at(new.meta_len);
+    let due = new.due_ms.max(batch.now);
+    insert.execute(params![
+        id.0 as i64,
+        new.queue.0,
+        state as u8,
+        new.class,
+        &*new.key,
+        (state == State::Ready).then_some(id.0 as i64),
+        signed(due),
+        new.codec,
+        if unique(new).is_some() { UNIQUE } else { 0 },
+        new.options.as_deref().map(to_json),
+        (!meta.is_empty()).then_some(meta),
+        body,
+    ])?;
+    if state == State::Delayed {
+        batch.wait_until(due);
+    }
+    Ok(())
+}
+
+/// The state in which a new job begins.
+pub(super) fn state_of(new: &NewJob, now: u64) -> State {
+    match (new.suspended, new.due_ms > now) {
+        (true, _) => State::Suspended,
+        (_, true) => State::Delayed,
+        _ => State::Ready,
+    }
+}
+
+/// Whether no other job can stand for it.
+fn is_plain(new: &NewJob) -> bool {
+    new.idempotency.is_none() && unique(new).is_none()
 }
 
 fn unique(new: &NewJob) -> Option<&Unique> {

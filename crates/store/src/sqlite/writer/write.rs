@@ -127,9 +127,18 @@ impl Writer {
         if self.is_due() {
             self.promote(batch)?;
         }
-        for ask in asks {
-            let effect = self.apply_one(ask, batch)?;
-            batch.effects.push(effect);
+        let mut rest = asks;
+        while let Some((first, others)) = rest.split_first() {
+            // Most asks are plain, and come in rows.
+            let plain = self.push_plainly(rest, batch)? + self.end_plainly(rest, batch)?;
+            rest = match plain {
+                0 => {
+                    let effect = self.apply_one(first, batch)?;
+                    batch.effects.push(effect);
+                    others
+                }
+                plain => &rest[plain..],
+            };
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
 use crate::sqlite::writer::kinds::{CHECKPOINT, signed};
+use crate::sqlite::writer::push::state_of;
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Ending, Import, State, What};
 use rusqlite::params;
@@ -19,11 +20,7 @@ impl Writer {
         if is_here || self.queues.get(new.queue).is_none() {
             return Ok(false);
         }
-        let state = match (new.suspended, new.due_ms > batch.now) {
-            (true, _) => State::Suspended,
-            (_, true) => State::Delayed,
-            _ => State::Ready,
-        };
+        let state = state_of(&new, batch.now);
         let id = self.ids.make(batch.now);
         self.insert(id, &new, state, batch)?;
         let Some(mut brief) = self.brief(id)? else {

@@ -1,0 +1,80 @@
+"""Which faults there are, and in which order they come."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from rig import disk, faults, preload, upgrade
+
+KILLS = [faults.server] * 2 + [faults.angel] * 2 + [faults.workers] * 3 + [faults.workers_then_server, faults.recovery]
+KILLS += [faults.everything] * 2 + [faults.everything_again, faults.recovery, faults.stopped_server, faults.stopped_workers]
+KILLS += [faults.term] * 2 + [faults.term_then_kill, faults.reload_then_kill]
+# A piece of ten rounds has something of each kind, whatever is dealt first.
+DISK = [faults.server, faults.everything, faults.workers, faults.term]
+FULL = [disk.full_disk] * 2 + [disk.killed_on_full_disk]
+FAILING = [disk.failing_disk] * 2 + [disk.killed_on_failing_disk] * 2 + [disk.killed_while_mending] * 2
+POWER = [faults.power_cut] * 6 + [faults.term_and_power_cut, faults.everything_again]
+MIGRATION = [upgrade.migration] if upgrade.DOWNGRADE.exists() else []
+BY_NAME = {fault.__name__: fault for fault in KILLS + DISK + FULL + FAILING + POWER + [upgrade.migration]}
+
+
+class Deck:
+    """Deals faults so that each comes as often as it stands there, in an order that the seed gives."""
+
+    def __init__(self, seed, cards, small=False):
+        self.dice, self.cards, self.small = random.Random(f"{seed}/deck/{small}"), cards, small
+        self.left = []
+
+    def deal(self, count):
+        return [self._one() for _ in range(count)]
+
+    def _one(self):
+        if not self.left:
+            self.left = self.dice.sample(self.cards, len(self.cards))
+        return self.left.pop()
+
+
+def decks(found):
+    """Stores take them in turn."""
+    if found.only:
+        cards = [BY_NAME[name] for name in found.only]
+        return [Deck(found.seed, cards, small=any(card in FULL for card in cards))]
+    if found.powercut:
+        # Without syncs none fails.
+        return [Deck(found.seed, POWER + MIGRATION + ([] if found.expect_loss else FAILING))]
+    full, failing = FULL if may_mount() else [], FAILING if preload.may_build() else []
+    if not full:
+        print("nothing can be mounted here (that takes root and mount): no disk that can fill up", file=sys.stderr)
+    if not failing:
+        print("there is no cc here: no disk that fails", file=sys.stderr)
+    found_decks = [Deck(found.seed, KILLS + MIGRATION)]
+    if full or failing:
+        found_decks.append(Deck(found.seed, DISK + full + failing, small=bool(full)))
+    return found_decks
+
+
+def pieces(found):
+    """(number of the store, whether its disk is small, faults), one for each store."""
+    piles = decks(found)
+    # A short campaign sees every pile as well.
+    longest = min(found.segment, -(-found.rounds // len(piles)))
+    made, left = [], found.rounds
+    while left > 0:
+        deck, rounds = piles[len(made) % len(piles)], min(longest, left)
+        made.append((len(made), deck.small, deck.deal(rounds)))
+        left -= rounds
+    return made
+
+
+def may_mount():
+    """Not every root may: containers are often denied it."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["mount", "-t", "tmpfs", "-o", "size=1m", "stoker-campaign", folder]
+        if subprocess.run(command, stderr=subprocess.DEVNULL).returncode != 0:
+            return False
+        return subprocess.run(["umount", folder], stderr=subprocess.DEVNULL).returncode == 0
