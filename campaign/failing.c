@@ -2,7 +2,7 @@
 // says so, and watches that what a failed fsync may have lost is never taken for written. Other files and other
 // processes have nothing to do with it.
 //
-//   FAILING_STORE    the store's path; its log, the log's copy and its journal belong to it
+//   FAILING_STORE    the store's path; its log and its journal belong to it
 //   FAILING_CONTROL  a file that holds a `struct control`; it outlives the server, as what the disk has lost does
 //
 // After a failed fsync Linux takes the pages that it could not write for written, and a second fsync succeeds. So no
@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,11 +58,10 @@ static ssize_t (*real_pwrite)(int, const void *, size_t, off_t);
 static int (*real_ftruncate)(int, off_t);
 static int (*real_fsync)(int);
 static int (*real_fdatasync)(int);
-static int (*real_rename)(const char *, const char *);
 
 static void resolve(void)
 {
-    if (real_rename)
+    if (real_fdatasync)
         return;
     real_open = dlsym(RTLD_NEXT, "open64");
     real_close = dlsym(RTLD_NEXT, "close");
@@ -72,7 +70,6 @@ static void resolve(void)
     real_ftruncate = dlsym(RTLD_NEXT, "ftruncate64");
     real_fsync = dlsym(RTLD_NEXT, "fsync");
     real_fdatasync = dlsym(RTLD_NEXT, "fdatasync");
-    real_rename = dlsym(RTLD_NEXT, "rename");
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -275,32 +272,6 @@ ssize_t pwrite(int fd, const void *bytes, size_t len, off_t off)
     return pwrite64(fd, bytes, len, off);
 }
 
-// Copying goes by way of `write`.
-ssize_t copy_file_range(int from, off64_t *from_off, int to, off64_t *to_off, size_t len, unsigned flags)
-{
-    if (of(to) == NONE) {
-        ssize_t (*real)(int, off64_t *, int, off64_t *, size_t, unsigned) = dlsym(RTLD_NEXT, "copy_file_range");
-        return real(from, from_off, to, to_off, len, flags);
-    }
-    errno = ENOSYS;
-    return -1;
-}
-
-ssize_t sendfile64(int to, int from, off64_t *off, size_t len)
-{
-    if (of(to) == NONE) {
-        ssize_t (*real)(int, int, off64_t *, size_t) = dlsym(RTLD_NEXT, "sendfile64");
-        return real(to, from, off, len);
-    }
-    errno = ENOSYS;
-    return -1;
-}
-
-ssize_t sendfile(int to, int from, off_t *off, size_t len)
-{
-    return sendfile64(to, from, off, len);
-}
-
 int ftruncate64(int fd, off64_t size)
 {
     resolve();
@@ -361,15 +332,4 @@ int fdatasync(int fd)
 {
     resolve();
     return synced(fd, real_fdatasync);
-}
-
-int rename(const char *from, const char *to)
-{
-    resolve();
-    if (which(from) == LOG) {
-        pthread_mutex_lock(&mutex);
-        step();
-        pthread_mutex_unlock(&mutex);
-    }
-    return real_rename(from, to);
 }

@@ -4,7 +4,7 @@
 // an fsync that failed (`failing.c` behind this one sees to that) nothing leaves the log of that file any more: what
 // the failed one was to write is gone, whatever later ones say, and both stand in the log.
 //
-//   POWERCUT_STORE  the store's path; its log, the log's copy and its journal belong to it
+//   POWERCUT_STORE  the store's path; its log and its journal belong to it
 //   POWERCUT_LOG    a folder for the logs
 //
 // Each change is logged before it is made: old bytes to take it back, new ones to make it again. The names of files
@@ -25,12 +25,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { DB, WAL, COPY, JOURNAL, FILES, FOLDER = FILES, NONE };
+enum { DB, WAL, JOURNAL, FILES, FOLDER = FILES, NONE };
 enum { WRITE = 1, TRUNCATE, SYNCED, FAILED };
 enum { FDS = 4096 };
 
-static const char *const suffixes[FILES] = {"", "-wal", "-wal-copy", "-journal"};
-static const char *const names[FILES] = {"db", "wal", "copy", "journal"};
+static const char *const suffixes[FILES] = {"", "-wal", "-journal"};
+static const char *const names[FILES] = {"db", "wal", "journal"};
 
 struct record {
     uint32_t magic, kind;
@@ -38,7 +38,7 @@ struct record {
 };
 
 static char store[PATH_MAX], folder[PATH_MAX], logs[PATH_MAX];
-static int log_of[FILES + 1] = {-1, -1, -1, -1, -1};
+static int log_of[FILES + 1] = {-1, -1, -1, -1};
 static unsigned char failed[FILES]; // whether a sync of it has
 static unsigned char what[FDS]; // 1 + which file a descriptor is of; 0 for none
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -12,7 +12,7 @@ from pathlib import Path
 RECORD = struct.Struct("=IIQQQQ")  # magic kind off len old_len old_size
 MAGIC, WRITE, TRUNCATE, SYNCED, FAILED = 0x43757400, 1, 2, 3, 4
 SECTOR = 512
-SUFFIXES = {"db": "", "wal": "-wal", "copy": "-wal-copy", "journal": "-journal"}
+SUFFIXES = {"db": "", "wal": "-wal", "journal": "-journal"}
 
 
 def records(data):

@@ -60,6 +60,13 @@ class FailingDisk:
         control = self.control
         control.syncs = control.writes = control.left = control.stop_at = 0
 
+    def power_was_cut(self):
+        """What the next server reads is what is on the disk."""
+        control = self.control
+        control.known = 0
+        for pages in (control.dirty, control.lost):
+            ctypes.memset(pages, 0, PAGES)
+
     @property
     def failures(self):
         return self.control.failed_syncs + self.control.failed_writes

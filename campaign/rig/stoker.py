@@ -211,6 +211,8 @@ class Stoker:
         return pids
 
     def cut_power(self, dice):
+        if self.disk:
+            self.disk.power_was_cut()
         return power.cut(self.store, self.cut_log, dice)
 
     def snapshot(self):

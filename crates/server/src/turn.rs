@@ -33,7 +33,7 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
     watch::start(control.try_clone()?, angel)?;
     let mut channel = Channel::new(control);
     let (config, restarts) = first_message(&mut channel)?;
-    let mut plane = Plane::new(config, channel, listener)?;
+    let mut plane = Plane::new(config, channel, listener, restarts > 0)?;
     plane.start(restarts)?;
     let mut buffer = vec![0; READ];
     let mut ready = Vec::new();
@@ -93,7 +93,12 @@ fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
 }
 
 impl Plane {
-    fn new(config: Config, channel: Channel, listener: OwnedFd) -> io::Result<Self> {
+    fn new(
+        config: Config,
+        channel: Channel,
+        listener: OwnedFd,
+        is_restart: bool,
+    ) -> io::Result<Self> {
         let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
         let limits = Limits {
             boots_at_once: config.boots_at_once,
@@ -116,7 +121,7 @@ impl Plane {
             links: Vec::new(),
             resting: Vec::new(),
             loads: Loads::default(),
-            jobs: Jobs::new(open_store(&config)?),
+            jobs: Jobs::new(open_store(&config, is_restart)?),
             figures: Vec::new(),
             log,
             quarantine: Quarantine::default(),

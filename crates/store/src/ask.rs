@@ -52,6 +52,8 @@ pub enum Ask {
     Started { job: JobId },
     /// All jobs that run now. After a crash of the server they count as crashed.
     Running { jobs: Vec<JobId> },
+    /// Jobs that ran when the process that held them ended without a word: they count a crash.
+    Crashed { jobs: Vec<JobId> },
     /// What a held job's run saved for the next one.
     Checkpoint { job: JobId, bytes: Vec<u8> },
     /// How far a held job says it is.

@@ -441,7 +441,8 @@ impl Driver for MemoryStore {
                 }
             }
             // A crash of the server is the end of this store.
-            Ask::Running { .. } => {}
+            // Nothing outlives the process.
+            Ask::Running { .. } | Ask::Crashed { .. } => {}
             Ask::Checkpoint { job, bytes } => {
                 if let Some(entry) = self.jobs.get_mut(&job) {
                     entry.job.checkpoint = Some(bytes.into());

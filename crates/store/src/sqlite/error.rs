@@ -23,6 +23,10 @@ pub enum StoreError {
         path: PathBuf,
         text: String,
     },
+    Full {
+        path: PathBuf,
+        text: String,
+    },
     Io {
         path: PathBuf,
         text: String,
@@ -31,19 +35,27 @@ pub enum StoreError {
 
 impl StoreError {
     pub(super) fn io(path: &Path, error: &io::Error) -> Self {
-        Self::Io {
-            path: path.to_owned(),
-            text: error.to_string(),
+        let (path, text) = (path.to_owned(), error.to_string());
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path, text },
+            _ => Self::Io { path, text },
         }
     }
 
     pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
         let (path, text) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {
             Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, text },
+            Some(DiskFull) => Self::Full { path, text },
             _ => Self::Io { path, text },
         }
+    }
+
+    /// Whether the same may succeed later without anybody's changing the file or the configuration.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Io { .. })
     }
 }
 
@@ -90,6 +102,13 @@ impl fmt::Display for StoreError {
                  `stoker store check`, and put back a backup",
                 path.display()
             ),
+            Self::Full { path, text } => {
+                write!(
+                    f,
+                    "the job store {}: the disk is full: {text}",
+                    path.display()
+                )
+            }
             Self::Io { path, text } => write!(f, "the job store {}: {text}", path.display()),
         }
     }

@@ -2,6 +2,7 @@
 
 mod error;
 mod lock;
+mod log;
 mod post;
 mod queues;
 mod reader;
@@ -90,28 +91,27 @@ impl SqliteStore {
         let io = |error: io::Error| StoreError::io(path, &error);
         let post = Arc::new(Post::new().map_err(io)?);
         let (ask, questions) = sync_channel(post::QUESTIONS);
-        let writer = writer::Writer::open(path, &options, post.clone(), ask)?;
         let reader = reader::Reader {
             path: path.to_owned(),
             post: post.clone(),
-            clock: options.clock,
+            clock: options.clock.clone(),
         };
+        // The writer may need it before it is open: to let go of the file.
+        let reader = spawn("stoker-reads", move || reader.run(&questions)).map_err(io)?;
+        let writer = writer::Writer::open(path, &options, post.clone(), ask)?;
         let mut store = Self {
             post,
             outbox: Vec::new(),
             refused: Vec::new(),
             ids: writer.ids.clone(),
             queues: writer.known_queues()?,
-            threads: Vec::new(),
+            threads: vec![reader],
             closed: false,
             lock: Some(lock),
         };
         store
             .threads
             .push(spawn("stoker-writes", move || writer.run()).map_err(io)?);
-        store
-            .threads
-            .push(spawn("stoker-reads", move || reader.run(&questions)).map_err(io)?);
         Ok(store)
     }
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use stoker_store::{Driver, MemoryStore, wall_clock};
 
 /// The store that the configuration names.
-pub(crate) fn open_store(config: &Config) -> io::Result<Box<dyn Driver>> {
+pub(crate) fn open_store(config: &Config, is_restart: bool) -> io::Result<Box<dyn Driver>> {
     match &config.store.path {
-        Some(path) => open_file(path, config.store.sync),
+        Some(path) => open_file(path, config.store.sync, is_restart),
         // Payloads of ended jobs may take half of what those of waiting ones may.
         None => Ok(Box::new(MemoryStore::new(
             wall_clock(),
@@ -16,7 +16,7 @@ pub(crate) fn open_store(config: &Config) -> io::Result<Box<dyn Driver>> {
 }
 
 #[cfg(feature = "sqlite")]
-fn open_file(path: &Path, sync: bool) -> io::Result<Box<dyn Driver>> {
+fn open_file(path: &Path, sync: bool, is_restart: bool) -> io::Result<Box<dyn Driver>> {
     use stoker_store::{SqliteOptions, SqliteStore, StoreError};
     let options = SqliteOptions {
         sync,
@@ -29,6 +29,8 @@ fn open_file(path: &Path, sync: bool) -> io::Result<Box<dyn Driver>> {
     };
     match store {
         Ok(store) => Ok(Box::new(store)),
+        // It was open before, and the disk may come back.
+        Err(error) if is_restart && error.may_pass() => Err(error.into()),
         // Starting again will not mend it: this is for whoever reads the message.
         Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
     }
@@ -53,7 +55,7 @@ fn ends_soon(pid: u32) -> bool {
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn open_file(path: &Path, _sync: bool) -> io::Result<Box<dyn Driver>> {
+fn open_file(path: &Path, _sync: bool, _is_restart: bool) -> io::Result<Box<dyn Driver>> {
     Err(io::Error::other(format!(
         "this Stoker was built without SQLite and can't open {}; [store] driver = \"memory\" needs none",
         path.display()

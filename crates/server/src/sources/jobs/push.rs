@@ -67,6 +67,9 @@ impl Plane {
             return Err((Status::RESOURCE_EXHAUSTED, "the server drains".to_owned()));
         }
         let queue = self.known_queue(name);
+        if let Some(trouble) = &self.jobs.failing {
+            return Err(refusal_of(trouble));
+        }
         if let Some(text) = self.no_room_for_job(queue, frame.body.len()) {
             return Err((Status::RESOURCE_EXHAUSTED, text));
         }
@@ -123,9 +126,6 @@ impl Plane {
         let counts = of_queue.counts;
         let waiting = counts.ready + counts.delayed + counts.suspended + of_queue.pending;
         let max = u64::from(self.core.queue(queue).config.max_waiting);
-        if let Some(trouble) = &self.jobs.failing {
-            return Some(trouble.to_string());
-        }
         if waiting >= max {
             return Some(format!(
                 "{max} jobs wait in this queue already (max_waiting)"

@@ -5,6 +5,7 @@ mod check;
 pub use check::{Checked, check};
 
 use super::lock::{Lock, beside};
+use super::log;
 use super::{StoreError, queues, schema};
 use crate::Counts;
 use rusqlite::Connection;
@@ -101,6 +102,7 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     exists(path)?;
     let _lock = Lock::take(path)?;
+    log::fold_all(path)?;
     let db = schema::open(path, 16 << 10)?;
     db.execute_batch("VACUUM").map_err(error)?;
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
@@ -119,7 +121,7 @@ fn exists(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Makes a file's name last.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+fn sync_directory(path: &Path) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
 }

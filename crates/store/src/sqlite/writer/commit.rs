@@ -1,3 +1,4 @@
+use super::fold::Folding;
 use super::{Batch, Writer, pace::Pace, reopen::Fate};
 use crate::Trouble;
 use rusqlite::{ErrorCode, params};
@@ -64,6 +65,7 @@ impl Writer {
         batch: &mut Batch,
         work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
+        self.distrusts_log |= self.folding.as_ref().is_some_and(Folding::has_failed);
         self.mend().map_err(|error| broken(&error))?;
         self.set_level(must_last)?;
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -163,8 +165,11 @@ pub(super) fn is_of_the_disk(error: &rusqlite::Error) -> bool {
 
 /// The file could not be opened anew.
 fn broken(error: &crate::StoreError) -> rusqlite::Error {
-    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN);
-    rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
+    let code = match error {
+        crate::StoreError::Full { .. } => rusqlite::ffi::SQLITE_FULL,
+        _ => rusqlite::ffi::SQLITE_CANTOPEN,
+    };
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string()))
 }
 
 pub(in crate::sqlite) fn trouble(error: &rusqlite::Error) -> Trouble {

@@ -3,10 +3,10 @@
 
 use super::Writer;
 use crate::sqlite::schema;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 /// Pages in the log that are worth folding: 16 MiB.
@@ -15,11 +15,17 @@ const MANY: u32 = 4_096;
 /// A checkpoint under way.
 pub(in crate::sqlite) struct Folding {
     thread: JoinHandle<()>,
+    /// The disk failed, which it may have done at a sync of the log.
+    failed: Arc<AtomicBool>,
     /// How many pages the log had when it began.
     pages: u32,
 }
 
 impl Folding {
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
     pub(super) fn wait(self) {
         // What a thread that panicked had to say stands in its panic's message.
         self.thread.join().ok();
@@ -38,10 +44,9 @@ impl Writer {
         }))
     }
 
-    /// Starts to fold if the log is long, or completes it. A checkpoint that fails is tried again when the
-    /// log has grown: until then what it was to write is safe in the log.
+    /// Starts to fold if the log is long, or completes it. If that fails, it may have been a sync of the log.
     pub(super) fn fold(&mut self) {
-        if self.is_broken {
+        if self.is_broken || self.distrusts_log {
             return;
         }
         let pages = self.pages.load(Ordering::Relaxed);
@@ -56,26 +61,41 @@ impl Writer {
             return;
         }
         let rest = pages.saturating_sub(folding.pages);
+        self.distrusts_log = folding.has_failed();
         folding.wait();
+        if self.distrusts_log {
+            return;
+        }
         // More than that has come meanwhile only if the disk is slow; then it takes another round.
         if rest < MANY || pages > 16 * MANY {
-            checkpoint(&self.db).ok();
+            self.distrusts_log = is_io_error(&checkpoint(&self.db));
             self.pages.store(0, Ordering::Relaxed);
         }
     }
 }
 
 fn start(path: PathBuf, pages: u32, sync: bool) -> Option<Folding> {
+    let failed = Arc::new(AtomicBool::new(false));
+    let tell = failed.clone();
     let run = move || {
         let folded = schema::open_to_fold(&path, sync).and_then(|db| checkpoint(&db));
-        // Somebody else will find out what is wrong with the disk.
-        folded.ok();
+        tell.store(is_io_error(&folded), Ordering::Release);
     };
     let thread = std::thread::Builder::new()
         .name("stoker-folds".to_owned())
         .spawn(run)
         .ok()?;
-    Some(Folding { thread, pages })
+    Some(Folding {
+        thread,
+        failed,
+        pages,
+    })
+}
+
+/// What else goes wrong is tried again when the log has grown: until then what was to be folded is safe there.
+fn is_io_error(done: &rusqlite::Result<()>) -> bool {
+    let error = done.as_ref().err();
+    error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::SystemIoFailure)
 }
 
 fn checkpoint(db: &Connection) -> rusqlite::Result<()> {

@@ -29,7 +29,7 @@ mod write;
 use super::post::Post;
 use super::queues::Queues;
 use super::reader::Message;
-use super::{SqliteOptions, StoreError, schema};
+use super::{SqliteOptions, StoreError, log, schema};
 use crate::{Ask, Clock, Ids, Told};
 use batch::{Batch, Effect};
 use chore::Chore;
@@ -72,6 +72,8 @@ pub(super) struct Writer {
     failing: Option<commit::Failing>,
     /// The connection must not be used again: the disk failed under it.
     is_broken: bool,
+    /// The log must not be synced: what it holds has to go into the store first.
+    distrusts_log: bool,
     folding: Option<fold::Folding>,
     pages: fold::Pages,
     /// What `PRAGMA synchronous` says now.
@@ -92,6 +94,11 @@ impl Writer {
         reader: SyncSender<Message>,
     ) -> Result<Self, StoreError> {
         let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
+        let distrusts_log = match log::fold_all(path) {
+            Ok(()) => false,
+            Err(StoreError::Full { .. }) => true,
+            Err(error) => return Err(error),
+        };
         let db = schema::open(path, options.cache_kib)?;
         let secret = secret(&db, (options.clock)()).map_err(error)?;
         let mut writer = Self {
@@ -115,6 +122,7 @@ impl Writer {
             long: VecDeque::new(),
             failing: None,
             is_broken: false,
+            distrusts_log,
             folding: None,
             pages: fold::Pages::default(),
             level: commit::Level::Unknown,

@@ -25,7 +25,7 @@ impl Writer {
     ) -> rusqlite::Result<usize> {
         let queues = self.queues.len();
         let plain = |ask: &Ask| match ask {
-            Ask::Push { job, .. } if job.queue.0 < queues && is_plain(job) => true,
+            Ask::Push { job, .. } => job.queue.0 < queues && is_plain(job),
             _ => false,
         };
         let count = asks.iter().take_while(|ask| plain(ask)).count();

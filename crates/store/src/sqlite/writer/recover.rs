@@ -1,6 +1,6 @@
 use super::end::Brief;
 use super::{Batch, Writer};
-use crate::{Ending, JobError, JobId, Run, What};
+use crate::{Ask, Ending, JobError, JobId, Run, What};
 use rusqlite::{Connection, OptionalExtension, params};
 
 const RUNNING: &str = "SELECT ids FROM running";
@@ -32,16 +32,26 @@ impl Writer {
             .query_row(RUNNING, [], |row| row.get(0))
             .optional()?;
         let ids = ids.unwrap_or_default();
-        if !ids.is_empty() {
-            self.transact(true, |writer, batch| writer.count_crashes(&ids, batch))?;
+        let ids = ids.chunks_exact(8).filter_map(|id| id.try_into().ok());
+        let jobs: Vec<JobId> = ids.map(|id| JobId(u64::from_le_bytes(id))).collect();
+        if !jobs.is_empty() {
+            // A disk that fails now must not keep the store from opening: it is written when it can be.
+            self.write(vec![Ask::Crashed { jobs }], true);
         }
-        self.look_for_due()
+        match self.is_broken {
+            true => Ok(()),
+            false => self.look_for_due(),
+        }
     }
 
-    fn count_crashes(&mut self, ids: &[u8], batch: &mut Batch) -> rusqlite::Result<()> {
+    pub(super) fn count_crashes(
+        &mut self,
+        jobs: &[JobId],
+        batch: &mut Batch,
+    ) -> rusqlite::Result<()> {
         let mut ran = Vec::new();
-        for id in ids.chunks_exact(8).filter_map(|id| id.try_into().ok()) {
-            let Some(brief) = self.brief(JobId(u64::from_le_bytes(id)))? else {
+        for job in jobs {
+            let Some(brief) = self.brief(*job)? else {
                 continue;
             };
             let mut crashes = self.db.prepare_cached(CRASHES)?;

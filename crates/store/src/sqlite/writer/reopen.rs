@@ -1,21 +1,11 @@
-//! What to do when the disk fails: not to trust the file that it failed on.
-//!
-//! After a failed fsync Linux takes what it could not write for written: a second fsync succeeds, and the
-//! data is gone when the memory is. So the log is never synced again in place. It is copied, the copy is
-//! synced and takes its place, and the connections are opened anew; SQLite then finds by its checksums how
-//! far the log goes.
+//! What to do when the disk fails: not to trust the file that it failed on (see [`crate::sqlite::log`]), and
+//! to open everything anew.
 
 use super::{Batch, Writer, commit::Level, recover};
 use crate::Ask;
-use crate::sqlite::lock::beside;
-use crate::sqlite::schema;
-use crate::sqlite::tools::sync_directory;
-use crate::sqlite::{StoreError, reader::Message};
+use crate::sqlite::{StoreError, log, reader::Message, schema};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
 /// What became of a transaction that failed.
@@ -77,15 +67,22 @@ impl Writer {
 
     /// Opens everything anew, if that is due.
     pub(super) fn mend(&mut self) -> Result<(), StoreError> {
-        if !self.is_broken {
+        if !self.is_broken && !self.distrusts_log {
             return Ok(());
         }
         self.let_go_of_file();
-        copy_log(&self.path).map_err(|error| StoreError::io(&self.path, &error))?;
+        self.is_broken = true;
+        let folded = log::fold_all(&self.path);
+        // With no room for that, what is there can still be read.
+        self.distrusts_log = matches!(folded, Err(StoreError::Full { .. }));
+        match folded {
+            Err(error) if !self.distrusts_log => return Err(error),
+            _ => {}
+        }
         self.connect()?;
         self.is_broken = false;
         self.resolve_doubt();
-        Ok(())
+        folded
     }
 
     /// Closes every connection, without the checkpoint that closing the last one would do: it would sync.
@@ -119,19 +116,4 @@ impl Writer {
             .max(recover::last_serial(&self.db).map_err(error)?);
         Ok(())
     }
-}
-
-/// Puts a synced copy of the log in its place.
-fn copy_log(store: &Path) -> io::Result<()> {
-    let (log, copy) = (beside(store, "-wal"), beside(store, "-wal-copy"));
-    if !log.exists() {
-        return Ok(());
-    }
-    let (log_file, mut copy_file) = (File::open(&log)?, File::create(&copy)?);
-    // So many bytes: to look for more at a limit of the file's size would be an error.
-    let len = log_file.metadata()?.len();
-    io::copy(&mut log_file.take(len), &mut copy_file)?;
-    copy_file.sync_all()?;
-    std::fs::rename(&copy, &log)?;
-    sync_directory(store)
 }

@@ -61,6 +61,7 @@ impl Writer {
     fn sleep(&self) -> Duration {
         let (again, due, tidy) = match &self.failing {
             Some(failing) => (Some(failing.pace.time_left()), None, None),
+            None if self.is_broken || self.distrusts_log => (Some(Duration::ZERO), None, None),
             None => (None, self.time_to_due(), Some(self.time_to_tidy())),
         };
         [again, due, tidy, self.time_to_read()]

@@ -16,7 +16,7 @@ impl Writer {
             let trouble = failing.trouble.clone();
             return self.put_off(asks, &trouble);
         }
-        let is_well = self.failing.is_none() && !self.is_broken;
+        let is_well = self.failing.is_none() && !self.is_broken && !self.distrusts_log;
         if asks.is_empty() && is_well && !self.is_due() && !self.queues.has_new() {
             return;
         }
@@ -163,6 +163,7 @@ impl Writer {
             } => self.retry(*job, *run, *due_ms, error, output.as_deref(), *hold, batch),
             Ask::Started { job } => self.started(*job),
             Ask::Running { jobs } => self.running(jobs),
+            Ask::Crashed { jobs } => self.count_crashes(jobs, batch).map(|()| Effect::None),
             Ask::Checkpoint { job, bytes } => self.checkpoint(*job, bytes),
             Ask::Progress { job, percent, text } => self.progress(*job, *percent, text),
             Ask::Output { job, bytes } => self.add_output(*job, bytes, batch),
