@@ -109,8 +109,11 @@ final class Popped
     {
         if ($this->job !== null) {
             [$job, $this->job] = [$this->job, null];
-            $this->upkeep->closeTransactions($job);
-            $this->inbox->answer(null, $job->verdict());
+            try {
+                $this->upkeep->closeTransactions($job);
+            } finally { // It reports, and the application's exception handler may fail.
+                $this->inbox->answer(null, $job->verdict());
+            }
         }
     }
 }

@@ -113,7 +113,8 @@ final class ResidentWorker
             // Who stops a whole control group, as systemd does, signals workers too: they finish what they do.
             pcntl_signal(SIGTERM, function (int $signal): void {
                 Worker::stop();
-                $this->inWorker('notifyJobOfSignal', $signal); // Laravel 13 tells jobs that are Interruptible.
+                // Laravel 13 tells jobs that are Interruptible.
+                method_exists($this->laravel, 'notifyJobOfSignal') && $this->inWorker('notifyJobOfSignal', $signal);
             });
         }
         $this->raise(WorkerStarting::class, '*', $this->options);
@@ -137,8 +138,13 @@ final class ResidentWorker
             $job = new StokerJob($app, $task, $this->connection, $this->crashLimit, $this->lastError(...));
             $this->raise(JobPopping::class, $task->name);
             $this->raise(JobPopped::class, $job);
-            $this->inWorker('runJob', $job, $this->connection, $this->options);
-            $this->upkeep->closeTransactions($job);
+            try {
+                $this->inWorker('runJob', $job, $this->connection, $this->options);
+                $this->upkeep->closeTransactions($job);
+            } catch (Throwable $e) {
+                // Out of the application's exception handler. What becomes of the job has been decided all the same.
+                error_log((string) $e);
+            }
 
             return $job->verdict();
         });
@@ -180,21 +186,19 @@ final class ResidentWorker
     /** A new process connects anew. */
     private function leaveIfDatabaseIsLost(): void
     {
-        // The property has another name since Laravel 11.55 and 12.60.
+        // The property has another name since Laravel 11.52 and 12.59.
         if ($this->laravel->shouldQuit || ($this->laravel->lostConnection ?? false)) {
             Worker::stop();
         }
     }
 
     /**
-     * Calls one of the methods that queue:work has around process(), where this version of Laravel has it. They are
-     * protected, with the same parameters from 8 to 13: what they report, remember and reset is theirs to know.
+     * Calls one of the methods that queue:work has around process(). They are protected, with the same parameters from
+     * 8 to 13: what they report and remember is theirs to know.
      */
     private function inWorker(string $method, mixed ...$arguments): void
     {
-        (function () use ($method, $arguments): void {
-            method_exists($this, $method) && $this->$method(...$arguments);
-        })->call($this->laravel);
+        (fn () => $this->$method(...$arguments))->call($this->laravel);
     }
 
     /** Raises what queue:work does before it has a job, where this version of Laravel has the event. */

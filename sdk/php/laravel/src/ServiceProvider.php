@@ -42,23 +42,13 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
 
     public function boot(): void
     {
-        $this->app->make('events')->listen(Looping::class, function (Looping $event): void {
-            Supervised::loops($this->app, $event->connectionName);
+        $events = $this->app->make('events');
+        $events->listen(Looping::class, function (Looping $event): void {
+            $this->app['config']["queue.connections.$event->connectionName.driver"] === 'stoker'
+                ? Pauses::leaveToStoker()
+                : Supervised::loops($this->app, $event->connectionName);
         });
-
-        // Laravel 12 and later: `queue:pause stoker:emails`. Its own workers look into the cache, Stoker does not.
-        foreach (['QueuePaused' => 'pause', 'QueueResumed' => 'resume'] as $event => $do) {
-            $this->app->make('events')->listen("Illuminate\\Queue\\Events\\$event", function (object $event) use ($do): void {
-                $queue = $this->app->make('queue')->connection($event->connectionName ?? $event->connection ?? null);
-                if (! $queue instanceof StokerQueue) {
-                    return;
-                }
-                if (($event->ttl ?? null) !== null) {
-                    throw new \InvalidArgumentException('Stoker knows no pause that ends by itself: queue:pause it without a time');
-                }
-                $queue->client()->$do($event->queue);
-            });
-        }
+        $events->subscribe(new Pauses($this->app));
     }
 
     /**

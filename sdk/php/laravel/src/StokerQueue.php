@@ -4,14 +4,17 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
+use BackedEnum;
 use Illuminate\Contracts\Queue\ClearableQueue;
 use Illuminate\Contracts\Queue\Queue as QueueContract;
+use Illuminate\Queue\Attributes\Delay;
 use Illuminate\Queue\Jobs\InspectedJob;
 use Illuminate\Queue\Queue;
 use Illuminate\Support\Collection;
 use Stoker\Client;
 use Stoker\Pending;
 use Stoker\StokerException;
+use UnitEnum;
 
 /**
  * The connection "stoker": `dispatch()` and its kin end here, and queue:work takes its jobs from here.
@@ -58,7 +61,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
 
         return $this->enqueueUsing(
             $job,
-            $this->createPayload($job, $queue ?? $this->default, $data, $delay ?: null), // 8 knows no fourth parameter
+            $this->createPayload($job, $this->getQueue($queue), $data, $delay ?: null), // 8 knows no fourth parameter
             $queue,
             $delay ?: null,
             // Its uuid is new, so the broker knows the push again if a lost connection makes the client repeat it.
@@ -79,7 +82,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         $failure = null;
         try {
             foreach ((array) $jobs as $job) {
-                $this->later(is_object($job) ? $job->delay ?? 0 : 0, $job, $data, $queue);
+                $this->later(is_object($job) ? $this->delayOf($job) : 0, $job, $data, $queue);
             }
         } finally {
             [$gathered, $this->gathered] = [$this->gathered, null];
@@ -103,7 +106,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
      */
     public function pop($queue = null, $index = 0)
     {
-        return Popped::of($this->container, $this->connectionName, $this->socket, $queue ?? $this->default, $this->crashes)
+        return Popped::of($this->container, $this->connectionName, $this->socket, $this->getQueue($queue), $this->crashes)
             ->next($this->blockFor);
     }
 
@@ -111,7 +114,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     public function clear($queue)
     {
         $client = $this->client();
-        $queue ??= $this->default;
+        $queue = $this->getQueue($queue);
         $count = 0;
         foreach (['delayed', 'retrying', 'suspended'] as $state) {
             $count += $client->cancel(['queue' => $queue, 'state' => $state]);
@@ -174,12 +177,12 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     /** @return Collection<int, InspectedJob> so for those that follow; needs the class of Laravel 13 */
     public function pendingJobs($queue = null): Collection
     {
-        return $this->inspect(['queue' => $queue ?? $this->default, 'state' => 'ready']);
+        return $this->inspect(['queue' => $this->getQueue($queue), 'state' => 'ready']);
     }
 
     public function delayedJobs($queue = null): Collection
     {
-        $queue ??= $this->default;
+        $queue = $this->getQueue($queue);
 
         return $this->inspect(['queue' => $queue, 'state' => 'delayed'])
             ->concat($this->inspect(['queue' => $queue, 'state' => 'retrying']));
@@ -187,7 +190,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
 
     public function reservedJobs($queue = null): Collection
     {
-        return $this->inspect(['queue' => $queue ?? $this->default, 'state' => 'running']);
+        return $this->inspect(['queue' => $this->getQueue($queue), 'state' => 'running']);
     }
 
     public function allPendingJobs(): Collection
@@ -205,6 +208,34 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         return $this->inspect(['state' => 'running']);
     }
 
+    /** Lets no job of a queue begin, on any worker: what queue:pause of Laravel 12 comes to. */
+    public function pause(string $queue): void
+    {
+        foreach ($this->names($queue) as $name) {
+            $this->client()->pause($name);
+        }
+    }
+
+    /** Undoes pause(). */
+    public function resume(string $queue): void
+    {
+        foreach ($this->names($queue) as $name) {
+            $this->client()->resume($name);
+        }
+    }
+
+    /** The name that Stoker knows a queue by. Laravel 13 lets an enum name it, and forwards queues to others. */
+    public function getQueue($queue): string
+    {
+        $queue = match (true) {
+            $queue instanceof BackedEnum => (string) $queue->value,
+            $queue instanceof UnitEnum => $queue->name,
+            default => $queue,
+        } ?: $this->default;
+
+        return method_exists($this, 'resolveQueue') ? $this->resolveQueue($queue) : $queue;
+    }
+
     /** The broker itself, for all that Laravel has no word for. */
     public function client(): Client
     {
@@ -216,13 +247,13 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
      *
      * @param array<string, mixed> $options
      */
-    private function send(string $payload, ?string $queue, int $delay, array $options, bool $isNew): ?string
+    private function send(string $payload, string|UnitEnum|null $queue, int $delay, array $options, bool $isNew): ?string
     {
         $envelope = (array) json_decode($payload, true);
         $backoff = (string) ($envelope['backoff'] ?? '');
         $push = $this->client()->pushAsync(
             ...array_intersect_key($options, array_flip(self::OPTIONS)),
-            queue: $queue ?? $this->default,
+            queue: $this->getQueue($queue),
             body: $payload,
             delay: $delay > 0 ? $delay : null,
             // Laravel counts attempts, in the worker: see ResidentWorker.
@@ -242,10 +273,24 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         return $push->await();
     }
 
-    /** @return array<string, mixed> one of the broker's figures, by queue */
-    private function figures(?string $queue, string $what): array
+    /** @return \DateTimeInterface|\DateInterval|int|null what a job says itself, in a property or an attribute of Laravel 13 */
+    private function delayOf(object $job): mixed
     {
-        $queue ??= $this->default;
+        return method_exists($this, 'getAttributeValue')
+            ? $this->getAttributeValue($job, Delay::class, 'delay')
+            : $job->delay ?? null;
+    }
+
+    /** @return list<string> the queues that are meant */
+    private function names(string $queue): array
+    {
+        return str_starts_with($queue, '@') ? array_values($this->figures($queue, 'name')) : [$this->getQueue($queue)];
+    }
+
+    /** @return array<string, mixed> one of the broker's figures, by queue */
+    private function figures(string|UnitEnum|null $queue, string $what): array
+    {
+        $queue = $this->getQueue($queue);
         $pool = str_starts_with($queue, '@') ? substr($queue, 1) : null;
         $queues = array_filter($this->client()->queues(), static fn (array $one) => ($one['kind'] ?? 'jobs') === 'jobs' && match ($pool) {
             null => $one['name'] === $queue,

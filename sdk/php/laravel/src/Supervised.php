@@ -21,7 +21,7 @@ final class Supervised
     public static function loops(Application $app, string $connection): void
     {
         if (self::$inbox === null) {
-            if (getenv('STOKER_FD') === false || $app['config']["queue.connections.$connection.driver"] === 'stoker') {
+            if (getenv('STOKER_FD') === false) {
                 return;
             }
             self::$inbox = Inbox::open([], name: "queue:work $connection");

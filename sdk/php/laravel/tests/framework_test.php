@@ -4,12 +4,17 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel\Tests;
 
+use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Database\Eloquent\ModelNotFoundException;
 use Illuminate\Queue\CallQueuedClosure;
 use Illuminate\Queue\Events\JobExceptionOccurred;
 use Illuminate\Queue\Events\JobFailed;
+use Illuminate\Queue\Events\JobPopped;
+use Illuminate\Queue\Events\JobPopping;
 use Illuminate\Queue\Events\JobProcessed;
 use Illuminate\Queue\Events\JobProcessing;
+use Illuminate\Queue\Events\Looping;
+use Illuminate\Support\Facades\Context;
 use Illuminate\Support\Facades\Log;
 use Stoker\Laravel\FailedBefore;
 
@@ -55,6 +60,23 @@ test('a warning in a job is an exception, a deprecation is a log line', function
     holds(str_contains(file_get_contents($harness->app->storagePath() . '/laravel.log'), 'old-fashioned'), 'it is logged');
 });
 
+test('an exception handler that fails changes nothing', function () use ($harness): void {
+    $fails = true;
+    $harness->app[ExceptionHandler::class]->reportable(static function (\DomainException $e) use (&$fails): void {
+        $fails && throw new \LogicException('the handler failed');
+    });
+    $log = ini_set('error_log', $file = $harness->app->storagePath() . '/error.log');
+    try {
+        Act::reset(static fn () => throw new \DomainException('no'));
+        same(['retry 0', 'fail DomainException'], $harness->life(new Act(['tries' => 2])));
+        same(1, count(Act::$failures));
+    } finally {
+        $fails = false;
+        ini_set('error_log', $log);
+    }
+    same(2, substr_count(file_get_contents($file), 'LogicException: the handler failed'));
+});
+
 test('the events are those of queue:work', function () use ($harness): void {
     $events = [];
     $listen = static function (string $class) use ($harness, &$events): void {
@@ -69,8 +91,34 @@ test('the events are those of queue:work', function () use ($harness): void {
         'JobProcessing 1 default', 'JobExceptionOccurred 1 default',
         'JobProcessing 2 default', 'JobFailed 2 default', 'JobExceptionOccurred 2 default',
     ], $events);
-    array_map([$harness->app['events'], 'forget'], [JobProcessing::class, JobProcessed::class, JobExceptionOccurred::class]);
 });
+
+test('before a job come the events of a look for one', function () use ($harness): void {
+    $raised = [];
+    // The latter two are there since Laravel 10.
+    foreach ($events = array_filter([Looping::class, JobPopping::class, JobPopped::class], 'class_exists') as $class) {
+        $harness->app['events']->listen($class, static function (object $event) use (&$raised): void {
+            $raised[] = [$event::class, $event->connectionName];
+        });
+    }
+    $harness->life(new Act());
+    same(array_map(static fn (string $class) => [$class, 'stoker'], $events), $raised);
+});
+
+if (class_exists(Context::class)) {
+    test('the context of whoever dispatched is that of the job, and ends with it', function () use ($harness): void {
+        $payloads = [$harness->payload(new Act())];
+        Context::add('trace', 'abc');
+        array_unshift($payloads, $harness->payload(new Act()));
+        Context::flush();
+        $seen = [];
+        Act::reset(static function () use (&$seen): void {
+            $seen[] = Context::get('trace');
+        });
+        array_map([$harness, 'run'], $payloads);
+        same(['abc', null], $seen);
+    });
+}
 
 test('the job has an id, a uuid and a name', function () use ($harness): void {
     $seen = [];

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel\Tests;
 
+use Illuminate\Queue\Attributes\Delay;
 use Illuminate\Queue\Events\JobQueued;
 use Illuminate\Support\Facades\Bus;
 use Illuminate\Support\Facades\DB;
@@ -97,6 +98,21 @@ test('afterCommit waits for the transaction, in bulk() too', function () use ($b
     });
     same(2, count($broker->pushes()), 'pushed after it');
 });
+
+if (class_exists(Delay::class)) {
+    test('a queue may be named by an enum, and be forwarded; a delay may be an attribute', function () use ($broker): void {
+        Queue::forward('letters', 'emails', 'stoker');
+        Queue::push(new Act(), '', Letters::All);
+        Queue::bulk([new LateAct()], '', 'letters');
+        Queue::pushRaw('{"job":"X@y","data":[]}', 'letters');
+        LateAct::dispatch();
+        same(
+            [['emails', null], ['emails', 30_000], ['emails', null], ['default', 30_000]],
+            array_map(static fn (array $push) => [$push['queue'], $push['delay']], $broker->pushes()),
+        );
+        same(123, Queue::size('letters'));
+    });
+}
 
 test('a chain pushes its next job when the first is done', function () use ($broker, $harness): void {
     Bus::chain([new Act(['tries' => 1]), (new Act(['tries' => 2]))->onQueue('second')])->dispatch();

@@ -34,6 +34,12 @@ test('tries is exactly the number of runs, and failed() is called once', functio
     same('no', Act::$failures[0]->getMessage());
 });
 
+test('a retry tells what it was for', function () use ($harness): void {
+    throwing();
+    $verdict = $harness->run($harness->payload(new Act(['tries' => 2])));
+    same([0.0, \DomainException::class], [$verdict->delay, get_debug_type($verdict->getPrevious())]);
+});
+
 test('without tries a job runs once', function () use ($harness): void {
     throwing();
     same(['fail DomainException'], $harness->life(new Act()));

@@ -25,6 +25,10 @@ foreach (['PACKAGES', 'SERVICES', 'ROUTES', 'EVENTS'] as $cache) {
     $_SERVER["APP_{$cache}_CACHE"] = "$storage/$cache.php";
 }
 
+if (method_exists(Illuminate\Foundation\Application::class, 'configure')) {
+    // Since Laravel 11 bootstrap/app.php is no more than this.
+    return Illuminate\Foundation\Application::configure($storage)->withExceptions()->create()->useStoragePath($storage);
+}
 $app = new Illuminate\Foundation\Application($storage);
 $app->useStoragePath($storage);
 $app->singleton(Illuminate\Contracts\Console\Kernel::class, Illuminate\Foundation\Console\Kernel::class);

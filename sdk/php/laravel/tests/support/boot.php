@@ -10,5 +10,8 @@ require __DIR__ . '/../../autoload.php';
 foreach (['Story', 'Scripted', 'UniqueScripted'] as $class) {
     require __DIR__ . "/$class.php";
 }
+if (interface_exists(Illuminate\Contracts\Queue\Interruptible::class)) { // Laravel 13.7 and later.
+    require __DIR__ . '/InterruptibleScripted.php';
+}
 // The tests put the application down and expect it at the next job.
 Stoker\Laravel\Upkeep::$every = 0;

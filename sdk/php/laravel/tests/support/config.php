@@ -27,6 +27,8 @@ return [
             Illuminate\Queue\QueueServiceProvider::class,
             Illuminate\View\ViewServiceProvider::class,
             Stoker\Laravel\ServiceProvider::class,
+            // Laravel 11 and later.
+            ...array_filter([Illuminate\Log\Context\ContextServiceProvider::class], 'class_exists'),
         ],
     ],
     // Locks and queue:restart are for all processes.
