@@ -1,6 +1,5 @@
 use super::accept::Fault;
 use crate::MAX_FRAME;
-use crate::config::suggest;
 use crate::net::{Client, ConnId, Role};
 use crate::plane::Plane;
 use stoker_core::{Offer, WorkerId};
@@ -48,8 +47,8 @@ impl Plane {
         let found = spec.and_then(|spec| Some((spec, self.core.find_pool(&spec.name)?)));
         let Some((spec, pool)) = found else {
             let name = wanted.unwrap_or_default();
-            let hint = suggest("", pools.map(|pool| pool.name.as_str()));
-            let text = format!("there is no pool '{name}'; {hint}");
+            let names: Vec<&str> = pools.map(|pool| pool.name.as_str()).collect();
+            let text = format!("there is no pool '{name}'; there is: {}", names.join(", "));
             return Err(Fault::Refused(Status::NOT_FOUND, text));
         };
         let name = &spec.name;
