@@ -44,9 +44,9 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
     {
         $events = $this->app->make('events');
         $events->listen(Looping::class, function (Looping $event): void {
-            $this->app['config']["queue.connections.$event->connectionName.driver"] === 'stoker'
-                ? Pauses::leaveToStoker()
-                : Supervised::loops($this->app, $event->connectionName);
+            if ($this->app['config']["queue.connections.$event->connectionName.driver"] === 'stoker') {
+                Pauses::leaveToStoker();
+            }
         });
         $events->subscribe(new Pauses($this->app));
     }

@@ -520,6 +520,20 @@ test('stock: queue:work of another connection is watched, and a reload lets it f
     same([true, "pid {$worker()['pid']}"], [$worker()['pid'] !== $old['pid'], $story->of('stock2')[1]]);
 });
 
+test('stock: one that ends by itself above its memory, with code 12, is followed at once', function () use ($live, $story, $harness): void {
+    $database = $harness->app['queue']->connection('database');
+    $pids = [];
+    foreach ([1, 2, 3] as $n) {
+        $database->pushOn('heavy', new Scripted("heavy$n", ['pid']));
+        $story->await("heavy$n end");
+        $pids[] = $story->of("heavy$n")[1];
+    }
+    same(3, count(array_unique($pids)));
+    $log = file_get_contents(getenv('APP_STORAGE') . '/stoker.log');
+    holds(preg_match('/ info heavy-\d+ has gone \(exit code 12\)/', $log) === 1, 'that is no fault');
+    holds(!preg_match('/heavy-\d+ (ended before|did not get)/', $log), 'nor a failed boot');
+});
+
 test('live: it drains, finishes what runs, and ends', function () use ($live, $story): void {
     $go = getenv('APP_STORAGE') . '/go-drain';
     $live->queue->bulk([new Scripted('drain1', ["await $go"]), new Scripted('drain2', ["await $go"])]);

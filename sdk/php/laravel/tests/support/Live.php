@@ -40,7 +40,13 @@ final class Live
             directory = $here
             workers = 1
             [pool.stock]
+            protocol = false
             command = [$php, "artisan.php", "queue:work", "database", "--sleep=0.01", "--force", "--quiet"]
+            directory = $here
+            workers = 1
+            [pool.heavy]
+            protocol = false
+            command = [$php, "artisan.php", "queue:work", "database", "--queue=heavy", "--sleep=0.01", "--memory=1", "--force", "--quiet"]
             directory = $here
             workers = 1
             [pool.dial]
