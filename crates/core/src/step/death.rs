@@ -7,8 +7,8 @@ const BOOT_BACKOFF: Span = Span::from_millis(200);
 const BOOT_BACKOFF_MAX: Span = Span::from_secs(30);
 /// A worker that was ready for so long was of use, even if it had no task.
 const OF_USE: Span = Span::from_secs(2);
-/// The same where tasks are not ours to see and the exit code says that all is well.
-const OF_SILENT_USE: Span = Span::from_millis(100);
+/// Processes whose tasks are not ours to see may say by their exit code that all is well; so often they may.
+const PLANNED_EVERY: Span = Span::from_secs(1);
 
 impl Core {
     /// A worker's process has ended. Each task that it had ends or goes on by what became of it there.
@@ -139,6 +139,10 @@ impl Core {
         // failed boot; and that it lived so long bounds how often it is started again.
         let lived = self.now.since(worker.greeted) >= OF_USE;
         let planned = self.is_planned(worker, exit);
+        if planned {
+            let pool = &mut self.pools[worker.pool.index()];
+            pool.next_boot = pool.next_boot.max(worker.greeted + PLANNED_EVERY);
+        }
         let was_of_use = worker.done > 0 || lived || planned || crashed.is_some() || !is_present;
         let by_itself = matches!(
             why,
@@ -162,11 +166,11 @@ impl Core {
     }
 
     /// Whether a process without the protocol left as those do that have done their share: `queue:work` ends
-    /// with 0 after so many jobs and with 12 above its memory. One that had no time to work did not.
+    /// with 0 after so many jobs and with 12 above its memory.
     fn is_planned(&self, worker: &Worker, exit: Exit) -> bool {
         let silent = !self.pools[worker.pool.index()].config.protocol;
-        let has_worked = self.now.since(worker.greeted) >= OF_SILENT_USE;
-        silent && has_worked && matches!(exit, Exit::Code(0 | 12))
+        let greeted = worker.greeted <= self.now;
+        silent && greeted && matches!(exit, Exit::Code(0 | 12))
     }
 
     /// A worker died before it was of any use. The next boot waits longer and longer.

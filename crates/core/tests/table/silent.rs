@@ -23,7 +23,7 @@ fn one_after(config: PoolConfig, span: Span) -> (World, WorkerId) {
 #[test]
 fn one_that_ends_well_is_followed_at_once() {
     for code in [0, 12] {
-        let (mut w, worker) = one_after(silent(1), ms(100));
+        let (mut w, worker) = one_after(silent(1), secs(1));
         let exit = Exit::Code(code);
         w.exit(worker, exit);
         assert_eq!(w.starting().len(), 1, "{code}");
@@ -38,13 +38,26 @@ fn one_that_ends_well_is_followed_at_once() {
     }
 }
 
+/// As `queue:work --once` does, or one that was put into the background by mistake.
 #[test]
-fn one_that_ends_at_once_or_badly_waits_longer_and_longer() {
-    for (span, exit) in [
-        (ms(99), Exit::Code(0)),
-        (ms(1_999), Exit::Code(1)),
-        (ms(1_999), Exit::Signal(9)),
-    ] {
+fn one_that_ends_well_at_once_is_followed_once_a_second() {
+    let (mut w, _) = World::ready(silent(1));
+    for _ in 0..10 {
+        w.pass(ms(5));
+        w.exit(w.live()[0], Exit::Code(0));
+        assert!(w.starting().is_empty());
+        w.pass(ms(994));
+        assert!(w.starting().is_empty());
+        w.pass(ms(1));
+        w.boot();
+    }
+    let failed = |notice: &Notice| matches!(notice, Notice::BootFailed { .. });
+    assert!(!w.notices().iter().any(failed));
+}
+
+#[test]
+fn one_that_ends_badly_at_once_waits_longer_and_longer() {
+    for (span, exit) in [(ms(1_999), Exit::Code(1)), (ms(1_999), Exit::Signal(9))] {
         let (mut w, worker) = one_after(silent(1), span);
         w.exit(worker, exit);
         assert!(w.starting().is_empty(), "{exit:?} after {span:?}");

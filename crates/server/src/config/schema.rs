@@ -187,7 +187,7 @@ pub const POOL: SectionDoc = SectionDoc {
             "protocol",
             "true or false",
             "true",
-            "Whether its processes speak Stoker's protocol. `false` watches any long-running program, as a stock `queue:work`: ready once it runs, no tasks, TERM to end it; when it ends by itself with code 0 or 12 the next one starts at once.",
+            "Whether its processes speak Stoker's protocol. `false` watches any long-running program, as a stock `queue:work`: ready once it runs, no tasks, TERM to end it; when it ends by itself with code 0 or 12 the next one starts at once, once a second at the most.",
         ),
         key(
             "memory_limit",
