@@ -25,8 +25,8 @@ test: setup check
 	php sdk/php/tests/run.php
 	php sdk/php/laravel/tests/run.php
 	docs/run.py --binary target/debug/stoker
-	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 20
-	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut
+	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 20 --jobs 2
+	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --jobs 2 --powercut
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut --expect-loss
 
 # Style is part of being right, where the toolchain has the tools for it.
@@ -45,7 +45,7 @@ setup:
 	@scripts/setup
 
 campaign: build
-	campaign/run.py --seed $(SEED) --rounds $(ROUNDS)
+	campaign/run.py --seed $(SEED) --rounds $(ROUNDS) --jobs 2
 
 sim: setup
 	STOKER_SEEDS=$(SEEDS) cargo test --release -p stoker-core --test simulation -- --nocapture

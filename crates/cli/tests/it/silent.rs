@@ -60,7 +60,7 @@ fn a_reload_starts_another_and_ends_it() {
 #[test]
 fn one_that_has_done_its_share_is_followed_at_once() {
     let app = start("echo ran >> notes; exit 12", "workers = 1");
-    assert_eq!(notes(&app, 3), ["ran"; 3]);
+    assert_eq!(notes(&app, 3)[..3], ["ran"; 3]);
     app.wait_for_log("p-2 has gone (exit code 12)");
     assert!(!app.log().contains("next boot"), "{}", app.log());
 }
