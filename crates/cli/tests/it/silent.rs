@@ -5,10 +5,17 @@ use stoker_testkit::{App, until};
 
 /// A shell script as such a process, and keys of its pool.
 fn start(script: &str, rest: &str) -> App {
+    let app = launch(script, rest);
+    app.ready();
+    app
+}
+
+/// The same, without waiting for it to be ready.
+fn launch(script: &str, rest: &str) -> App {
     let script = format!("{script:?}");
     let config =
         format!("[pool.p]\nprotocol = false\ncommand = [\"sh\", \"-c\", {script}]\n{rest}\n");
-    setup().config(&config).start()
+    setup().config(&config).launch()
 }
 
 /// Works until it is told to end, then finishes what it is at.
@@ -59,7 +66,7 @@ fn a_reload_starts_another_and_ends_it() {
 
 #[test]
 fn one_that_has_done_its_share_is_followed_at_once() {
-    let app = start("echo ran >> notes; exit 12", "workers = 1");
+    let app = launch("echo ran >> notes; exit 12", "workers = 1");
     assert_eq!(notes(&app, 3)[..3], ["ran"; 3]);
     app.wait_for_log("p-2 has gone (exit code 12)");
     assert!(!app.log().contains("next boot"), "{}", app.log());
@@ -67,7 +74,7 @@ fn one_that_has_done_its_share_is_followed_at_once() {
 
 #[test]
 fn one_that_can_not_run_waits_longer_and_longer() {
-    let app = start("echo no such command >&2; exit 1", "workers = 1");
+    let app = launch("echo no such command >&2; exit 1", "workers = 1");
     app.wait_for_log("p-2 ended before it was of use (exit code 1): no such command; next boot in");
 }
 

@@ -6,7 +6,7 @@ use crate::{Action, Cause, Core, Exit, Notice, Origin, Outcome, Span, TaskId, Wh
 const BOOT_BACKOFF: Span = Span::from_millis(200);
 const BOOT_BACKOFF_MAX: Span = Span::from_secs(30);
 /// A worker that was ready for so long was of use, even if it had no task.
-const OF_USE: Span = Span::from_secs(2);
+pub(super) const OF_USE: Span = Span::from_secs(2);
 /// Processes whose tasks are not ours to see may say by their exit code that all is well; so often they may.
 const PLANNED_EVERY: Span = Span::from_secs(1);
 

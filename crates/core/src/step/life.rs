@@ -92,8 +92,8 @@ impl Core {
         self.resize(pool);
         self.note_health(pool, |pool, _| {
             pool.ever_ready = true;
-            // Who dials in proves nothing about the command that the pool starts.
-            if spawned {
+            // Who dials in proves nothing about the command that the pool starts, nor does to have started it.
+            if spawned && pool.config.protocol {
                 pool.failed_boots = 0;
             }
         });

@@ -1,3 +1,4 @@
+use crate::step::death::OF_USE;
 use crate::task::Place;
 use crate::worker::{Life, escalation};
 use crate::{Action, Core, Outcome, PoolId, Span, TaskId, Time, Why, WorkerId};
@@ -75,6 +76,10 @@ impl Core {
         }
         if self.workers[id].expires <= self.now && !self.workers[id].outdated {
             self.expire(id);
+        }
+        if !self.pool_of(id).config.protocol && self.proof_deadline(id) == Time::NEVER {
+            let pool = self.workers[id].pool;
+            self.note_health(pool, |pool, _| pool.failed_boots = 0);
         }
         self.watch_memory(id);
         self.check_tasks(id);
@@ -177,11 +182,25 @@ impl Core {
             let idle_until = self.idle_until(id, idle_since);
             let is_up = idle_until <= self.now;
             let idle_until = if is_up { Time::NEVER } else { idle_until };
-            return expires.min(idle_until).min(self.watch_deadline(id));
+            return expires
+                .min(idle_until)
+                .min(self.watch_deadline(id))
+                .min(self.proof_deadline(id));
         }
         expires
             .min(self.watch_deadline(id))
             .min(self.task_deadline(id))
+    }
+
+    /// When a process without the protocol has lived so long that its pool can be said to work.
+    fn proof_deadline(&self, id: WorkerId) -> Time {
+        let worker = &self.workers[id];
+        let pool = &self.pools[worker.pool.index()];
+        let proved = worker.greeted + OF_USE;
+        match !pool.config.protocol && pool.failed_boots > 0 && proved > self.now {
+            true => proved,
+            false => Time::NEVER,
+        }
     }
 
     /// When a worker's memory is looked at next.

@@ -76,6 +76,32 @@ fn with_the_protocol_an_exit_code_says_nothing() {
     assert!(w.starting().is_empty());
 }
 
+/// To have started it proves nothing.
+#[test]
+fn its_pool_is_healthy_again_when_it_has_lived_a_while() {
+    let (mut w, pool) = World::ready(silent(1));
+    for _ in 0..5 {
+        w.exit(w.live()[0], Exit::Code(1));
+        while w.starting().is_empty() {
+            w.pass(ms(10));
+        }
+        w.boot();
+    }
+    let is_failing = |w: &World| matches!(w.core.pool(pool).2, Health::Failing { .. });
+    w.pass(ms(1_999));
+    assert!(is_failing(&w));
+    w.pass(ms(1));
+    assert_eq!(w.core.pool(pool).2, Health::Healthy);
+    let told = w.notices().into_iter().filter_map(|notice| match notice {
+        Notice::Health { health, .. } => Some(health),
+        _ => None,
+    });
+    let told: Vec<Health> = told.collect();
+    let [Health::Healthy, Health::Failing { .. }, Health::Healthy] = told[..] else {
+        panic!("{told:?}");
+    };
+}
+
 #[test]
 fn its_memory_is_watched_all_the_time() {
     let (mut w, worker) = one_after(
