@@ -5,9 +5,8 @@
 //   FAILING_STORE    the store's path; its log and its journal belong to it
 //   FAILING_CONTROL  a file that holds a `struct control`; it outlives the server, as what the disk has lost does
 //
-// After a failed fsync Linux takes the pages that it could not write for written, and a second fsync succeeds. So no
-// log may be synced after a sync of it has failed. The store itself can't be replaced: of its pages each that was
-// waiting for the failed sync has to be written again before the next one.
+// After a failed fsync Linux takes the pages that it could not write for written, and a second fsync succeeds. So of the
+// pages of a file each that was waiting for the failed sync has to be written again before the next one.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,7 +26,7 @@
 #include <unistd.h>
 
 enum { NONE, STORE, LOG, FOLDER };
-enum { FDS = 4096, DISTRUSTED = 256, PAGE = 4096, PAGES = 1 << 17, FOREVER = UINT32_MAX };
+enum { FDS = 4096, PAGE = 4096, PAGES = 1 << 17, FOREVER = UINT32_MAX };
 
 struct control {
     uint32_t syncs, writes; // of a thousand, how many fail
@@ -36,13 +35,12 @@ struct control {
     uint32_t counting;      // calls are counted: since the campaign said so, or since the first failure
     uint32_t calls;
     uint32_t failed_syncs, failed_writes;
-    uint32_t synced_again; // what must not be
-    uint32_t known;        // of `distrusted`
-    uint64_t stopped_at;   // CLOCK_MONOTONIC, ns; 0: not yet
-    struct file {
-        uint64_t number, born;
-    } distrusted[DISTRUSTED];
-    uint8_t dirty[PAGES], lost[PAGES]; // pages of the store
+    uint32_t synced_again, unused; // what must not be
+    uint64_t stopped_at;           // CLOCK_MONOTONIC, ns; 0: not yet
+    struct pages {
+        uint64_t number, born; // what the file is called may change, and its number be given again; not both
+        uint8_t dirty[PAGES], lost[PAGES];
+    } pages[2]; // of the store and of its log
 };
 
 static struct control *control;
@@ -134,33 +132,39 @@ static int fails(uint32_t share, uint32_t *count)
     return 1;
 }
 
-// What the file is called may change, and its number be given again; not both with its time of birth.
-static struct file *distrusted(int fd, int is_to_be)
+// What is known of the pages of the file behind a descriptor: nothing, if it is another file than before.
+static struct pages *pages_of(int fd, int file)
 {
+    if (file != STORE && file != LOG)
+        return NULL;
+    struct pages *pages = control->pages + (file == LOG);
     struct statx stat;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &stat))
         return NULL;
-    struct file file = {stat.stx_ino, stat.stx_btime.tv_sec * 1000000000ull + stat.stx_btime.tv_nsec};
-    struct file *end = control->distrusted + control->known, *found = control->distrusted;
-    while (found < end && memcmp(found, &file, sizeof file))
-        found++;
-    if (found < end)
-        return found;
-    if (!is_to_be || control->known == DISTRUSTED)
-        return NULL;
-    control->known++;
-    *found = file;
-    return found;
+    uint64_t born = stat.stx_btime.tv_sec * 1000000000ull + stat.stx_btime.tv_nsec;
+    if (pages->number != stat.stx_ino || pages->born != born) {
+        memset(pages, 0, sizeof *pages);
+        pages->number = stat.stx_ino, pages->born = born;
+    }
+    return pages;
 }
 
-// A file that is cut down to nothing has nothing to lose any more.
+// A page that is cut off has nothing to lose any more.
 static void forget(int fd, int file, off_t size)
 {
-    struct file *known = file == LOG && !size ? distrusted(fd, 0) : NULL;
-    if (known)
-        *known = control->distrusted[--control->known];
-    for (off_t page = (size + PAGE - 1) / PAGE; file == STORE && page < PAGES; page++)
-        control->dirty[page] = control->lost[page] = 0;
+    struct pages *pages = pages_of(fd, file);
+    for (off_t page = (size + PAGE - 1) / PAGE; pages && page < PAGES; page++)
+        pages->dirty[page] = pages->lost[page] = 0;
+}
+
+// Whatever is written of a page, all of it goes to the disk.
+static void dirty(int fd, int file, off_t off, ssize_t len)
+{
+    struct pages *pages = pages_of(fd, file);
+    for (off_t page = off / PAGE; pages && len > 0 && page <= (off + len - 1) / PAGE && page < PAGES; page++) {
+        pages->dirty[page] = 1;
+        pages->lost[page] = 0;
+    }
 }
 
 static void say(int file, const char *what)
@@ -170,15 +174,15 @@ static void say(int file, const char *what)
     dprintf(2, "failing: %s: a sync of the %s %s\n", thread, file == LOG ? "log" : file == STORE ? "store" : "folder", what);
 }
 
-// Looks for what must not be; each file is told of once.
+// Looks for what must not be; it is told of once.
 static void judge(int fd, int file)
 {
-    if (file == LOG ? !distrusted(fd, 0) : !memchr(control->lost, 1, PAGES))
+    struct pages *pages = pages_of(fd, file);
+    if (!pages || !memchr(pages->lost, 1, PAGES))
         return;
     control->synced_again++;
     say(file, "after one that failed");
-    forget(fd, LOG, 0);
-    memset(control->lost, 0, PAGES);
+    memset(pages->lost, 0, PAGES);
 }
 
 static int opened(const char *path, int flags, mode_t mode)
@@ -243,10 +247,7 @@ static ssize_t written(int fd, const void *bytes, size_t len, off_t off, int has
     step();
     int failed = fails(control->writes, &control->failed_writes);
     ssize_t done = failed && rand_r(&dice) % 2 ? -1 : put(fd, how, bytes, failed ? len / 2 : len, off);
-    for (off_t page = off / PAGE; file == STORE && done > 0 && page <= (off + done - 1) / PAGE && page < PAGES; page++) {
-        control->dirty[page] = 1;
-        control->lost[page] = 0;
-    }
+    dirty(fd, file, off, done);
     if (failed) {
         errno = EIO;
         done = -1;
@@ -258,7 +259,7 @@ static ssize_t written(int fd, const void *bytes, size_t len, off_t off, int has
 ssize_t write(int fd, const void *bytes, size_t len)
 {
     resolve();
-    return written(fd, bytes, len, of(fd) == STORE ? lseek(fd, 0, SEEK_CUR) : 0, 0);
+    return written(fd, bytes, len, of(fd) ? lseek(fd, 0, SEEK_CUR) : 0, 0);
 }
 
 ssize_t pwrite64(int fd, const void *bytes, size_t len, off64_t off)
@@ -292,15 +293,11 @@ int ftruncate(int fd, off_t size)
     return ftruncate64(fd, size);
 }
 
-static void sync_failed(int fd, int file)
+static void sync_failed(struct pages *pages, int file)
 {
     say(file, "fails");
-    if (file == LOG)
-        distrusted(fd, 1);
-    for (int page = 0; file == STORE && page < PAGES; page++) {
-        control->lost[page] |= control->dirty[page];
-        control->dirty[page] = 0;
-    }
+    for (int page = 0; pages && page < PAGES; page++)
+        pages->lost[page] |= pages->dirty[page];
 }
 
 static int synced(int fd, int (*sync)(int))
@@ -310,13 +307,13 @@ static int synced(int fd, int (*sync)(int))
         return sync(fd);
     pthread_mutex_lock(&mutex);
     step();
-    if (file != FOLDER)
-        judge(fd, file);
+    judge(fd, file);
     int failed = fails(control->syncs, &control->failed_syncs);
+    struct pages *pages = pages_of(fd, file);
     if (failed)
-        sync_failed(fd, file);
-    if (file == STORE)
-        memset(control->dirty, 0, PAGES);
+        sync_failed(pages, file);
+    if (pages)
+        memset(pages->dirty, 0, PAGES);
     pthread_mutex_unlock(&mutex);
     // Commits go on while another thread syncs.
     return failed ? (errno = EIO, -1) : sync(fd);

@@ -108,15 +108,25 @@ static int of(int fd)
     return fd >= 0 && fd < FDS && what[fd] ? what[fd] - 1 : NONE;
 }
 
-// A server before this one may have seen a sync fail.
-static int has_failed(int log)
+// A server before this one may have seen a sync fail, and may have died while it noted a write that it had not begun.
+static int take_over(int log)
 {
     struct record record;
-    for (off_t at = 0; pread(log, &record, sizeof record, at) == sizeof record;
-         at += sizeof record + record.len + record.old_len)
-        if (record.kind == FAILED)
-            return 1;
-    return 0;
+    struct stat stat;
+    if (fstat(log, &stat))
+        give_up("fstat");
+    int has_failed = 0;
+    off_t at = 0;
+    while (pread(log, &record, sizeof record, at) == sizeof record) {
+        off_t end = at + sizeof record + record.len + record.old_len;
+        if (end > stat.st_size)
+            break;
+        has_failed |= record.kind == FAILED;
+        at = end;
+    }
+    if (real_ftruncate(log, at))
+        give_up("cutting off half a record");
+    return has_failed;
 }
 
 static int log_fd(int file)
@@ -128,7 +138,7 @@ static int log_fd(int file)
         if (log_of[file] < 0)
             give_up(path);
         if (file < FILES)
-            failed[file] = has_failed(log_of[file]);
+            failed[file] = take_over(log_of[file]);
     }
     return log_of[file];
 }

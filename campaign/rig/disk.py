@@ -47,7 +47,7 @@ def killed_on_failing_disk(trial):
 
 
 def killed_while_mending(trial):
-    """After a failed sync the log is folded into the store and all opened anew: a kill before any call that this makes."""
+    """After a failed sync the log is written anew and all opened again: a kill before any call that this makes."""
     disk = trial.stoker.disk
     for try_ in range(TRIES):
         victim = trial.stoker.server()

@@ -22,16 +22,25 @@ def build(folder, name):
     return library
 
 
+class Pages(ctypes.Structure):
+    """`struct pages` of failing.c."""
+
+    _fields_ = [
+        ("number", ctypes.c_uint64),
+        ("born", ctypes.c_uint64),
+        ("dirty", ctypes.c_uint8 * PAGES),
+        ("lost", ctypes.c_uint8 * PAGES),
+    ]
+
+
 class Control(ctypes.Structure):
     """`struct control` of failing.c."""
 
     _fields_ = [
         *((name, ctypes.c_uint32) for name in "syncs writes left stop_at counting calls".split()),
-        *((name, ctypes.c_uint32) for name in "failed_syncs failed_writes synced_again known".split()),
+        *((name, ctypes.c_uint32) for name in "failed_syncs failed_writes synced_again unused".split()),
         ("stopped_at", ctypes.c_uint64),
-        ("distrusted", ctypes.c_uint64 * 512),
-        ("dirty", ctypes.c_uint8 * PAGES),
-        ("lost", ctypes.c_uint8 * PAGES),
+        ("pages", Pages * 2),
     ]
 
 
@@ -62,10 +71,9 @@ class FailingDisk:
 
     def power_was_cut(self):
         """What the next server reads is what is on the disk."""
-        control = self.control
-        control.known = 0
-        for pages in (control.dirty, control.lost):
-            ctypes.memset(pages, 0, PAGES)
+        for pages in self.control.pages:
+            ctypes.memset(pages.dirty, 0, PAGES)
+            ctypes.memset(pages.lost, 0, PAGES)
 
     @property
     def failures(self):

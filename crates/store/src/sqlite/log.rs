@@ -2,66 +2,59 @@
 //!
 //! After a failed fsync Linux takes what it could not write for written: a second fsync succeeds, and the data
 //! is gone when the memory is. A server that was killed can't say whether it had met that. So a log that was
-//! left, or that failed, is never synced again: what it holds goes into the store, the store is synced, and
-//! the log begins anew. Nothing of it is lost if that ends at any point, or if it fails: then the log is still
-//! there, and the next try writes every page of it again.
+//! left, or that failed, is written once more, as it stands, before it is synced again: that makes every page
+//! of it one that waits to be written. The same bytes at the same places can't do harm, wherever that ends;
+//! and it takes no room. What goes from the log into the store needs no such thing: SQLite takes it for done
+//! only after a sync that went well, and writes all of it again otherwise.
 
 use super::StoreError;
 use super::lock::beside;
-use super::schema;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, ffi};
+use rusqlite::{Connection, OpenFlags};
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long somebody else's tool that reads may keep the log.
+const AT_ONCE: usize = 1 << 20;
+
+/// How long somebody else's tool that writes to the store is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Folds all of the log into the store, whose connections in this process must be closed: to close the file
-/// beside them would drop their locks.
-pub(super) fn fold_all(store: &Path) -> Result<(), StoreError> {
+/// Writes the log once more and syncs it. No connection of this process may be writing to it.
+pub(super) fn write_anew(store: &Path) -> Result<(), StoreError> {
     let log = beside(store, "-wal");
     if std::fs::metadata(&log).map_or(0, |log| log.len()) == 0 {
         return Ok(());
     }
-    copy_frames(store)?;
-    let io = |error: io::Error| StoreError::io(store, &error);
-    File::open(store)
-        .and_then(|file| file.sync_all())
-        .map_err(io)?;
-    let log = OpenOptions::new().write(true).open(&log);
-    log.and_then(|log| log.set_len(0)).map_err(io)
+    let guard = keep_others_out(store).map_err(|error| StoreError::sqlite(store, &error))?;
+    let log = OpenOptions::new().read(true).write(true).open(&log);
+    let written = log.and_then(|log| write_over(&log));
+    drop(guard);
+    written.map_err(|error| StoreError::io(store, &error))
 }
 
-/// Has SQLite find by its checksums how far the log goes, and write that to the store.
-fn copy_frames(store: &Path) -> Result<(), StoreError> {
-    let error = |error: rusqlite::Error| StoreError::sqlite(store, &error);
+/// While this is there no other process writes to the log, nor removes it.
+fn keep_others_out(store: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(store, flags).map_err(error)?;
-    db.busy_timeout(PATIENCE).map_err(error)?;
-    // Another program's file, or a newer Stoker's, is not ours to write to.
-    schema::version(&db, store)?;
-    checkpoint(&db).map_err(error)
+    let guard = Connection::open_with_flags(store, flags)?;
+    guard.busy_timeout(PATIENCE)?;
+    // Closing it would sync the log.
+    guard.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    guard.execute_batch("BEGIN IMMEDIATE")?;
+    Ok(guard)
 }
 
-fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
-    // It would sync the log as well.
-    db.pragma_update(None, "synchronous", "off")?;
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    let (busy, frames, done) = db.query_row("PRAGMA wal_checkpoint(FULL)", [], |row| {
-        Ok((
-            row.get::<_, bool>(0)?,
-            row.get::<_, i64>(1)?,
-            row.get::<_, i64>(2)?,
-        ))
-    })?;
-    match busy || frames != done {
-        false => Ok(()),
-        true => Err(rusqlite::Error::SqliteFailure(
-            ffi::Error::new(ffi::SQLITE_BUSY),
-            Some("another program reads it and keeps its log".to_owned()),
-        )),
+fn write_over(log: &File) -> io::Result<()> {
+    let mut buffer = vec![0; AT_ONCE];
+    let mut at = 0;
+    loop {
+        let count = log.read_at(&mut buffer, at)?;
+        if count == 0 {
+            return log.sync_all();
+        }
+        log.write_all_at(&buffer[..count], at)?;
+        at += count as u64;
     }
 }

@@ -102,7 +102,7 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     exists(path)?;
     let _lock = Lock::take(path)?;
-    log::fold_all(path)?;
+    log::write_anew(path)?;
     let db = schema::open(path, 16 << 10)?;
     db.execute_batch("VACUUM").map_err(error)?;
     db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))

@@ -72,7 +72,7 @@ pub(super) struct Writer {
     failing: Option<commit::Failing>,
     /// The connection must not be used again: the disk failed under it.
     is_broken: bool,
-    /// The log must not be synced: what it holds has to go into the store first.
+    /// The log must not be synced before it is written anew.
     distrusts_log: bool,
     folding: Option<fold::Folding>,
     pages: fold::Pages,
@@ -94,7 +94,7 @@ impl Writer {
         reader: SyncSender<Message>,
     ) -> Result<Self, StoreError> {
         let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
-        let distrusts_log = match log::fold_all(path) {
+        let distrusts_log = match log::write_anew(path) {
             Ok(()) => false,
             Err(StoreError::Full { .. }) => true,
             Err(error) => return Err(error),

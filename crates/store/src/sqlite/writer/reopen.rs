@@ -72,17 +72,17 @@ impl Writer {
         }
         self.let_go_of_file();
         self.is_broken = true;
-        let folded = log::fold_all(&self.path);
+        let written = log::write_anew(&self.path);
         // With no room for that, what is there can still be read.
-        self.distrusts_log = matches!(folded, Err(StoreError::Full { .. }));
-        match folded {
+        self.distrusts_log = matches!(written, Err(StoreError::Full { .. }));
+        match written {
             Err(error) if !self.distrusts_log => return Err(error),
             _ => {}
         }
         self.connect()?;
         self.is_broken = false;
         self.resolve_doubt();
-        folded
+        written
     }
 
     /// Closes every connection, without the checkpoint that closing the last one would do: it would sync.
