@@ -15,7 +15,7 @@ mod user;
 pub use angel::{Options, run};
 pub use channel::{Channel, MAX_MESSAGE};
 pub use message::{End, Spec, ToAngel, ToServer, WorkerKey};
-pub use procfs::{children, descendants, kill_tree, resident_bytes, with_cookie};
+pub use procfs::{children, descendants, is_dead, kill_tree, resident_bytes, with_cookie};
 
 /// Names of the variables by which a child learns what it inherited.
 pub mod env {

@@ -95,7 +95,7 @@ pub(crate) fn is_young(pid: i32) -> bool {
 }
 
 /// Whether a process has ended and waits to be reaped, or is gone.
-pub(crate) fn is_dead(pid: i32) -> bool {
+pub fn is_dead(pid: i32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return true;
     };

@@ -30,6 +30,12 @@ pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
+/// Whether the process lives that listens: a socket knows who that was (unix(7), SO_PEERCRED).
+fn is_served(peer: &UnixStream) -> bool {
+    let listener = rustix::net::sockopt::socket_peercred(peer);
+    listener.is_ok_and(|listener| !stoker_angel::is_dead(listener.pid.as_raw_nonzero().get()))
+}
+
 /// Binds the socket. One that a dead server left behind is replaced; one that is served is not touched.
 pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<OwnedFd> {
     let shown = path.display();
@@ -46,7 +52,11 @@ pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<OwnedFd> {
             )));
         }
         match UnixStream::connect(path) {
-            Ok(_) => return Err(Failure::Failed(format!("another Stoker serves at {shown}"))),
+            Ok(peer) if is_served(&peer) => {
+                return Err(Failure::Failed(format!("another Stoker serves at {shown}")));
+            }
+            // What a dead Stoker started may hold it open for moments yet.
+            Ok(_) => fs::remove_file(path)?,
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path)?;
             }

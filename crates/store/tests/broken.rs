@@ -22,6 +22,12 @@ fn limit(bytes: Option<u64>) {
     .unwrap();
 }
 
+/// The log can't grow any more.
+fn limit_to_log(world: &World) {
+    let log = std::fs::metadata(format!("{}-wal", world.path().display()));
+    limit(Some(log.unwrap().len()));
+}
+
 /// Alone in its file, because the bound is the process's.
 #[test]
 fn after_an_error_work_goes_on_by_itself() {
@@ -32,11 +38,7 @@ fn after_an_error_work_goes_on_by_itself() {
     let queue = world.queue("mails");
     let held = world.hold(job(queue)).id;
     let waits = world.add(job(queue));
-    limit(Some(
-        std::fs::metadata(format!("{}-wal", world.path().display()))
-            .unwrap()
-            .len(),
-    ));
+    limit_to_log(&world);
     let big = NewJob {
         bytes: vec![1; 100_000].into(),
         meta_len: 0,
@@ -94,7 +96,19 @@ fn after_an_error_work_goes_on_by_itself() {
         tools::check(world.path()).unwrap().problems,
         Vec::<String>::new()
     );
+    let runs = world.hold(job(queue)).id;
+    world.ask(Ask::Running { jobs: vec![runs] });
+    world.settle();
+    limit_to_log(&world);
     world.crash();
+    world.queue("mails");
+    // That it crashed can't be written, and is known all the same.
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
+    let crashes: Vec<_> = jobs.iter().map(|job| (job.id, job.run.crashes)).collect();
+    assert_eq!(crashes[crashes.len() - 1], (runs, 1));
+    limit(None);
+    world.wait(|told| matches!(told, Told::Failing(None)));
+    assert_eq!(world.view(runs).unwrap().run.crashes, 1);
     assert_eq!(world.state(held), Some(State::Done));
-    assert_eq!(world.count(Filter::default()), 3);
+    assert_eq!(world.count(Filter::default()), 4);
 }

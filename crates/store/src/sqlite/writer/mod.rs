@@ -30,13 +30,13 @@ use super::post::Post;
 use super::queues::Queues;
 use super::reader::Message;
 use super::{SqliteOptions, StoreError, log, schema};
-use crate::{Ask, Clock, Ids, Told};
+use crate::{Ask, Clock, Ids, JobId, Told};
 use batch::{Batch, Effect};
 use chore::Chore;
 use lanes::Lanes;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,6 +70,8 @@ pub(super) struct Writer {
     /// Changes of many jobs under way.
     long: VecDeque<change::Long>,
     failing: Option<commit::Failing>,
+    /// Jobs that ran when the last server died, as long as that is not written.
+    crashed: HashSet<JobId>,
     /// The connection must not be used again: the disk failed under it.
     is_broken: bool,
     /// The log must not be synced before it is written anew.
@@ -121,6 +123,7 @@ impl Writer {
             searches: VecDeque::new(),
             long: VecDeque::new(),
             failing: None,
+            crashed: HashSet::new(),
             is_broken: false,
             distrusts_log,
             folding: None,

@@ -36,6 +36,7 @@ impl Writer {
         let jobs: Vec<JobId> = ids.map(|id| JobId(u64::from_le_bytes(id))).collect();
         if !jobs.is_empty() {
             // A disk that fails now must not keep the store from opening: it is written when it can be.
+            self.crashed = jobs.iter().copied().collect();
             self.write(vec![Ask::Crashed { jobs }], true);
         }
         match self.is_broken {

@@ -124,7 +124,7 @@ impl Writer {
             run: Run {
                 attempt: row.get(3)?,
                 exceptions: row.get(4)?,
-                crashes: row.get(5)?,
+                crashes: self.crashes(id, row.get(5)?),
                 ran_us: row.get(6)?,
             },
             due_ms: row.get(2)?,
@@ -147,14 +147,15 @@ impl Writer {
     fn resting(&self, queue: QueueNo) -> rusqlite::Result<Vec<(u8, Rest)>> {
         let mut resting = self.db.prepare_cached(RESTING)?;
         let resting = resting.query_map([queue.0], |row| {
+            let id = JobId(row.get(0)?);
             let run = Run {
                 attempt: row.get(2)?,
                 exceptions: row.get(3)?,
-                crashes: row.get(4)?,
+                crashes: self.crashes(id, row.get(4)?),
                 ran_us: row.get(5)?,
             };
             let rest = Rest {
-                id: JobId(row.get(0)?),
+                id,
                 queue,
                 key: row.get::<_, Vec<u8>>(7)?.into(),
                 run,
@@ -163,6 +164,11 @@ impl Writer {
             Ok((row.get(6)?, rest))
         })?;
         resting.collect()
+    }
+
+    /// How often a job has crashed, be it that the last time is not written yet.
+    fn crashes(&self, id: JobId, written: u8) -> u8 {
+        written.saturating_add(u8::from(self.crashed.contains(&id)))
     }
 
     fn checkpoint_of(&self, id: JobId) -> rusqlite::Result<Option<Box<[u8]>>> {

@@ -25,6 +25,7 @@ impl Writer {
                     self.let_go(*job);
                 }
                 (Ask::Retry { job, .. }, Effect::Rests) => self.lanes.rest(*job),
+                (Ask::Crashed { .. }, _) => self.crashed.clear(),
                 _ => {}
             }
         }
