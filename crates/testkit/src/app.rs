@@ -95,6 +95,15 @@ impl Setup {
     /// Starts it and waits until it answers, whatever its workers do.
     #[track_caller]
     pub fn launch(self) -> App {
+        let app = self.launch_blind();
+        until("the socket", || UnixStream::connect(app.socket()).ok());
+        app.client();
+        app
+    }
+
+    /// Starts it and waits for nothing.
+    #[track_caller]
+    pub fn launch_blind(self) -> App {
         // All that it starts inherits this mark, by which leftovers are found.
         let name = self.dir.path().display();
         let mark = format!("STOKERS_TEST={name}");
@@ -117,7 +126,7 @@ impl Setup {
         let spawn = pairs.fold(spawn, |spawn, (name, value)| spawn.env(name, value));
         let mut child = spawn.start();
         let log = Log::of(child.stderr.take().expect("stderr is a pipe"));
-        let app = App {
+        App {
             angel: child.id() as i32,
             dir: Arc::new(self.dir),
             stoker: self.stoker,
@@ -125,10 +134,7 @@ impl Setup {
             child: Some(child),
             spared: Vec::new(),
             log,
-        };
-        until("the socket", || UnixStream::connect(app.socket()).ok());
-        app.client();
-        app
+        }
     }
 }
 

@@ -337,7 +337,7 @@ fn a_socket_whose_listener_is_dead_is_taken_over_though_somebody_holds_it() {
     let path = path.to_str().expect("a plain path");
     let held = run(Spawn::new("python3").args(&["-c", script, path]));
     let holder: i32 = held.stdout.trim().parse().expect("its pid");
-    let app = setup.launch();
+    let app = setup.launch_blind();
     // Before that the path leads to where nobody answers.
     app.wait_for_log("p-1 is ready");
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
