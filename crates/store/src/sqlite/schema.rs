@@ -1,6 +1,8 @@
 use super::StoreError;
+use super::tools::sync_directory;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,21 +32,38 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags).map_err(error)?;
+    remove_log_on_close(&db, false).map_err(error)?;
+    // Where it can't open a file for writing SQLite opens it for reading, whatever the reason.
+    if db.is_readonly("main").map_err(error)? {
+        return Err(StoreError::io(
+            path,
+            &io::Error::other("it can't be opened for writing"),
+        ));
+    }
     db.busy_timeout(PATIENCE).map_err(error)?;
     let version = version(&db, path)?;
     prepare(&db, version == 0, cache_kib).map_err(error)?;
     migrate(&mut db, version).map_err(error)?;
+    // SQLite syncs the folder as well, with the log's first sync, but does not tell if that fails.
+    sync_directory(path).map_err(|error| StoreError::io(path, &error))?;
     Ok(db)
+}
+
+/// Whether closing the last connection folds the log and removes it. SQLite removes it even where it could not
+/// read it, because what it keeps beside the file in memory could not be made. So it may only do so when the
+/// log is known to be empty.
+pub(super) fn remove_log_on_close(db: &Connection, remove: bool) -> rusqlite::Result<()> {
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !remove)
+        .map(drop)
 }
 
 /// Opens the file for a checkpoint, while others have it open.
 pub(super) fn open_to_fold(path: &Path, sync: bool) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
+    remove_log_on_close(&db, false)?;
     db.pragma_update(None, "synchronous", if sync { "full" } else { "off" })?;
     db.pragma_update(None, "cache_size", 16)?;
-    // Whether it may do so on closing is the others' to say.
-    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(db)
 }
 
@@ -53,6 +72,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(error)?;
+    remove_log_on_close(&db, false).map_err(error)?;
     db.busy_timeout(PATIENCE).map_err(error)?;
     db.pragma_update(None, "cache_size", -4_096)
         .map_err(error)?;
@@ -120,11 +140,13 @@ fn migrate(db: &mut Connection, version: i64) -> rusqlite::Result<()> {
 }
 
 /// Whether the file is shorter than its header says. SQLite would find out only when it comes to the missing
-/// part. While there is a log the log may hold that part.
+/// part. While there is a log the log may hold that part, and a journal tells what was there before.
 fn cut_short(path: &Path) -> Option<String> {
-    let log = std::fs::metadata(super::lock::beside(path, "-wal"));
-    if log.is_ok_and(|log| log.len() > 0) {
-        return None;
+    for suffix in ["-wal", "-journal"] {
+        let beside = std::fs::metadata(super::lock::beside(path, suffix));
+        if beside.is_ok_and(|file| file.len() > 0) {
+            return None;
+        }
     }
     let mut header = [0; 32];
     let mut file = std::fs::File::open(path).ok()?;

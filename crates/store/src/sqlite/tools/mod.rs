@@ -105,8 +105,10 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
     log::write_anew(path)?;
     let db = schema::open(path, 16 << 10)?;
     db.execute_batch("VACUUM").map_err(error)?;
-    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        .map_err(error)
+    let busy: bool = db
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .map_err(error)?;
+    schema::remove_log_on_close(&db, !busy).map_err(error)
 }
 
 fn open(path: &Path) -> Result<Connection, StoreError> {
@@ -121,7 +123,7 @@ fn exists(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Makes a file's name last.
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
 }

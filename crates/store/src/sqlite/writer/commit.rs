@@ -164,7 +164,7 @@ pub(super) fn is_of_the_disk(error: &rusqlite::Error) -> bool {
 }
 
 /// The file could not be opened anew.
-fn broken(error: &crate::StoreError) -> rusqlite::Error {
+pub(super) fn broken(error: &crate::StoreError) -> rusqlite::Error {
     let code = match error {
         crate::StoreError::Full { .. } => rusqlite::ffi::SQLITE_FULL,
         _ => rusqlite::ffi::SQLITE_CANTOPEN,

@@ -4,7 +4,7 @@
 use super::Writer;
 use crate::sqlite::schema;
 use rusqlite::{Connection, ErrorCode};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -26,9 +26,11 @@ impl Folding {
         self.failed.load(Ordering::Acquire)
     }
 
-    pub(super) fn wait(self) {
+    /// Returns whether it has failed.
+    pub(super) fn wait(self) -> bool {
         // What a thread that panicked had to say stands in its panic's message.
         self.thread.join().ok();
+        self.failed.load(Ordering::Acquire)
     }
 }
 
@@ -52,7 +54,7 @@ impl Writer {
         let pages = self.pages.load(Ordering::Relaxed);
         let Some(folding) = self.folding.take() else {
             if pages >= MANY {
-                self.folding = start(self.path.clone(), pages, self.sync);
+                self.folding = start(&self.path, pages, self.sync);
             }
             return;
         };
@@ -61,8 +63,7 @@ impl Writer {
             return;
         }
         let rest = pages.saturating_sub(folding.pages);
-        self.distrusts_log = folding.has_failed();
-        folding.wait();
+        self.distrusts_log = folding.wait();
         if self.distrusts_log {
             return;
         }
@@ -74,12 +75,14 @@ impl Writer {
     }
 }
 
-fn start(path: PathBuf, pages: u32, sync: bool) -> Option<Folding> {
+fn start(path: &Path, pages: u32, sync: bool) -> Option<Folding> {
+    // It is opened here, not in the thread: if a commit's sync of the log fails meanwhile, then the log must
+    // have been open, or the thread's own sync would not be told, and it would fold what may be lost.
+    let db = schema::open_to_fold(path, sync).ok()?;
     let failed = Arc::new(AtomicBool::new(false));
     let tell = failed.clone();
     let run = move || {
-        let folded = schema::open_to_fold(&path, sync).and_then(|db| checkpoint(&db));
-        tell.store(is_io_error(&folded), Ordering::Release);
+        tell.store(is_io_error(&checkpoint(&db)), Ordering::Release);
     };
     let thread = std::thread::Builder::new()
         .name("stoker-folds".to_owned())

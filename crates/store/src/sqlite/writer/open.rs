@@ -3,6 +3,7 @@
 use super::Writer;
 use super::commit::trouble;
 use super::unread::Unread;
+use crate::sqlite::schema;
 use crate::{Keep, QueueNo, Told};
 use std::io;
 
@@ -44,6 +45,9 @@ impl Writer {
         while !self.long.is_empty() {
             self.go_on();
         }
+        if let Some(folding) = self.folding.take() {
+            self.distrusts_log |= folding.wait();
+        }
         let done = self.transact(true, |writer, _| writer.running(&[]).map(drop));
         done.map_err(|error| io::Error::other(trouble(&error)))?;
         if !self.owed.is_empty() {
@@ -52,12 +56,11 @@ impl Writer {
                 self.owed.len()
             )));
         }
-        if let Some(folding) = self.folding.take() {
-            folding.wait();
-        }
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         // Somebody may be reading; the log then stays, and is as good.
-        self.db.query_row(checkpoint, [], |_| Ok(())).ok();
+        if self.db.query_row(checkpoint, [], |row| row.get(0)) == Ok(0) {
+            schema::remove_log_on_close(&self.db, true).ok();
+        }
         Ok(())
     }
 }

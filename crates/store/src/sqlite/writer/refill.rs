@@ -199,7 +199,13 @@ impl Writer {
             self.db.prepare_cached(UNREST)?.execute([queue.0])?;
             return Ok(());
         }
-        for (class, rest) in self.resting(queue)? {
+        // All is read before anything is held, or what fails halfway would be held twice.
+        let resting = self.resting(queue)?;
+        let mut backlogs = Vec::new();
+        for (class, rest) in &resting {
+            backlogs.push(self.has_waiting(queue, *class, &rest.key, 0, u64::MAX)?);
+        }
+        for ((class, rest), has_backlog) in resting.into_iter().zip(backlogs) {
             self.lanes.hold(queue, class, &rest.key, rest.id, true);
             if let Some(lane) = self.lanes.get(queue, class, &rest.key) {
                 lane.backlog = true;
@@ -207,7 +213,7 @@ impl Writer {
             let key = rest.key.clone();
             self.told.push(Told::Resting { rest });
             // What waits behind it is not found by looking for lanes of which none is held.
-            if self.has_waiting(queue, class, &key, 0, u64::MAX)? {
+            if has_backlog {
                 self.told.push(Told::Backlog { queue, class, key });
             }
         }

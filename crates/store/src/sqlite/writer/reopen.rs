@@ -1,10 +1,9 @@
 //! What to do when the disk fails: not to trust the file that it failed on (see [`crate::sqlite::log`]), and
 //! to open everything anew.
 
-use super::{Batch, Writer, commit::Level, recover};
+use super::{Batch, Writer, change::Slice, commit::Level, recover};
 use crate::Ask;
 use crate::sqlite::{StoreError, log, reader::Message, schema};
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use std::sync::mpsc::sync_channel;
 
@@ -19,9 +18,15 @@ pub(super) enum Fate {
 /// A commit of which nobody knows yet whether it is in the file. Who waits for it waits on: to refuse a push
 /// that is there all the same would be a lie.
 pub(super) struct Doubt {
-    pub(super) asks: Vec<Ask>,
+    pub(super) work: Doubtful,
     pub(super) batch: Batch,
     pub(super) serial: u64,
+}
+
+/// What was done in it.
+pub(super) enum Doubtful {
+    Asks(Vec<Ask>),
+    Slice(Box<Slice>),
 }
 
 impl Writer {
@@ -32,8 +37,11 @@ impl Writer {
             // Where even this fails the next transaction can't begin, and tells.
             self.db.execute_batch("ROLLBACK").ok();
         }
-        if error.sqlite_error_code() != Some(ErrorCode::SystemIoFailure) {
-            return Fate::Undone;
+        // One that is open for reading only, or could not open what belongs to it, would stay so.
+        use ErrorCode::{CannotOpen, ReadOnly, SystemIoFailure};
+        match error.sqlite_error_code() {
+            Some(SystemIoFailure | ReadOnly | CannotOpen) => {}
+            _ => return Fate::Undone,
         }
         // Mending takes over the file's own number.
         let under_way = self.serial + 1;
@@ -48,20 +56,27 @@ impl Writer {
     /// The file can be read again: what became of the commit that was under way when it could not.
     fn resolve_doubt(&mut self) {
         let Some(Doubt {
-            asks,
+            work,
             batch,
             serial,
         }) = self.doubt.take()
         else {
             return;
         };
-        match &self.failing {
-            _ if self.serial >= serial => self.settle(asks, batch),
-            Some(failing) => {
-                let trouble = failing.trouble.clone();
+        let trouble = match &self.failing {
+            Some(failing) => failing.trouble.clone(),
+            None => crate::Trouble::Io("it was not written".to_owned()),
+        };
+        match work {
+            Doubtful::Asks(asks) if self.serial >= serial => self.settle(asks, batch),
+            Doubtful::Slice(slice) if self.serial >= serial => self.settle_slice(*slice, batch),
+            Doubtful::Asks(asks) => {
+                // What is owed was asked later.
+                let later = std::mem::take(&mut self.owed);
                 self.put_off(asks, &trouble);
+                self.owed.extend(later);
             }
-            None => self.put_off(asks, &crate::Trouble::Io("it was not written".to_owned())),
+            Doubtful::Slice(slice) => self.answer_change(slice.long, Err(trouble)),
         }
     }
 
@@ -95,9 +110,6 @@ impl Writer {
             // It fails if the reader is gone, and then its connection is closed.
             is_done.recv().ok();
         }
-        self.db
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-            .ok();
         if let Ok(none) = Connection::open_in_memory() {
             self.db = none;
         }

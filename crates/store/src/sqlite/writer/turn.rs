@@ -52,9 +52,10 @@ impl Writer {
         }
     }
 
-    /// Nothing goes on in slices.
+    /// Nothing goes on in slices, and nothing is left to be written that can be.
     fn is_idle(&self) -> bool {
-        self.long.is_empty() && self.searches.is_empty()
+        let is_written = self.failing.is_some() || (self.owed.is_empty() && !self.is_broken);
+        self.long.is_empty() && self.searches.is_empty() && is_written
     }
 
     /// How long there is nothing to do unless something is asked.

@@ -1,6 +1,6 @@
 use super::batch::must_last;
-use super::commit::{is_of_the_disk, trouble};
-use super::{Batch, Effect, Writer, reopen::Doubt};
+use super::commit::{broken, is_of_the_disk, trouble};
+use super::{Batch, Effect, Writer, reopen::Doubt, reopen::Doubtful};
 use crate::{Ask, Told, Trouble};
 
 // Shows whether the disk takes anything, when there is nothing else to write.
@@ -8,7 +8,7 @@ const TRY: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('tried', ?1
 
 impl Writer {
     /// Writes, or keeps what may not be lost until that is possible again.
-    pub(super) fn write(&mut self, asks: Vec<Ask>, now: bool) {
+    pub(super) fn write(&mut self, mut asks: Vec<Ask>, now: bool) {
         if let Some(failing) = &self.failing
             && !now
             && !failing.pace.is_due()
@@ -20,6 +20,12 @@ impl Writer {
         if asks.is_empty() && is_well && !self.is_due() && !self.queues.has_new() {
             return;
         }
+        if let Err(error) = self.mend() {
+            let trouble = self.fail(&broken(&error));
+            return self.put_off(asks, &trouble);
+        }
+        // What turned out not to be in the file was asked before these.
+        asks.splice(0..0, std::mem::take(&mut self.owed));
         let last = asks.iter().any(must_last);
         match self.transact(last, |writer, batch| writer.apply(&asks, batch)) {
             Ok(batch) => {
@@ -40,7 +46,7 @@ impl Writer {
                 match self.unknown.take() {
                     Some((batch, serial)) if self.doubt.is_none() => {
                         self.doubt = Some(Doubt {
-                            asks,
+                            work: Doubtful::Asks(asks),
                             batch,
                             serial,
                         });
@@ -111,6 +117,11 @@ impl Writer {
             match ask {
                 Ask::Push { .. } => self.refuse(&ask, &trouble(error)),
                 Ask::End { job, told, .. } => {
+                    let id = self.ids.uuid(job);
+                    let text = format!(
+                        "how job {id} ended can't be written, and it may run again: {error}"
+                    );
+                    self.told.push(Told::Damage(text));
                     self.let_go(job);
                     self.told.extend(told.map(|ticket| Told::Ended { ticket }));
                 }

@@ -4,6 +4,7 @@ mod edit;
 mod import;
 mod revive;
 
+use super::reopen::{Doubt, Doubtful};
 use super::{Batch, Writer};
 use crate::sqlite::reader::{Merged, Next, Source, find, sources};
 use crate::{
@@ -26,6 +27,12 @@ pub(in crate::sqlite) struct Long {
     ticket: Ticket,
     work: Work,
     changed: Changed,
+}
+
+/// A slice of one, done: with whether it was the last one, or why nothing could be done.
+pub(in crate::sqlite) struct Slice {
+    pub(super) long: Long,
+    over: Result<bool, Trouble>,
 }
 
 enum Work {
@@ -93,28 +100,52 @@ impl Writer {
             over = writer.slice(&mut long, batch)?;
             Ok(())
         });
-        let result = match (done, over) {
-            (Ok(batch), Ok(over)) => {
+        let error = match done {
+            Ok(batch) => {
                 self.recovered();
-                if let Work::Held { given_back, .. } = &mut long.work {
-                    given_back.drain(..).for_each(|job| self.let_go(job));
-                }
-                for (queue, class, key) in batch.left {
-                    self.look_for_backlog(queue, class, &key);
-                }
-                for (queue, class, key) in batch.woken {
-                    self.wake(queue, class, key);
-                }
-                if !over {
-                    self.long.push_front(long);
-                    return;
-                }
-                Ok(long.changed)
+                return self.settle_slice(Slice { long, over }, batch);
             }
-            (Ok(_), Err(trouble)) => Err(trouble),
-            // Earlier slices have happened. To ask again does the rest.
-            (Err(error), _) => Err(self.fail(&error)),
+            Err(error) => error,
         };
+        let trouble = self.fail(&error);
+        match self.unknown.take() {
+            // Whether it happened is told when it is known.
+            Some((batch, serial)) if self.doubt.is_none() => {
+                self.doubt = Some(Doubt {
+                    work: Doubtful::Slice(Box::new(Slice { long, over })),
+                    batch,
+                    serial,
+                });
+            }
+            // Earlier slices have happened. To ask again does the rest.
+            _ => self.answer_change(long, Err(trouble)),
+        }
+    }
+
+    /// What follows once a slice is committed.
+    pub(super) fn settle_slice(&mut self, slice: Slice, batch: Batch) {
+        let Slice { mut long, over } = slice;
+        let over = match over {
+            Ok(over) => over,
+            Err(trouble) => return self.answer_change(long, Err(trouble)),
+        };
+        if let Work::Held { given_back, .. } = &mut long.work {
+            given_back.drain(..).for_each(|job| self.let_go(job));
+        }
+        for (queue, class, key) in batch.left {
+            self.look_for_backlog(queue, class, &key);
+        }
+        for (queue, class, key) in batch.woken {
+            self.wake(queue, class, key);
+        }
+        if !over {
+            return self.long.push_front(long);
+        }
+        let changed = std::mem::take(&mut long.changed);
+        self.answer_change(long, Ok(changed));
+    }
+
+    pub(super) fn answer_change(&mut self, long: Long, result: Result<Changed, Trouble>) {
         self.post.questions.fetch_sub(1, Ordering::Relaxed);
         self.told.push(Told::Changed {
             ticket: long.ticket,

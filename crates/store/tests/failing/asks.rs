@@ -1,0 +1,275 @@
+//! What is asked of a store, and asked again if it was refused. What is told goes to the ledger.
+
+use crate::hand::{Hand, TRIES};
+use stoker_store::{
+    Ask, Bytes, Change, Changed, Ending, Filter, Import, JobError, NewJob, Options, Pushed,
+    QueueNo, Run, State, Ticket, Told, Trouble, Which,
+};
+
+/// The queue that most jobs are in.
+pub(crate) const MAILS: QueueNo = QueueNo(0);
+
+/// A push that was sent: its ticket, and the state in which the job is to begin.
+pub(crate) type Sent = (Ticket, State);
+
+/// The body of a job tells which it is.
+pub(crate) fn bytes(label: &str) -> Vec<u8> {
+    let times = if label.starts_with("big") { 2_000 } else { 1 };
+    format!("{label} ").repeat(times).into_bytes()
+}
+
+fn job(label: &str) -> NewJob {
+    NewJob {
+        queue: MAILS,
+        bytes: bytes(label).into(),
+        options: Some(Box::new(Options {
+            kind: Some(label.to_owned()),
+            ..Options::default()
+        })),
+        ..NewJob::default()
+    }
+}
+
+/// The state in which a new job begins.
+fn first_state(job: &NewJob, now: u64) -> State {
+    match (job.suspended, job.due_ms > now) {
+        (true, _) => State::Suspended,
+        (_, true) => State::Delayed,
+        _ => State::Ready,
+    }
+}
+
+impl Hand {
+    /// Pushes until it is accepted, each time under a new name, and returns the last.
+    pub(crate) fn push(&mut self, label: &str, say: impl Fn(&mut NewJob)) -> String {
+        for number in 0..TRIES {
+            let label = match number {
+                0 => label.to_owned(),
+                number => format!("{label}.{number}"),
+            };
+            match self.push_once(&label, &say) {
+                Pushed::Accepted { .. } => return label,
+                Pushed::Refused(_) => self.before_again(),
+                pushed => panic!("{label}: {pushed:?}"),
+            }
+        }
+        panic!("{label} is never accepted");
+    }
+
+    /// The same for many at once; they go into one commit.
+    pub(crate) fn push_all(&mut self, labels: &[&str]) -> Vec<String> {
+        let tickets: Vec<_> = labels
+            .iter()
+            .map(|label| self.send(label, |_| {}))
+            .collect();
+        let mut accepted = Vec::new();
+        for (label, ticket) in labels.iter().zip(tickets) {
+            let pushed = self.pushed(label, ticket);
+            accepted.push(match pushed {
+                Pushed::Accepted { .. } => (*label).to_owned(),
+                _ => self.push(&format!("{label}.again"), |_| {}),
+            });
+        }
+        accepted
+    }
+
+    pub(crate) fn push_once(&mut self, label: &str, say: impl Fn(&mut NewJob)) -> Pushed {
+        let ticket = self.send(label, say);
+        self.pushed(label, ticket)
+    }
+
+    pub(crate) fn send(&mut self, label: &str, say: impl Fn(&mut NewJob)) -> Sent {
+        let mut job = job(label);
+        say(&mut job);
+        let state = first_state(&job, self.now());
+        self.ledger.asked(label);
+        let ticket = self.ticket();
+        self.ask(Ask::Push {
+            ticket,
+            room: true,
+            job: Box::new(job),
+        });
+        (ticket, state)
+    }
+
+    pub(crate) fn pushed(&mut self, label: &str, (ticket, state): Sent) -> Pushed {
+        let Told::Pushed { pushed, .. } = self.answer(ticket) else {
+            panic!("that is no answer to a push");
+        };
+        match &pushed {
+            Pushed::Accepted { id, .. } => {
+                self.know(label, *id);
+                self.is(label, state);
+            }
+            Pushed::Refused(trouble) => {
+                self.absent(label);
+                self.check(trouble);
+            }
+            Pushed::Repeated(_) | Pushed::Taken(_) => self.absent(label),
+        }
+        pushed
+    }
+
+    pub(crate) fn end(&mut self, label: &str, ending: Ending) {
+        let told = self.ticket();
+        let state = ending.state();
+        self.ask(Ask::End {
+            job: self.id(label),
+            run: Run {
+                attempt: 1,
+                ..Run::default()
+            },
+            ending,
+            told: Some(told),
+            output: None,
+        });
+        self.let_go(label);
+        self.answer(told);
+        self.is(label, state);
+    }
+
+    pub(crate) fn done(&mut self, label: &str) {
+        let result = Some(Bytes {
+            codec: 1,
+            bytes: b"result".to_vec(),
+        });
+        self.end(label, Ending::Done { result });
+    }
+
+    pub(crate) fn fail(&mut self, label: &str) {
+        self.end(label, Ending::Failed(self.error()));
+    }
+
+    pub(crate) fn error(&self) -> JobError {
+        JobError {
+            class: "Boom".to_owned(),
+            message: "boom".to_owned(),
+            place: None,
+            at_ms: self.now(),
+        }
+    }
+
+    pub(crate) fn retry(&mut self, label: &str, in_ms: u64, hold: bool) {
+        let (job, error, due_ms) = (self.id(label), self.error(), self.now() + in_ms);
+        self.ask(Ask::Retry {
+            job,
+            run: Run {
+                attempt: 1,
+                ..Run::default()
+            },
+            due_ms,
+            error,
+            output: Some(b"output".to_vec()),
+            hold,
+        });
+        if !hold {
+            self.let_go(label);
+        }
+        self.settle();
+        self.is(label, State::Retrying);
+    }
+
+    /// Changes one job.
+    pub(crate) fn change(&mut self, label: &str, change: Change, then: Option<State>) {
+        let which = Which::One(self.id(label));
+        self.change_until_done(&which, &change, 1);
+        match then {
+            Some(state) => self.is(label, state),
+            None => self.absent(label),
+        }
+    }
+
+    /// Changes all jobs that are meant, which are these.
+    pub(crate) fn change_many(
+        &mut self,
+        filter: &Filter,
+        change: &Change,
+        labels: &[String],
+        then: State,
+    ) {
+        let which = Which::Many(filter.clone());
+        self.change_until_done(&which, change, labels.len() as u64);
+        for label in labels {
+            self.is(label, then);
+        }
+    }
+
+    /// Asks until it is not told as failed. Then so many jobs must be changed, for what was told as failed
+    /// must not have happened.
+    fn change_until_done(&mut self, which: &Which, change: &Change, count: u64) {
+        for _ in 0..TRIES {
+            let (ticket, which, change) = (self.ticket(), which.clone(), change.clone());
+            let text = format!("{change:?} of {which:?}");
+            self.ask(Ask::Change {
+                ticket,
+                which,
+                change,
+            });
+            match self.changed(ticket) {
+                Err(Trouble::Full(_) | Trouble::Io(_)) => {}
+                Ok(changed) if changed.count == count => return,
+                result => return self.ledger.fault(&format!("{text}: {result:?}")),
+            }
+        }
+        panic!("{change:?} is never done");
+    }
+
+    fn changed(&mut self, ticket: Ticket) -> Result<Changed, Trouble> {
+        let Told::Changed { result, .. } = self.answer(ticket) else {
+            panic!("that is no answer to a change");
+        };
+        if let Err(trouble) = &result {
+            self.ledger.note(&format!("changing: {trouble}"));
+            self.before_again();
+        }
+        result
+    }
+
+    /// Imports two jobs, one of them failed, and returns what they are called in the end.
+    pub(crate) fn import(&mut self) -> [String; 2] {
+        for number in 0..TRIES {
+            let labels = [format!("import{number}"), format!("imported{number}")];
+            let jobs = labels.iter().zip([None, Some(self.error())]);
+            let jobs = jobs.map(|(label, error)| Import {
+                job: job(label),
+                run: Run::default(),
+                was: "elsewhere".to_owned(),
+                checkpoint: None,
+                error,
+            });
+            let (ticket, jobs) = (self.ticket(), jobs.collect());
+            labels.iter().for_each(|label| self.ledger.asked(label));
+            self.ask(Ask::Import { ticket, jobs });
+            if self.changed(ticket).is_ok() {
+                self.is(&labels[0], State::Ready);
+                self.is(&labels[1], State::Failed);
+                return labels;
+            }
+            for label in &labels {
+                self.absent(label);
+            }
+        }
+        panic!("nothing can be imported");
+    }
+
+    pub(crate) fn set(&mut self, queue: QueueNo, settings: &str) {
+        let told = self.ticket();
+        self.ask(Ask::Settings {
+            queue,
+            settings: settings.to_owned(),
+            told: Some(told),
+        });
+        self.answer(told);
+    }
+
+    pub(crate) fn pause(&mut self, paused: bool) {
+        let told = self.ticket();
+        self.ask(Ask::Pause {
+            queue: MAILS,
+            paused,
+            told: Some(told),
+        });
+        self.answer(told);
+        self.ledger.paused(paused);
+    }
+}

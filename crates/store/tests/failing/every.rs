@@ -1,0 +1,112 @@
+//! Which calls fail, and in which manners.
+
+use crate::runs::{self, Outcome, Script};
+use crate::shim::{Call, FULL, FULL_ONCE, Fault, IO, IO_ONCE, IO_THRICE, SHORT};
+use stoker_testkit::Dir;
+
+/// Runs of each test, unless every one is wanted.
+const SOME: usize = 24;
+
+/// Of many like calls in a row so many at each end fail, and a few between.
+const ENDS: usize = 12;
+const BETWEEN: usize = 64;
+
+/// How a call can fail.
+fn manners(call: &Call) -> Vec<Fault> {
+    match &*call.sort {
+        "read" | "open" => vec![IO_ONCE, IO],
+        "write" => vec![IO_ONCE, IO_THRICE, IO, FULL_ONCE, FULL, SHORT],
+        _ => vec![IO_ONCE, IO_THRICE, IO, FULL_ONCE, FULL],
+    }
+}
+
+/// Leaves out most of what happens hundreds of times in a row.
+fn telling(calls: &[Call]) -> Vec<Call> {
+    let same = |one: &Call, other: &Call| one.sort == other.sort && one.file == other.file;
+    let mut telling = Vec::new();
+    for run in calls.chunk_by(same) {
+        let is_telling =
+            |at: usize| at < ENDS || at + ENDS >= run.len() || at.is_multiple_of(BETWEEN);
+        let some = run.iter().enumerate().filter(|(at, _)| is_telling(*at));
+        telling.extend(some.map(|(_, call)| call.clone()));
+    }
+    telling
+}
+
+fn chosen(calls: &[Call]) -> Vec<(Call, Fault)> {
+    let all: Vec<(Call, Fault)> = telling(calls)
+        .into_iter()
+        .flat_map(|call| {
+            manners(&call)
+                .into_iter()
+                .map(move |manner| (call.clone(), manner))
+        })
+        .collect();
+    if std::env::var_os("STOKER_EVERY").is_some() {
+        return all;
+    }
+    // A stride that shares no factor with the number of manners meets all of them.
+    let stride = (all.len() / SOME).max(1) | 1;
+    all.into_iter().step_by(stride).collect()
+}
+
+fn fail_each(script: Script, is_meant: impl Fn(&Call) -> bool) {
+    let dir = Dir::new();
+    let Outcome {
+        calls,
+        faults,
+        output,
+        ..
+    } = script.run(dir.path(), None);
+    assert_eq!(faults, Vec::<String>::new(), "without a failure: {output}");
+    let calls: Vec<Call> = calls.into_iter().filter(is_meant).collect();
+    let failing = chosen(&calls);
+    let summary = runs::all(script, &failing);
+    println!(
+        "{}: {} calls, {} runs, {} of them without their call, {} faults",
+        script.0,
+        calls.len(),
+        summary.runs,
+        summary.not_reached,
+        summary.faults.len()
+    );
+    assert!(summary.faults.is_empty(), "{}", summary.faults.join("\n"));
+}
+
+#[test]
+fn every_write_of_a_life_may_fail() {
+    fail_each(Script("live"), |call| !call.reads());
+}
+
+#[test]
+fn every_read_of_a_life_may_fail() {
+    fail_each(Script("live"), Call::reads);
+}
+
+#[test]
+fn every_call_of_folding_may_fail() {
+    fail_each(Script("fold"), |_| true);
+}
+
+#[test]
+fn every_call_of_opening_what_was_left_may_fail() {
+    fail_each(Script("left"), |_| true);
+}
+
+/// When its last connection goes SQLite removes a log, also one that it could not read because what it keeps
+/// beside it in memory could not be made. All that stood there only would be gone.
+#[test]
+fn a_log_that_could_not_be_read_is_kept() {
+    // Opening takes more than one connection.
+    for number in 1..=2 {
+        let dir = Dir::new();
+        let call = Call {
+            sort: "truncate".to_owned(),
+            file: "jobs.db-shm".to_owned(),
+            number,
+        };
+        let outcome = Script("left").run(dir.path(), Some((&call, FULL)));
+        assert_eq!(outcome.faults, Vec::<String>::new(), "{}", outcome.output);
+        assert!(outcome.is_reached);
+    }
+}

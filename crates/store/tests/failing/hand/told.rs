@@ -1,0 +1,133 @@
+//! What is told, and what a scheduler makes of it.
+
+use super::Hand;
+use stoker_store::{Ask, Job, JobId, Pushed, QueueNo, Rest, State, Told};
+
+impl Hand {
+    pub(super) fn take(&mut self, told: Told) {
+        match &told {
+            Told::Failing(trouble) => {
+                if let Some(trouble) = trouble {
+                    self.check(trouble);
+                }
+                self.failing.clone_from(trouble);
+            }
+            Told::Backlog { queue, class, key } => self.refill(*queue, *class, key),
+            Told::Refilled {
+                queue,
+                class,
+                key,
+                jobs,
+                more,
+            } => {
+                if *more {
+                    self.refill(*queue, *class, key);
+                }
+                jobs.iter().for_each(|job| self.hold(job));
+            }
+            Told::RefilledLanes { queue, lanes, more } => {
+                for lane in lanes {
+                    lane.jobs.iter().for_each(|job| self.hold(job));
+                    if lane.more {
+                        self.refill(*queue, lane.class, &lane.key);
+                    }
+                }
+                self.lanes = Some(*more);
+            }
+            Told::Resting { rest } => self.hold_on(rest),
+            Told::Pushed { ticket, pushed } => {
+                if let Pushed::Accepted { job: Some(job), .. } = pushed {
+                    self.hold(job);
+                }
+                self.answers.insert(ticket.0, told);
+            }
+            Told::Ended { ticket } | Told::Changed { ticket, .. } | Told::Found { ticket, .. } => {
+                self.answers.insert(ticket.0, told);
+            }
+            Told::Damage(text) => {
+                self.ledger.note(text);
+                self.was_damaged = true;
+                self.end_trouble();
+            }
+            Told::Counts { .. } | Told::Fetched { .. } => {}
+        }
+    }
+
+    fn refill(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
+        self.ask(Ask::Refill {
+            queue,
+            class,
+            key: key.into(),
+            limit: 10,
+        });
+    }
+
+    /// Asks for lanes of which nothing is held until there are none.
+    pub(crate) fn refill_lanes(&mut self, queue: QueueNo) {
+        loop {
+            self.lanes = None;
+            self.ask(Ask::RefillLanes {
+                queue,
+                lanes: 10,
+                limit: 10,
+            });
+            if !self.wait("lanes", |hand| hand.lanes) {
+                return;
+            }
+        }
+    }
+
+    fn hold(&mut self, job: &Job) {
+        let options = job.options.as_ref().unwrap();
+        self.hold_as(options.kind.clone().unwrap(), job.id);
+    }
+
+    /// A job that rests comes without what it is called.
+    fn hold_on(&mut self, rest: &Rest) {
+        let mut known = self.ids.iter().filter(|(_, id)| **id == rest.id);
+        let label = known.next().map_or("an unknown job", |(label, _)| label);
+        self.hold_as(label.to_owned(), rest.id);
+    }
+
+    fn hold_as(&mut self, label: String, id: JobId) {
+        if self.held.insert(label.clone(), id).is_some() {
+            self.ledger.fault(&format!("{label} was handed over twice"));
+        }
+    }
+
+    /// A scheduler holds it no more.
+    pub(crate) fn let_go(&mut self, label: &str) {
+        self.held.remove(label);
+    }
+
+    /// Jobs that are ready, and that no scheduler knows of.
+    fn not_held(&self) -> Vec<String> {
+        let ready = self
+            .states
+            .iter()
+            .filter(|(_, state)| **state == State::Ready);
+        let not_held = ready.filter(|(label, _)| !self.held.contains_key(*label));
+        not_held.map(|(label, _)| label.clone()).collect()
+    }
+
+    /// Nothing waits that a scheduler does not know of, and it knows of nothing that was not accepted.
+    pub(crate) fn check_held(&mut self) {
+        // What is told of a backlog is asked for, and that is answered.
+        self.settle();
+        self.settle();
+        if self.was_damaged {
+            let is_all = |hand: &mut Self| hand.not_held().is_empty().then_some(());
+            self.wait("what could not be read", is_all);
+        }
+        for label in self.not_held() {
+            let fault = format!("{label} is ready, and no scheduler was told");
+            self.ledger.fault(&fault);
+        }
+        for label in self.held.keys() {
+            if !self.accepted.contains(label) {
+                self.ledger
+                    .fault(&format!("{label} runs, and was not accepted"));
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Starts children, one for each call that is to fail, some at a time.
+
+use crate::ledger::Read;
+use crate::shim::{self, Call, Fault, Place};
+use crate::verdict;
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use stoker_testkit::{Dir, Spawn, procs};
+
+/// How long one run may take, seconds.
+const PATIENCE: f64 = 60.0;
+
+/// Children that run at once. Most of their time they wait until the store tries again.
+const AT_ONCE: usize = 12;
+
+/// What a child does.
+#[derive(Clone, Copy)]
+pub(crate) struct Script(pub(crate) &'static str);
+
+/// What came of a run.
+pub(crate) struct Outcome {
+    /// The call that was to fail was made.
+    pub(crate) is_reached: bool,
+    pub(crate) faults: Vec<String>,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) output: String,
+}
+
+impl Script {
+    /// Runs it once in a directory.
+    pub(crate) fn run(self, dir: &Path, failing: Option<(&Call, Fault)>) -> Outcome {
+        let place = Place(dir);
+        fs::create_dir(place.folder()).unwrap();
+        let (output, mut faults) = self.child(&place, failing);
+        let ledger = Read::of(&output);
+        if !ledger.has_ended {
+            faults.push("it did not get to its end".to_owned());
+        }
+        let of_reads = failing.is_some_and(|(call, _)| call.reads());
+        faults.extend(verdict::faults(&place, &ledger, of_reads));
+        if !of_reads {
+            faults.extend(ledger.damage);
+        }
+        let report = fs::read_to_string(place.report()).unwrap_or_default();
+        let fails = |line: &str| line.starts_with("fails ") || line.starts_with("short ");
+        Outcome {
+            is_reached: report.lines().any(fails),
+            faults,
+            calls: report.lines().filter_map(Call::of_line).collect(),
+            output,
+        }
+    }
+
+    /// What a child wrote, and what is wrong with its end.
+    fn child(self, place: &Place<'_>, failing: Option<(&Call, Fault)>) -> (String, Vec<String>) {
+        let (out, err) = (place.0.join("out"), place.0.join("err"));
+        let spawn = Spawn::new(std::env::current_exe().unwrap())
+            .args(&["child::child", "--exact", "--ignored", "--nocapture"])
+            .env("FAILING_SCRIPT", self.0)
+            .env("FAILING_PLACE", place.0);
+        let spawn = shim::preload(spawn, place, failing);
+        let files = [&out, &err].map(|path| File::create(path).unwrap());
+        let [to_out, to_err] = files;
+        let mut child = spawn.stdout(to_out).stderr(to_err).start();
+        let mut faults = Vec::new();
+        if !procs::ends_within(child.id() as i32, PATIENCE) {
+            faults.push("it hangs".to_owned());
+            child.kill().ok();
+        }
+        let status = child.wait().unwrap();
+        if !status.success() {
+            faults.push(format!("it ended with {status}"));
+        }
+        let [out, err] = [out, err].map(|path| fs::read_to_string(path).unwrap_or_default());
+        let panics = err.lines().skip_while(|line| !line.contains("panicked at"));
+        faults.extend(panics.take(2).map(str::to_owned));
+        (out, faults)
+    }
+}
+
+/// How many runs there were, and what was wrong.
+#[derive(Default)]
+pub(crate) struct Summary {
+    pub(crate) runs: usize,
+    pub(crate) not_reached: usize,
+    pub(crate) faults: Vec<String>,
+}
+
+/// Has each of these calls fail, in a run of its own.
+pub(crate) fn all(script: Script, failing: &[(Call, Fault)]) -> Summary {
+    let (next, summary) = (AtomicUsize::new(0), Mutex::new(Summary::default()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((call, fault)) = failing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    one(script, call, *fault, &summary);
+                }
+            });
+        }
+    });
+    summary.into_inner().unwrap()
+}
+
+fn one(script: Script, call: &Call, fault: Fault, summary: &Mutex<Summary>) {
+    let dir = Dir::new();
+    let outcome = script.run(dir.path(), Some((call, fault)));
+    let mut summary = summary.lock().unwrap();
+    summary.runs += 1;
+    summary.not_reached += usize::from(!outcome.is_reached);
+    if outcome.faults.is_empty() {
+        return;
+    }
+    let at = format!("{}: {call}: {}", script.0, fault.name);
+    let faults = outcome.faults.iter().map(|fault| format!("{at}: {fault}"));
+    summary.faults.extend(faults);
+    summary
+        .faults
+        .push(format!("{at}: see {}", dir.path().display()));
+    // It is kept for whoever looks into it.
+    std::mem::forget(dir);
+}

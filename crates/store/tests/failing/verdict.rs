@@ -1,0 +1,106 @@
+//! What a run left, held against its ledger.
+
+use crate::asks::bytes;
+use crate::hand::Hand;
+use crate::ledger::{Due, Ledger, Read};
+use crate::shim::Place;
+use std::collections::BTreeMap;
+use stoker_store::{Filter, Found, Look, State, View, tools};
+
+/// Everything that is wrong. A job whose end could not be written for a page that can't be read may run again.
+pub(crate) fn faults(place: &Place<'_>, ledger: &Read, may_run_again: bool) -> Vec<String> {
+    let mut faults = ledger.faults.clone();
+    let report = std::fs::read_to_string(place.report()).unwrap_or_default();
+    let of_calls = report
+        .lines()
+        .filter_map(|line| line.strip_prefix("fault: "));
+    faults.extend(of_calls.map(str::to_owned));
+    faults.extend(faults_of_jobs(place, ledger, may_run_again));
+    match tools::check(&place.store()) {
+        Ok(checked) => faults.extend(checked.problems),
+        Err(error) => faults.push(format!("check: {error}")),
+    }
+    faults
+}
+
+fn faults_of_jobs(place: &Place<'_>, ledger: &Read, may_run_again: bool) -> Vec<String> {
+    let mut hand = Hand::new(&place.store(), &place.heal(), Ledger::silent());
+    if let Err(error) = hand.try_to_open() {
+        return vec![format!("afterwards: {error}")];
+    }
+    let jobs = jobs(&mut hand);
+    let mut faults = hand.ledger.faults();
+    drop(hand);
+    for (label, due) in &ledger.jobs {
+        let views = jobs.get(label).map_or(&[][..], Vec::as_slice);
+        let runs_again = matches!(views, [view] if view.state == State::Ready);
+        if !(may_run_again && runs_again && *due == Due::Is("done".to_owned())) {
+            faults.extend(fault_of_job(label, due, views));
+        }
+    }
+    let strange = jobs
+        .keys()
+        .filter(|label| !ledger.jobs.contains_key(*label));
+    faults.extend(strange.map(|label| format!("{label} is there, and nobody asked for it")));
+    faults.extend(fault_of_pause(place, ledger));
+    faults
+}
+
+fn fault_of_pause(place: &Place<'_>, ledger: &Read) -> Option<String> {
+    let told = ledger.paused?;
+    match tools::describe(&place.store()) {
+        Ok(store) if store.queues.first()?.paused == told => None,
+        Ok(_) => Some(format!("paused was told to be {told}")),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// All jobs that are there, by what they are called.
+fn jobs(hand: &mut Hand) -> BTreeMap<String, Vec<View>> {
+    let list = Look::List {
+        filter: Filter::default(),
+        after: None,
+        limit: 10_000,
+        whole: true,
+    };
+    let Found::List { jobs, .. } = hand.look(list) else {
+        panic!("that is no list");
+    };
+    let mut by_label: BTreeMap<String, Vec<View>> = BTreeMap::new();
+    for view in jobs {
+        let label = view
+            .options
+            .as_ref()
+            .and_then(|options| options.kind.clone());
+        by_label
+            .entry(label.unwrap_or_default())
+            .or_default()
+            .push(view);
+    }
+    by_label
+}
+
+fn fault_of_job(label: &str, due: &Due, views: &[View]) -> Option<String> {
+    match (due, views) {
+        (_, [_, _, ..]) => Some(format!("{label} is there {} times", views.len())),
+        (Due::Unknown, _) => Some(format!("{label} was never answered")),
+        (Due::Absent, [view]) => {
+            let state = view.state.name();
+            Some(format!("{label} is {state}, and was told not to be there"))
+        }
+        (Due::Is(state), []) => Some(format!("{label} is gone, and was told to be {state}")),
+        (Due::Is(state), [view]) if view.state.name() != state => {
+            let is = view.state.name();
+            Some(format!("{label} is {is}, and was told to be {state}"))
+        }
+        (_, [view]) if view.state != State::Done && !is_whole(label, view) => {
+            Some(format!("{label} has another body than it was pushed with"))
+        }
+        _ => None,
+    }
+}
+
+fn is_whole(label: &str, view: &View) -> bool {
+    let body = view.whole.as_ref().and_then(|whole| whole.body.as_ref());
+    body.is_some_and(|body| body.bytes == bytes(label))
+}
