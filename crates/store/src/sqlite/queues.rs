@@ -138,6 +138,11 @@ impl Queues {
         }
     }
 
+    /// The commit under way writes some of their rows.
+    pub(super) fn are_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
     /// Some have no row yet.
     pub(super) fn has_new(&self) -> bool {
         self.saved < self.queues.len()

@@ -1,4 +1,4 @@
--- Version 2.
+-- Version 2. In `store`, `serial` is the last commit that changed no queue's row.
 
 -- Which push a job answers: an export takes it along.
 CREATE INDEX pushes_job ON pushes (job);

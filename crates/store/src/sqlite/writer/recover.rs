@@ -10,6 +10,9 @@ const CRASHED: &str = "UPDATE jobs SET crashes = ?2, notes = ?3 WHERE id = ?1";
 const LAST: &str =
     "SELECT max(ifnull((SELECT max(id) FROM jobs), 0), ifnull((SELECT max(last) FROM queues), 0))";
 
+const SERIAL: &str = "SELECT max(ifnull((SELECT max(serial) FROM queues), 0), \
+                      ifnull((SELECT value FROM store WHERE key = 'serial'), 0))";
+
 /// A job that killed so many workers is not tried again.
 const DEADLY: u8 = 3;
 
@@ -19,9 +22,7 @@ pub(in crate::sqlite) fn last_number(db: &Connection) -> rusqlite::Result<u64> {
 }
 
 pub(in crate::sqlite) fn last_serial(db: &Connection) -> rusqlite::Result<u64> {
-    db.query_row("SELECT ifnull(max(serial), 0) FROM queues", [], |row| {
-        row.get(0)
-    })
+    db.query_row(SERIAL, [], |row| row.get(0))
 }
 
 impl Writer {
