@@ -46,6 +46,7 @@ struct control {
 static struct control *control;
 static char store[PATH_MAX], folder[PATH_MAX];
 static unsigned char what[FDS];
+static unsigned char owed[FDS]; // Linux tells of a failed sync by each descriptor that was open then
 static unsigned dice;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -199,6 +200,7 @@ static int opened(const char *path, int flags, mode_t mode)
         abort();
     if (fd >= 0) {
         what[fd] = file;
+        owed[fd] = 0;
         if (flags & O_TRUNC)
             forget(fd, file, 0);
     }
@@ -296,6 +298,8 @@ int ftruncate(int fd, off_t size)
 static void sync_failed(struct pages *pages, int file)
 {
     say(file, "fails");
+    for (int fd = 0; fd < FDS; fd++)
+        owed[fd] |= file == LOG && what[fd] == LOG;
     for (int page = 0; pages && page < PAGES; page++)
         pages->lost[page] |= pages->dirty[page];
 }
@@ -307,11 +311,15 @@ static int synced(int fd, int (*sync)(int))
         return sync(fd);
     pthread_mutex_lock(&mutex);
     step();
-    judge(fd, file);
-    int failed = fails(control->syncs, &control->failed_syncs);
+    int failed = owed[fd];
     struct pages *pages = pages_of(fd, file);
-    if (failed)
-        sync_failed(pages, file);
+    if (!failed) {
+        judge(fd, file);
+        failed = fails(control->syncs, &control->failed_syncs);
+        if (failed)
+            sync_failed(pages, file);
+    }
+    owed[fd] = 0;
     if (pages)
         memset(pages->dirty, 0, PAGES);
     pthread_mutex_unlock(&mutex);

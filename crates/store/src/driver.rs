@@ -1,4 +1,4 @@
-use crate::{Ask, Ids, QueueNo, Told};
+use crate::{Ask, Counts, Ids, QueueNo, Told};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub struct Opened {
     pub paused: bool,
     /// As [`Ask::Settings`] left them; empty for none.
     pub settings: String,
+    /// How many jobs it had when the store was opened; from then on they are told.
+    pub counts: Counts,
 }
 
 /// What is kept of a queue, and how much of it is handed over at a time.

@@ -375,6 +375,7 @@ impl Driver for MemoryStore {
             queue: QueueNo(at as u32),
             paused: queue.paused,
             settings: queue.settings.clone(),
+            counts: queue.counts,
         }
     }
 

@@ -33,6 +33,14 @@ pub enum StoreError {
     },
 }
 
+/// Whether there is no room. What SQLite keeps beside the file for its connections takes some, too; where that
+/// can't grow it speaks of an I/O error.
+pub(super) fn is_full(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi::{SQLITE_FULL, SQLITE_IOERR_SHMSIZE};
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(SQLITE_FULL | SQLITE_IOERR_SHMSIZE))
+}
+
 impl StoreError {
     pub(super) fn io(path: &Path, error: &io::Error) -> Self {
         let (path, text) = (path.to_owned(), error.to_string());
@@ -43,11 +51,11 @@ impl StoreError {
     }
 
     pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         let (path, text) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {
             Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, text },
-            Some(DiskFull) => Self::Full { path, text },
+            _ if is_full(error) => Self::Full { path, text },
             _ => Self::Io { path, text },
         }
     }

@@ -13,7 +13,8 @@ mod writer;
 pub use error::StoreError;
 
 use crate::{
-    Abilities, Ask, Clock, Driver, Ids, Keep, Opened, Pushed, QueueNo, Told, Trouble, wall_clock,
+    Abilities, Ask, Clock, Counts, Driver, Ids, Keep, Opened, Pushed, QueueNo, Told, Trouble,
+    wall_clock,
 };
 use lock::Lock;
 use post::{Item, Post};
@@ -82,6 +83,7 @@ struct Known {
     name: String,
     paused: bool,
     settings: String,
+    counts: Counts,
 }
 
 impl SqliteStore {
@@ -216,12 +218,16 @@ impl Driver for SqliteStore {
         let name = name.to_owned();
         self.outbox.push(Item::Open { name, keep });
         let Known {
-            paused, settings, ..
-        } = &self.queues[at];
+            name: _,
+            paused,
+            settings,
+            counts,
+        } = self.queues[at].clone();
         Opened {
             queue: QueueNo(at as u32),
-            paused: *paused,
-            settings: settings.clone(),
+            paused,
+            settings,
+            counts,
         }
     }
 

@@ -95,6 +95,11 @@ impl Queues {
         self.queues.get_mut(queue.0 as usize)
     }
 
+    pub(super) fn counts(&self, queue: QueueNo) -> Counts {
+        let queue = self.get(queue);
+        queue.map(|queue| queue.tally.counts).unwrap_or_default()
+    }
+
     pub(super) fn keep(&self, queue: QueueNo) -> Keep {
         self.get(queue).map(|queue| queue.keep).unwrap_or_default()
     }
@@ -241,6 +246,7 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Vec<Known>> {
             name: row.get(1)?,
             paused: row.get(2)?,
             settings: row.get(3)?,
+            counts: Counts::default(),
         });
     }
     Ok(queues)

@@ -3,7 +3,7 @@ use crate::config::JobsConfig;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
-use stoker_store::{Ask, Counts, Job, JobId, Keep, Rest};
+use stoker_store::{Ask, Job, JobId, Keep, Rest};
 
 /// Lanes that are handed over at a time where nothing of them was held, and jobs of each: a few of many, so
 /// that tenants are known to each other soon. Whoever has more is asked for it as it runs low.
@@ -30,7 +30,7 @@ impl Plane {
                 no: opened.queue,
                 name,
                 config,
-                counts: Counts::default(),
+                counts: opened.counts,
                 pending: 0,
             },
         );

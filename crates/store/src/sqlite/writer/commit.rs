@@ -1,6 +1,7 @@
 use super::fold::Folding;
 use super::{Batch, Writer, pace::Pace, reopen::Fate};
 use crate::Trouble;
+use crate::sqlite::error::is_full;
 use rusqlite::{ErrorCode, params};
 use std::time::Duration;
 
@@ -180,8 +181,8 @@ pub(super) fn broken(error: &crate::StoreError) -> rusqlite::Error {
 
 pub(in crate::sqlite) fn trouble(error: &rusqlite::Error) -> Trouble {
     let text = error.to_string();
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => Trouble::Full(text),
-        _ => Trouble::Io(text),
+    match is_full(error) {
+        true => Trouble::Full(text),
+        false => Trouble::Io(text),
     }
 }

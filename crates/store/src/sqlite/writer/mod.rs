@@ -30,7 +30,7 @@ use super::post::Post;
 use super::queues::Queues;
 use super::reader::Message;
 use super::{SqliteOptions, StoreError, log, schema};
-use crate::{Ask, Clock, Ids, JobId, Told};
+use crate::{Ask, Clock, Ids, JobId, QueueNo, Told};
 use batch::{Batch, Effect};
 use chore::Chore;
 use lanes::Lanes;
@@ -61,7 +61,7 @@ pub(super) struct Writer {
     /// Asks that could not be written and are not refused.
     owed: Vec<Ask>,
     /// What waits until the file can be read.
-    parked: Vec<unread::Parked>,
+    parked: VecDeque<unread::Parked>,
     /// The last transaction, if nobody knows what became of it.
     unknown: Option<(Batch, u64)>,
     doubt: Option<reopen::Doubt>,
@@ -117,7 +117,7 @@ impl Writer {
             todo: VecDeque::new(),
             told: Vec::new(),
             owed: Vec::new(),
-            parked: Vec::new(),
+            parked: VecDeque::new(),
             unknown: None,
             doubt: None,
             searches: VecDeque::new(),
@@ -142,7 +142,12 @@ impl Writer {
     }
 
     pub(super) fn known_queues(&self) -> Result<Vec<super::Known>, StoreError> {
-        super::queues::known(&self.db).map_err(|error| StoreError::sqlite(&self.path, &error))
+        let known = super::queues::known(&self.db);
+        let mut known = known.map_err(|error| StoreError::sqlite(&self.path, &error))?;
+        for (queue, known) in (0..).map(QueueNo).zip(&mut known) {
+            known.counts = self.queues.counts(queue);
+        }
+        Ok(known)
     }
 }
 

@@ -47,18 +47,21 @@ impl Writer {
         if !self.may_read(&unread) {
             // It is nobody's failure yet.
             pace.hasten();
-            return self.parked.push(Parked { unread, pace });
+            return self.parked.push_back(Parked { unread, pace });
         }
         if let Err(failed) = self.try_to_read(unread) {
             let (unread, error) = *failed;
             self.damaged(&unread, &error);
-            self.parked.push(Parked { unread, pace });
+            self.parked.push_back(Parked { unread, pace });
         }
     }
 
     /// Tries what is due of that which could not be read.
     pub(super) fn read_parked(&mut self) {
-        for Parked { unread, pace } in std::mem::take(&mut self.parked) {
+        for _ in 0..self.parked.len() {
+            let Some(Parked { unread, pace }) = self.parked.pop_front() else {
+                return;
+            };
             let parked = match pace.is_due() && self.may_read(&unread) {
                 true => self.try_to_read(unread).map_err(|failed| Parked {
                     unread: failed.0,
@@ -107,7 +110,7 @@ impl Writer {
         }
         let (unread, pace) = (Unread::Lane(queue, class, key), Pace::new());
         self.damaged(&unread, error);
-        self.parked.push(Parked { unread, pace });
+        self.parked.push_back(Parked { unread, pace });
         true
     }
 
