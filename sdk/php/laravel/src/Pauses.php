@@ -25,15 +25,19 @@ final class Pauses
     {
     }
 
+    /** Whether this version of Laravel pauses queues. */
+    public static function areKnown(): bool
+    {
+        return class_exists(QueuePaused::class);
+    }
+
     /**
      * Laravel's worker looks by itself whether its queue is paused, and then for no job. It would not hear that it is to
      * go, and with --sleep=0 it would not rest.
      */
     public static function leaveToStoker(): void
     {
-        if (class_exists(QueuePaused::class)) {
-            Worker::$pausable = false;
-        }
+        Worker::$pausable = false;
     }
 
     public function subscribe(Dispatcher $events): void

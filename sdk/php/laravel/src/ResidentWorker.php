@@ -41,6 +41,8 @@ final class ResidentWorker
     private WorkerOptions $options;
     private Upkeep $upkeep;
     private ?int $crashLimit;
+    /** @var array<string, bool> events that this version of Laravel has, or not */
+    private array $events = [];
 
     /**
      * @param string $connection the connection whose jobs these are, for the settings and for events
@@ -204,6 +206,9 @@ final class ResidentWorker
     /** Raises what queue:work does before it has a job, where this version of Laravel has the event. */
     private function raise(string $event, mixed ...$arguments): void
     {
-        class_exists($event) && $this->app->make('events')->dispatch(new $event($this->connection, ...$arguments));
+        // To look for a class that is not there goes through all autoloaders; once is enough.
+        if ($this->events[$event] ??= class_exists($event)) {
+            $this->app->make('events')->dispatch(new $event($this->connection, ...$arguments));
+        }
     }
 }

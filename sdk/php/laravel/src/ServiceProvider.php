@@ -43,11 +43,13 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
     public function boot(): void
     {
         $events = $this->app->make('events');
-        $events->listen(Looping::class, function (Looping $event): void {
-            if ($this->app['config']["queue.connections.$event->connectionName.driver"] === 'stoker') {
-                Pauses::leaveToStoker();
-            }
-        });
+        if (Pauses::areKnown()) {
+            $events->listen(Looping::class, function (Looping $event): void {
+                if ($this->app['config']["queue.connections.$event->connectionName.driver"] === 'stoker') {
+                    Pauses::leaveToStoker();
+                }
+            });
+        }
         $events->subscribe(new Pauses($this->app));
     }
 
