@@ -35,8 +35,8 @@ struct control {
     uint32_t counting;      // calls are counted: since the campaign said so, or since the first failure
     uint32_t calls;
     uint32_t failed_syncs, failed_writes;
-    uint32_t synced_again, unused; // what must not be
-    uint64_t stopped_at;           // CLOCK_MONOTONIC, ns; 0: not yet
+    uint32_t synced_again; // what must not be
+    uint64_t stopped_at;   // CLOCK_MONOTONIC, ns; 0: not yet
     struct pages {
         uint64_t number, born; // what the file is called may change, and its number be given again; not both
         uint8_t dirty[PAGES], lost[PAGES];

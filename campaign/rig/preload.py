@@ -38,7 +38,7 @@ class Control(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_uint32) for name in "syncs writes left stop_at counting calls".split()),
-        *((name, ctypes.c_uint32) for name in "failed_syncs failed_writes synced_again unused".split()),
+        *((name, ctypes.c_uint32) for name in "failed_syncs failed_writes synced_again".split()),
         ("stopped_at", ctypes.c_uint64),
         ("pages", Pages * 2),
     ]

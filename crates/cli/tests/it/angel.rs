@@ -328,12 +328,12 @@ fn a_second_stoker_does_not_take_the_socket_of_a_first() {
 fn a_socket_whose_listener_is_dead_is_taken_over_though_somebody_holds_it() {
     let setup = setup().config(&pool_of("serve", "workers = 1"));
     let path = setup.dir().file("stoker.sock");
-    let script = "import os, socket, sys, time\n\
+    let script = "import os, signal, socket, sys\n\
                   listener = socket.socket(socket.AF_UNIX)\n\
                   listener.bind(sys.argv[1])\n\
                   listener.listen()\n\
                   child = os.fork()\n\
-                  print(child, flush=True) if child else (os.close(1), time.sleep(600))";
+                  print(child, flush=True) if child else (os.close(1), signal.pause())";
     let path = path.to_str().expect("a plain path");
     let held = run(Spawn::new("python3").args(&["-c", script, path]));
     let holder: i32 = held.stdout.trim().parse().expect("its pid");

@@ -171,23 +171,13 @@ impl Plane {
 
     /// A job that rested runs again, unless it has been ended or taken away meanwhile.
     pub(crate) fn fetched(&mut self, id: JobId, job: Option<Box<Job>>) {
-        let Some(rest) = self.jobs.resting.remove(id) else {
+        let Some(job) = job else {
+            self.wake_for_good(id);
             return;
         };
-        match job {
+        if let Some(Rest { run, .. }) = self.jobs.resting.remove(id) {
             // A disk that fails may not have taken how its last run went.
-            Some(job) => self.load_as(
-                Job {
-                    run: rest.run,
-                    ..*job
-                },
-                true,
-            ),
-            None => {
-                if let Some(queue) = self.jobs.queue_id(rest.queue) {
-                    self.block_key(queue, &rest.key, false);
-                }
-            }
+            self.load_as(Job { run, ..*job }, true);
         }
     }
 }

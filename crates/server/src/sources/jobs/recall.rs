@@ -23,30 +23,32 @@ impl Plane {
     /// The store has changed jobs, but for those that the core holds.
     pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
         let Changed { count, held } = changed;
-        let (reached, left) = match what {
+        let reached = match what {
             Operator::Changed(Reach::Move { to, alone }) => {
                 return self.recall(conn, id, count, held, Change::Move { to }, alone);
             }
             Operator::Changed(Reach::Suspend { alone }) => {
                 return self.recall(conn, id, count, held, Change::Suspend, alone);
             }
-            Operator::Changed(Reach::Cancel) => (held, Vec::new()),
-            Operator::Changed(Reach::CancelWaiting) => {
-                held.into_iter().partition(|job| !self.runs(*job))
-            }
-            Operator::Changed(Reach::Release) => held
-                .into_iter()
-                .partition(|job| self.jobs.resting.hasten(*job)),
-            _ => (Vec::new(), held),
+            Operator::Changed(reach) => held.iter().filter(|job| self.reach(reach, **job)).count(),
+            _ => 0,
         };
-        if matches!(
-            what,
-            Operator::Changed(Reach::Cancel | Reach::CancelWaiting)
-        ) {
-            reached.iter().for_each(|job| self.cancel_held(*job));
+        let left = (held.len() - reached) as u64;
+        self.answer_changed(conn, id, Ok((count + reached as u64, left)));
+    }
+
+    /// Does to a job that the core holds what can be done at once. Returns whether it could.
+    fn reach(&mut self, reach: Reach, job: JobId) -> bool {
+        let is_meant = match reach {
+            Reach::Release => return self.jobs.resting.hasten(job),
+            Reach::Cancel => true,
+            Reach::CancelWaiting => !self.runs(job),
+            Reach::None | Reach::Move { .. } | Reach::Suspend { .. } => false,
+        };
+        if is_meant {
+            self.cancel_held(job);
         }
-        let reached = count + reached.len() as u64;
-        self.answer_changed(conn, id, Ok((reached, left.len() as u64)));
+        is_meant
     }
 
     fn runs(&self, job: JobId) -> bool {
@@ -112,7 +114,7 @@ impl Plane {
     }
 
     /// A job rests no more, and nothing waits for it.
-    fn wake_for_good(&mut self, job: JobId) -> Option<Rest> {
+    pub(crate) fn wake_for_good(&mut self, job: JobId) -> Option<Rest> {
         let rest = self.jobs.resting.remove(job)?;
         if let Some(queue) = self.jobs.queue_id(rest.queue) {
             self.block_key(queue, &rest.key, false);
