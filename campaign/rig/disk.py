@@ -68,10 +68,14 @@ def kill_amid(trial, trouble, name):
         trial.await_busy(MANY)
         with trouble(trial):
             trial.wait(trial.dice.uniform(0, 0.02))
-            if trial.ledger.in_flight() >= IN_FLIGHT or try_ == TRIES - 1:
-                kill_either(trial, name, wait=False)
+            # It hears of no end while it stands still, so that the kill finds what is counted now.
+            victim, since = trial.stoker.server(), time.monotonic_ns()
+            kill([victim], signal.SIGSTOP)
+            if trial.ledger.in_flight_at(since) >= AT_LEAST or try_ == TRIES - 1:
+                kill_either(trial, name, since=since)
                 trial.wait(trial.dice.uniform(0, 0.3))
                 break
+            kill([victim], signal.SIGCONT)
     trial.stoker.await_up()
 
 

@@ -11,7 +11,7 @@ from harness.wire import META_QUEUE, JSON, REQ, RES, Client, WireError, pack
 
 FAIRNESS, IDEMPOTENCY, DELAY, UNIQUE, TRIES, BACKOFF, UNTIL_START = 5, 6, 17, 18, 19, 20, 31
 GOAWAY = 9
-OK, TAKEN, EXHAUSTED, UNAVAILABLE = 0, 6, 8, 14
+OK, IN_DOUBT, TAKEN, EXHAUSTED, UNAVAILABLE = 0, 2, 6, 8, 14
 ANSWER_WITHIN = 30.0
 # Jobs on their way in a queue, above which producers rest. One is deeper than what the server holds of a queue.
 DEPTH = {"plain": 120, "deep": 700, "flaky": 40, "later": 60, "unique": 30, "once": 15, "wide": 200, "held": 12}
@@ -37,7 +37,7 @@ class Push:
         self.accepted = None  # when an answer with an id was read
         self.job = None
         self.refusals = 0
-        self.doubts = 0  # times that no answer came
+        self.doubts = 0  # times that no answer came, or one that nobody knows
         self.taken = False
         self.ids = set()  # all that it was ever answered with
 
@@ -86,6 +86,11 @@ class Books:
             self.pushes[push.n] = push
         self.ledger.about[push.n] = (push.queue, push.tries)
         return push
+
+    def refusal(self, code, text):
+        what = (code, text.split(": ")[0][:80])
+        with self.lock:
+            self.refused[what] = self.refused.get(what, 0) + 1
 
     def on_their_way(self, queue):
         return self.accepted_of[queue] - self.ledger.finals_of[queue]
@@ -161,10 +166,13 @@ class Producer(threading.Thread):
         self.client.socket.close()
         self.client = None
         for push in waiting.values():
-            push.doubts += 1
-            # One without an idempotency key stays in doubt: nobody may push it again.
-            if push.idempotent:
-                self.again.append(push)
+            self.doubt(push)
+
+    def doubt(self, push):
+        push.doubts += 1
+        # One without an idempotency key stays in doubt: nobody may push it again.
+        if push.idempotent:
+            self.again.append(push)
 
     def answered(self, push, code, body):
         """True if it was refused."""
@@ -184,14 +192,16 @@ class Producer(threading.Thread):
         if code == TAKEN and push.unique:
             push.taken = True
             return False
+        books.refusal(code, text)
+        if code == IN_DOUBT:
+            self.doubt(push)
+            return True
         with books.lock:
             if "disk is full" in text or "No space left" in text:
                 books.full += 1
                 books.mistyped += code != EXHAUSTED
             elif "can't write" in text:
                 books.mistyped += code != UNAVAILABLE
-            what = (code, text.split(": ")[0][:80])
-            books.refused[what] = books.refused.get(what, 0) + 1
         if code not in (EXHAUSTED, UNAVAILABLE):
             books.wrong.append(f"a push was refused with status {code}: {text}")
             return False

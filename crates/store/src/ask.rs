@@ -94,6 +94,23 @@ pub enum Ask {
     },
 }
 
+impl Ask {
+    /// Whose answer it is, if somebody waits for one.
+    #[must_use]
+    pub fn ticket(&self) -> Option<Ticket> {
+        match self {
+            Self::Push { ticket, .. }
+            | Self::Change { ticket, .. }
+            | Self::Look { ticket, .. }
+            | Self::Import { ticket, .. } => Some(*ticket),
+            Self::End { told, .. } | Self::Pause { told, .. } | Self::Settings { told, .. } => {
+                *told
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Which jobs an operator means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
@@ -230,6 +247,12 @@ pub enum Told {
     /// A job's end is as safe as the store can make it.
     Ended {
         ticket: Ticket,
+    },
+    /// Whether what was asked is in the store can't be told at present, and it may take long. What became of
+    /// it is told as ever once that is known.
+    InDoubt {
+        ticket: Ticket,
+        trouble: Trouble,
     },
     Changed {
         ticket: Ticket,

@@ -1,8 +1,10 @@
+use crate::failing::{self, Call, Fault, Place};
 use crate::log::Log;
 use crate::run::finish;
 use crate::{Ask, Client, Dir, Got, Output, Spawn, limit, matches, procs, run, until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -14,7 +16,7 @@ pub struct Setup {
     stoker: PathBuf,
     dir: Dir,
     args: Vec<String>,
-    env: Vec<(String, String)>,
+    env: Vec<(String, OsString)>,
     before: Option<String>,
 }
 
@@ -57,7 +59,19 @@ impl Setup {
 
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.env.push((name.to_owned(), value.to_owned()));
+        self.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Has a call on the store's files in the folder [`failing::Place::folder`] fail, counted from the moment
+    /// at which [`failing::Place::arm`] is there.
+    #[must_use]
+    pub fn failing(mut self, call: &Call, fault: Fault) -> Self {
+        let place = Place(self.dir.path());
+        std::fs::create_dir(place.folder()).expect("the directory is new");
+        let env = failing::preload(&place, Some((call, fault))).into_iter();
+        self.env
+            .extend(env.map(|(name, value)| (name.to_owned(), value)));
         self
     }
 

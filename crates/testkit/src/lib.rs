@@ -11,6 +11,7 @@
 mod app;
 mod client;
 mod dir;
+pub mod failing;
 mod log;
 pub mod procs;
 mod run;

@@ -210,6 +210,7 @@ final class Client
      * @throws NotFound       there is no such queue
      * @throws Overloaded|Unavailable|PermissionDenied|DeadlineExceeded|ConnectionRefused
      * @throws ConnectionLost the job may or may not have been accepted, unless $notProcessed is true
+     * @throws InDoubt        the same, and the broker does not know either: its disk fails
      */
     public function push(
         string $queue,

@@ -30,6 +30,7 @@ class StokerException extends \RuntimeException
     public array $accepted = [];
 
     private const CLASSES = [
+        Status::UNKNOWN => InDoubt::class,
         Status::INVALID_ARGUMENT => InvalidRequest::class,
         Status::DEADLINE_EXCEEDED => DeadlineExceeded::class,
         Status::NOT_FOUND => NotFound::class,

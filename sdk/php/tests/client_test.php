@@ -73,7 +73,7 @@ test('client: each status has its exception', function (): void {
     $stage = answering(fn (Frame $r) => [(int) $r->body, "why\nand more", 0, [11 => pack('N', 1500), 14 => 'DomainException', 26 => 'a.php:7'], 0x40]);
     $client = Client::connect($stage->socket);
     $classes = [
-        1 => StokerException::class, 2 => StokerException::class, 3 => \Stoker\InvalidRequest::class, 4 => \Stoker\DeadlineExceeded::class,
+        1 => StokerException::class, 2 => \Stoker\InDoubt::class, 3 => \Stoker\InvalidRequest::class, 4 => \Stoker\DeadlineExceeded::class,
         5 => \Stoker\NotFound::class, 6 => \Stoker\AlreadyExists::class, 7 => \Stoker\PermissionDenied::class, 8 => \Stoker\Overloaded::class,
         9 => \Stoker\InvalidRequest::class, 12 => \Stoker\NoWorker::class, 13 => StokerException::class, 14 => \Stoker\Unavailable::class,
         16 => \Stoker\PermissionDenied::class, 32 => \Stoker\NoWorker::class, 33 => \Stoker\WorkerDied::class, 34 => \Stoker\Quarantined::class,

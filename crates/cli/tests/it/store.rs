@@ -2,6 +2,7 @@
 
 use crate::{pool_of, setup, start};
 use serde_json::{Value, json};
+use stoker_testkit::failing::{self, Call, Place};
 use stoker_testkit::{App, Ask, Client, Dir, Output, Spawn, procs, run, until};
 use stoker_wire::{Key, Status};
 
@@ -573,4 +574,36 @@ fn an_export_takes_keys_and_checkpoints_along() {
     client.job_in(&there, "done");
     let told: Value = serde_json::from_str(&notes(&app)[0]).expect("JSON");
     assert_eq!(told["checkpoint"], "page 7");
+}
+
+/// The log's sync fails, and so does the mending: nobody knows what of the commit is in the file.
+#[test]
+fn who_waits_for_a_commit_in_doubt_is_told_so() {
+    let sync = Call {
+        sort: "sync".to_owned(),
+        file: "jobs.db-wal".to_owned(),
+        number: 1,
+    };
+    let config = pool_of("serve", "workers = 1\n[store]\npath = \"store/jobs.db\"");
+    let app = setup().config(&config).failing(&sync, failing::IO).start();
+    let mut client = app.client();
+    let before = client.push(&Ask::push("mails", "note 1"));
+    client.job_in(&before, "done");
+    let place = Place(app.dir.path());
+    std::fs::write(place.arm(), "").unwrap();
+
+    let push = || Ask::push("mails", "note 2").meta(Key::IDEMPOTENCY, "once");
+    let (status, text) = refused(&mut client, &push());
+    assert_eq!(status, Status::UNKNOWN, "{text}");
+    assert!(text.contains("not known"), "{text}");
+    let (status, text) = refused(&mut client, &push());
+    assert_eq!(status, Status::UNAVAILABLE, "{text}");
+
+    std::fs::write(place.heal(), "").unwrap();
+    app.wait_for_log("the job store writes again");
+    let id = client.push(&push());
+    client.job_in(&id, "done");
+    assert_eq!(notes(&app), ["1", "2"]);
+    let fails = std::fs::read_to_string(place.report()).unwrap();
+    assert!(fails.contains("fails sync jobs.db-wal 1"), "{fails}");
 }

@@ -96,10 +96,7 @@ impl Plane {
     /// Where a later answer goes. Whoever wants none gets none: there is no connection of that number.
     fn answered_at(&self, conn: ConnId, frame: &Frame<'_>) -> ConnId {
         match frame.flags.has(Flags::ONEWAY) {
-            true => ConnId {
-                slot: u32::MAX,
-                generation: u32::MAX,
-            },
+            true => ConnId::NOBODY,
             false => conn,
         }
     }

@@ -5,6 +5,14 @@ pub(crate) struct ConnId {
     pub(crate) generation: u32,
 }
 
+impl ConnId {
+    /// What is answered there reaches nobody.
+    pub(crate) const NOBODY: Self = Self {
+        slot: u32::MAX,
+        generation: u32::MAX,
+    };
+}
+
 /// Things in numbered slots that are used again; an id of an earlier use finds nothing.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {

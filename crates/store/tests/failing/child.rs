@@ -2,19 +2,20 @@
 
 use crate::hand::Hand;
 use crate::ledger::Ledger;
-use crate::shim::Place;
 use crate::{fold, script, sync};
 use std::path::PathBuf;
+use stoker_testkit::failing::Place;
 
 type Script = fn(&mut Hand);
 
 /// What a child is to do, by the name that it is given in `FAILING_SCRIPT`.
-const SCRIPTS: [(&str, Script); 6] = [
+const SCRIPTS: [(&str, Script); 7] = [
     ("live", script::live),
     ("fold", fold::fold),
     ("left", fold::left),
     ("sync fails", sync::once),
     ("syncs fail", sync::and_on),
+    ("a change's syncs fail", sync::of_a_change),
     ("server ends", sync::and_end),
 ];
 

@@ -1,8 +1,8 @@
 //! Which calls fail, and in which manners.
 
 use crate::runs::{self, Outcome, Script};
-use crate::shim::{Call, FULL, FULL_ONCE, Fault, IO, IO_ONCE, IO_THRICE, SHORT};
 use stoker_testkit::Dir;
+use stoker_testkit::failing::{Call, FULL, FULL_ONCE, Fault, IO, IO_ONCE, IO_THRICE, SHORT};
 
 /// Runs of each test, unless every one is wanted.
 const SOME: usize = 24;

@@ -31,6 +31,8 @@ pub(crate) struct Hand {
     heal: PathBuf,
     tickets: u64,
     answers: BTreeMap<u64, Told>,
+    /// Tickets of which nobody knew for a while what became.
+    in_doubt: BTreeSet<u64>,
     /// The store has said that it can't write.
     failing: Option<Trouble>,
     is_in_trouble: bool,
@@ -57,6 +59,7 @@ impl Hand {
             heal: heal.to_owned(),
             tickets: 0,
             answers: BTreeMap::new(),
+            in_doubt: BTreeSet::new(),
             failing: None,
             is_in_trouble: false,
             was_damaged: false,

@@ -1,11 +1,11 @@
 //! Every system call with which a store writes fails once, in a run of its own, and in several manners.
 //!
-//! A child (this program again, with `shim.c` preloaded) opens a store and does the same every time: pushes of
+//! A child (this program again, with `failing.c` preloaded) opens a store and does the same every time: pushes of
 //! every sort, outcomes, retries, changes, an import, forgetting, closing and opening. What it asked and was told
 //! stands in its ledger. A run without failures counts the calls. Then there is one run for each call and manner:
 //! an I/O error or a full disk, once, three times, or until the child ends it, and half a write. The child sees to
 //! it that trouble is told as such, that the store goes on by itself once it is over, and that every job that is
-//! ready reaches a scheduler; `shim.c`, that nothing a failed sync lost is taken for safe. Afterwards the file is
+//! ready reaches a scheduler; `failing.c`, that nothing a failed sync lost is taken for safe. Afterwards the file is
 //! opened without the library, checked, and held against the ledger: what was accepted is there as was told, and
 //! nothing that was refused.
 //!
@@ -22,6 +22,5 @@ mod hand;
 mod ledger;
 mod runs;
 mod script;
-mod shim;
 mod sync;
 mod verdict;

@@ -1,12 +1,12 @@
 //! Starts children, one for each call that is to fail, some at a time.
 
 use crate::ledger::Read;
-use crate::shim::{self, Call, Fault, Place};
 use crate::verdict;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use stoker_testkit::failing::{self, Call, Fault, Place};
 use stoker_testkit::{Dir, Spawn, procs};
 
 /// How long one run may take, seconds.
@@ -60,7 +60,8 @@ impl Script {
             .args(&["child::child", "--exact", "--ignored", "--nocapture"])
             .env("FAILING_SCRIPT", self.0)
             .env("FAILING_PLACE", place.0);
-        let spawn = shim::preload(spawn, place, failing);
+        let env = failing::preload(place, failing).into_iter();
+        let spawn = env.fold(spawn, |spawn, (name, value)| spawn.env(name, value));
         let files = [&out, &err].map(|path| File::create(path).unwrap());
         let [to_out, to_err] = files;
         let mut child = spawn.stdout(to_out).stderr(to_err).start();

@@ -3,9 +3,9 @@
 use crate::asks::{MAILS, Sent};
 use crate::hand::Hand;
 use crate::runs::Script;
-use crate::shim::{Call, Fault, IO, IO_ONCE, Place};
-use stoker_store::{Keep, Pushed, Trouble};
+use stoker_store::{Ask, Change, Keep, Pushed, State, Told, Trouble, Which};
 use stoker_testkit::Dir;
+use stoker_testkit::failing::{Call, Fault, IO, IO_ONCE, Place};
 
 /// A store with a job in it. The next sync of its log fails.
 fn begin(hand: &mut Hand) {
@@ -16,7 +16,7 @@ fn begin(hand: &mut Hand) {
 }
 
 /// What the log held was written once more, and that was synced. So they are accepted. That nothing was taken for
-/// safe that a failed sync may have lost is seen to by `shim.c`.
+/// safe that a failed sync may have lost is seen to by `failing.c`.
 fn end(hand: &mut Hand, sent: [(&str, Sent); 2]) {
     for (label, sent) in sent {
         let pushed = hand.pushed(label, sent);
@@ -40,6 +40,7 @@ pub(crate) fn and_on(hand: &mut Hand) {
     let sent = ["one", "two"].map(|label| (label, hand.send(label, |_| {})));
     hand.stay_in_trouble();
     for (label, sent) in sent {
+        hand.await_doubt(sent.0);
         assert!(
             !hand.is_answered(sent.0),
             "nobody knows whether {label} is there"
@@ -52,6 +53,28 @@ pub(crate) fn and_on(hand: &mut Hand) {
     );
     hand.end_trouble();
     end(hand, sent);
+}
+
+/// The same for what an operator changes.
+pub(crate) fn of_a_change(hand: &mut Hand) {
+    begin(hand);
+    let ticket = hand.ticket();
+    hand.ask(Ask::Change {
+        ticket,
+        which: Which::Held(vec![hand.id("safe")]),
+        change: Change::Suspend,
+    });
+    hand.stay_in_trouble();
+    hand.await_doubt(ticket);
+    assert!(!hand.is_answered(ticket), "nobody knows what became of it");
+    hand.end_trouble();
+    let Told::Changed { result, .. } = hand.answer(ticket) else {
+        panic!("that is no answer to a change");
+    };
+    assert_eq!(result.unwrap().count, 1);
+    hand.is("safe", State::Suspended);
+    hand.let_go("safe");
+    hand.ledger.end();
 }
 
 /// The server ends before it could do anything about it. The next one finds the log whose sync failed.
@@ -94,10 +117,15 @@ fn what_a_failed_sync_lost_is_written_once_more() {
     run("sync fails", IO_ONCE);
 }
 
-/// While that fails as well nobody knows whether the batch is in the file, and nobody is told.
+/// While that fails as well nobody knows whether the batch is in the file, and that is what is told.
 #[test]
 fn what_nobody_knows_is_told_when_it_is_known() {
     run("syncs fail", IO);
+}
+
+#[test]
+fn what_nobody_knows_of_a_change_is_told_when_it_is_known() {
+    run("a change's syncs fail", IO);
 }
 
 /// A log that was never synced is not appended to by the next server, who can't know how it failed.

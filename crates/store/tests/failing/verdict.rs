@@ -3,9 +3,9 @@
 use crate::asks::bytes;
 use crate::hand::Hand;
 use crate::ledger::{Due, Ledger, Read};
-use crate::shim::Place;
 use std::collections::BTreeMap;
 use stoker_store::{Filter, Found, Look, State, View, tools};
+use stoker_testkit::failing::Place;
 
 /// Everything that is wrong. A job whose end could not be written for a page that can't be read may run again.
 pub(crate) fn faults(place: &Place<'_>, ledger: &Read, may_run_again: bool) -> Vec<String> {

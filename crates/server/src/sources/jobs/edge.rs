@@ -145,6 +145,19 @@ impl Jobs {
         Some(asked)
     }
 
+    /// Who waits for an answer need not wait any longer. It is returned; a worker waits on.
+    pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<(ConnId, u32)> {
+        let at = usize::try_from(ticket.0).ok()?;
+        match self.asked.get_mut(at)?.as_mut()? {
+            Asked::Push { to, .. } => to.take(),
+            Asked::Reply { conn, id, .. } | Asked::Admin { conn, id, .. } => {
+                Some((std::mem::replace(conn, ConnId::NOBODY), *id))
+            }
+            Asked::Recalled(recalled) => recalled.leave(),
+            Asked::Nobody | Asked::Ack { .. } | Asked::Delivery { .. } => None,
+        }
+    }
+
     pub(crate) fn queue(&self, queue: QueueId) -> Option<&JobQueue> {
         self.queues.get(queue.index())?.as_ref()
     }

@@ -4,7 +4,8 @@ use super::edge::Asked;
 use crate::clock::wall_ms;
 use crate::plane::Plane;
 use stoker_core::{Event, QueueId};
-use stoker_store::{Lane, QueueNo, Told, Trouble};
+use stoker_store::{Lane, QueueNo, Ticket, Told, Trouble};
+use stoker_wire::Status;
 
 impl Plane {
     /// Takes what the store has told, and does what follows. `false` if it had nothing to tell.
@@ -46,6 +47,7 @@ impl Plane {
                 Some(Asked::Reply { conn, id, value }) => self.answer_json(conn, id, &value),
                 _ => {}
             },
+            Told::InDoubt { ticket, trouble } => self.is_in_doubt(ticket, &trouble),
             Told::Changed { ticket, result } => match (self.jobs.asked(ticket), result) {
                 (Some(Asked::Admin { conn, id, what }), Ok(changed)) => {
                     self.jobs_changed(conn, id, what, changed);
@@ -69,6 +71,18 @@ impl Plane {
             }
             Told::Damage(text) => self.log.error(format!("the job store: {text}")),
             Told::Failing(trouble) => self.store_fails(trouble),
+        }
+    }
+
+    /// Whether something was written is not known. Who waits hears that and need not wait longer; what
+    /// follows once it is known is seen to all the same.
+    fn is_in_doubt(&mut self, ticket: Ticket, trouble: &Trouble) {
+        if let Some((conn, id)) = self.jobs.leave(ticket) {
+            let text = format!(
+                "{trouble}; whether this was written before is not known yet. To send a push again is safe \
+                 if it has an idempotency key"
+            );
+            self.status(conn, id, Status::UNKNOWN, &text, None);
         }
     }
 

@@ -19,6 +19,12 @@ pub(crate) struct Recalled {
     rests: Vec<Rest>,
 }
 
+impl Recalled {
+    pub(crate) fn leave(&mut self) -> Option<(ConnId, u32)> {
+        Some((std::mem::replace(&mut self.conn, ConnId::NOBODY), self.id))
+    }
+}
+
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.
     pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {

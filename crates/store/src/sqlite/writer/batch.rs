@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) now: u64,
+    /// All of it is done, and the commit has begun: if that fails it may be in the file all the same.
+    pub(super) is_committing: bool,
     /// One for each ask, in their order.
     pub(super) effects: Vec<Effect>,
     /// Lanes in which jobs became ready.

@@ -41,7 +41,7 @@ impl Writer {
         self.unknown = None;
         if let Err(error) = self.try_to(must_last, &mut batch, work) {
             let under_way = self.serial + 1;
-            let fate = self.fate_after(&error);
+            let fate = self.fate_after(&error, batch.is_committing);
             if !matches!(fate, Fate::Committed) {
                 self.queues.undo();
                 // What this commit found out about them may be wrong.
@@ -79,7 +79,9 @@ impl Writer {
             let serial = self.serial as i64 + 1;
             self.db.prepare_cached(SERIAL)?.execute([serial])?;
         }
-        self.db.prepare_cached("COMMIT")?.execute([]).map(drop)
+        let mut commit = self.db.prepare_cached("COMMIT")?;
+        batch.is_committing = true;
+        commit.execute([]).map(drop)
     }
 
     fn write_counts(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {

@@ -2,10 +2,11 @@
 //! to open everything anew.
 
 use super::{Batch, Writer, change::Slice, commit::Level, recover};
-use crate::Ask;
 use crate::sqlite::{StoreError, log, reader::Message, schema};
+use crate::{Ask, Told, Trouble};
 use rusqlite::{Connection, ErrorCode};
 use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 
 /// What became of a transaction that failed.
 pub(super) enum Fate {
@@ -15,13 +16,19 @@ pub(super) enum Fate {
     Unknown,
 }
 
-/// A commit of which nobody knows yet whether it is in the file. Who waits for it waits on: to refuse a push
-/// that is there all the same would be a lie.
+/// A commit of which nobody knows yet whether it is in the file. To refuse a push that is there all the same
+/// would be a lie, and so who waits for it waits on.
 pub(super) struct Doubt {
     pub(super) work: Doubtful,
     pub(super) batch: Batch,
     pub(super) serial: u64,
+    trouble: Trouble,
+    /// When those who wait for it are told, if they are not yet.
+    told_at: Option<Instant>,
 }
+
+/// How long those who wait for a commit in doubt are told nothing: mostly it is known at once.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was done in it.
 pub(super) enum Doubtful {
@@ -32,7 +39,7 @@ pub(super) enum Doubtful {
 impl Writer {
     /// A transaction failed. What became of it: the disk may fail when the commit is in the log already, and
     /// then what is in the log is what counts.
-    pub(super) fn fate_after(&mut self, error: &rusqlite::Error) -> Fate {
+    pub(super) fn fate_after(&mut self, error: &rusqlite::Error, was_committing: bool) -> Fate {
         if !self.db.is_autocommit() {
             // Where even this fails the next transaction can't begin, and tells.
             self.db.execute_batch("ROLLBACK").ok();
@@ -48,8 +55,46 @@ impl Writer {
         self.is_broken = true;
         match self.mend() {
             Ok(()) if self.serial == under_way => Fate::Committed,
-            Ok(()) => Fate::Undone,
-            Err(_) => Fate::Unknown,
+            Err(_) if was_committing => Fate::Unknown,
+            _ => Fate::Undone,
+        }
+    }
+
+    /// Nobody knows what became of a commit.
+    pub(super) fn doubt(&mut self, work: Doubtful, batch: Batch, serial: u64, trouble: Trouble) {
+        self.doubt = Some(Doubt {
+            work,
+            batch,
+            serial,
+            trouble,
+            told_at: Some(Instant::now() + PATIENCE),
+        });
+    }
+
+    /// How long until those who wait are told that nobody knows.
+    pub(super) fn time_to_tell_doubt(&self) -> Option<Duration> {
+        let told_at = self.doubt.as_ref()?.told_at?;
+        Some(told_at.saturating_duration_since(Instant::now()))
+    }
+
+    /// A disk may stay broken for hours. Who waits is told what there is to tell, and can decide.
+    pub(super) fn tell_doubt(&mut self) {
+        if self.time_to_tell_doubt() != Some(Duration::ZERO) {
+            return;
+        }
+        let Some(doubt) = &mut self.doubt else {
+            return;
+        };
+        doubt.told_at = None;
+        let in_doubt = |ticket| Told::InDoubt {
+            ticket,
+            trouble: doubt.trouble.clone(),
+        };
+        match &doubt.work {
+            Doubtful::Asks(asks) => self
+                .told
+                .extend(asks.iter().filter_map(Ask::ticket).map(in_doubt)),
+            Doubtful::Slice(slice) => self.told.push(in_doubt(slice.long.ticket)),
         }
     }
 
@@ -59,13 +104,11 @@ impl Writer {
             work,
             batch,
             serial,
+            trouble,
+            ..
         }) = self.doubt.take()
         else {
             return;
-        };
-        let trouble = match &self.failing {
-            Some(failing) => failing.trouble.clone(),
-            None => crate::Trouble::Io("it was not written".to_owned()),
         };
         match work {
             Doubtful::Asks(asks) if self.serial >= serial => self.settle(asks, batch),

@@ -65,10 +65,16 @@ impl Writer {
             None if self.is_broken || self.distrusts_log => (Some(Duration::ZERO), None, None),
             None => (None, self.time_to_due(), Some(self.time_to_tidy())),
         };
-        [again, due, tidy, self.time_to_read()]
-            .into_iter()
-            .flatten()
-            .fold(LONGEST_SLEEP, Duration::min)
+        [
+            again,
+            due,
+            tidy,
+            self.time_to_read(),
+            self.time_to_tell_doubt(),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(LONGEST_SLEEP, Duration::min)
     }
 
     /// Does what was asked, a bounded share of it. Returns who asked to close.
@@ -88,6 +94,7 @@ impl Writer {
             }
         }
         self.write(writes, close.is_some());
+        self.tell_doubt();
         let (looks, others): (Vec<Other>, Vec<Other>) = others
             .into_iter()
             .partition(|other| matches!(other, Other::Look(_)));

@@ -1,6 +1,6 @@
 use super::batch::must_last;
 use super::commit::{broken, is_of_the_disk, trouble};
-use super::{Batch, Effect, Writer, reopen::Doubt, reopen::Doubtful};
+use super::{Batch, Effect, Writer, reopen::Doubtful};
 use crate::{Ask, Told, Trouble};
 
 // Shows whether the disk takes anything, when there is nothing else to write.
@@ -45,11 +45,7 @@ impl Writer {
                 let trouble = self.fail(&error);
                 match self.unknown.take() {
                     Some((batch, serial)) if self.doubt.is_none() => {
-                        self.doubt = Some(Doubt {
-                            work: Doubtful::Asks(asks),
-                            batch,
-                            serial,
-                        });
+                        self.doubt(Doubtful::Asks(asks), batch, serial, trouble);
                     }
                     _ => self.put_off(asks, &trouble),
                 }

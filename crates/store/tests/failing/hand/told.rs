@@ -44,6 +44,13 @@ impl Hand {
             Told::Ended { ticket } | Told::Changed { ticket, .. } | Told::Found { ticket, .. } => {
                 self.answers.insert(ticket.0, told);
             }
+            Told::InDoubt { ticket, trouble } => {
+                self.check(trouble);
+                if !self.in_doubt.insert(ticket.0) || self.is_answered(*ticket) {
+                    self.ledger
+                        .fault(&format!("{ticket:?} is in doubt too late"));
+                }
+            }
             Told::Damage(text) => {
                 self.ledger.note(text);
                 self.was_damaged = true;

@@ -1,7 +1,7 @@
 //! What to do when the store can't write.
 
 use super::Hand;
-use stoker_store::{Pushed, Trouble};
+use stoker_store::{Pushed, Ticket, Trouble};
 
 impl Hand {
     /// What is refused must be so for the disk's sake.
@@ -30,6 +30,11 @@ impl Hand {
     pub(crate) fn stay_in_trouble(&mut self) {
         self.is_in_trouble = true;
         self.wait("trouble", |hand| hand.failing.clone());
+    }
+
+    /// Waits until the store says that nobody knows what became of what was asked.
+    pub(crate) fn await_doubt(&mut self, ticket: Ticket) {
+        self.wait("doubt", |hand| hand.in_doubt.get(&ticket.0).copied());
     }
 
     /// While the store can't write it refuses at once, and it goes on by itself when it can.

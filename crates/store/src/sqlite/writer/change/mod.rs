@@ -4,7 +4,7 @@ mod edit;
 mod import;
 mod revive;
 
-use super::reopen::{Doubt, Doubtful};
+use super::reopen::Doubtful;
 use super::{Batch, Writer};
 use crate::sqlite::reader::{Merged, Next, Source, find, sources};
 use crate::{
@@ -24,7 +24,7 @@ const PAGE: usize = 64;
 
 /// A change under way.
 pub(in crate::sqlite) struct Long {
-    ticket: Ticket,
+    pub(super) ticket: Ticket,
     work: Work,
     changed: Changed,
 }
@@ -111,11 +111,8 @@ impl Writer {
         match self.unknown.take() {
             // Whether it happened is told when it is known.
             Some((batch, serial)) if self.doubt.is_none() => {
-                self.doubt = Some(Doubt {
-                    work: Doubtful::Slice(Box::new(Slice { long, over })),
-                    batch,
-                    serial,
-                });
+                let slice = Doubtful::Slice(Box::new(Slice { long, over }));
+                self.doubt(slice, batch, serial, trouble);
             }
             // Earlier slices have happened. To ask again does the rest.
             _ => self.answer_change(long, Err(trouble)),

@@ -1,13 +1,15 @@
-//! The library that makes calls fail, and what it is told. What it does stands in `shim.c`.
+//! The library that makes system calls on a store's files fail, and what it is told. What it does stands in
+//! `failing.c`.
 
+use crate::{Spawn, run};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use stoker_testkit::{Spawn, run};
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) name: &'static str,
+pub struct Fault {
+    pub name: &'static str,
     errno: i32,
     /// Calls that fail from there on; 0 for all until the child ends it.
     count: u32,
@@ -27,26 +29,26 @@ const fn fault(name: &'static str, errno: i32, count: u32) -> Fault {
     }
 }
 
-pub(crate) const IO_ONCE: Fault = fault("EIO", EIO, 1);
-pub(crate) const IO_THRICE: Fault = fault("EIO three times", EIO, 3);
-pub(crate) const IO: Fault = fault("EIO until the end", EIO, 0);
-pub(crate) const FULL_ONCE: Fault = fault("ENOSPC", ENOSPC, 1);
-pub(crate) const FULL: Fault = fault("ENOSPC until the end", ENOSPC, 0);
-pub(crate) const SHORT: Fault = Fault {
+pub const IO_ONCE: Fault = fault("EIO", EIO, 1);
+pub const IO_THRICE: Fault = fault("EIO three times", EIO, 3);
+pub const IO: Fault = fault("EIO until the end", EIO, 0);
+pub const FULL_ONCE: Fault = fault("ENOSPC", ENOSPC, 1);
+pub const FULL: Fault = fault("ENOSPC until the end", ENOSPC, 0);
+pub const SHORT: Fault = Fault {
     is_short: true,
     ..fault("half, and ENOSPC until the end", ENOSPC, 0)
 };
 
 /// The call that is to fail: its sort, the file and its number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Call {
-    pub(crate) sort: String,
-    pub(crate) file: String,
-    pub(crate) number: u32,
+pub struct Call {
+    pub sort: String,
+    pub file: String,
+    pub number: u32,
 }
 
 impl Call {
-    pub(crate) fn of_line(line: &str) -> Option<Self> {
+    pub fn of_line(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix("call ")?.split(' ');
         Some(Self {
             sort: words.next()?.to_owned(),
@@ -55,7 +57,7 @@ impl Call {
         })
     }
 
-    pub(crate) fn reads(&self) -> bool {
+    pub fn reads(&self) -> bool {
         matches!(&*self.sort, "read" | "open")
     }
 }
@@ -67,64 +69,68 @@ impl std::fmt::Display for Call {
 }
 
 /// Files of one run, in its directory.
-pub(crate) struct Place<'a>(pub(crate) &'a Path);
+pub struct Place<'a>(pub &'a Path);
 
 impl Place<'_> {
     /// The folder whose files' calls count.
-    pub(crate) fn folder(&self) -> PathBuf {
+    pub fn folder(&self) -> PathBuf {
         self.0.join("store")
     }
 
-    pub(crate) fn store(&self) -> PathBuf {
+    pub fn store(&self) -> PathBuf {
         self.folder().join("jobs.db")
     }
 
-    pub(crate) fn report(&self) -> PathBuf {
+    pub fn report(&self) -> PathBuf {
         self.0.join("report")
     }
 
-    pub(crate) fn heal(&self) -> PathBuf {
+    pub fn heal(&self) -> PathBuf {
         self.0.join("heal")
     }
 
-    pub(crate) fn arm(&self) -> PathBuf {
+    pub fn arm(&self) -> PathBuf {
         self.0.join("arm")
     }
 }
 
-/// Has a process run with the library.
-pub(crate) fn preload(spawn: Spawn, place: &Place<'_>, failing: Option<(&Call, Fault)>) -> Spawn {
-    let spawn = spawn
-        .env("LD_PRELOAD", library())
-        .env("FAILING_DIR", place.folder())
-        .env("FAILING_REPORT", place.report())
-        .env("FAILING_HEAL", place.heal())
-        .env("FAILING_ARM", place.arm());
-    let Some((call, fault)) = failing else {
-        return spawn;
-    };
-    let spawn = spawn
-        .env("FAILING_AT", call.to_string())
-        .env("FAILING_ERRNO", fault.errno.to_string())
-        .env("FAILING_COUNT", fault.count.to_string());
-    match fault.is_short {
-        true => spawn.env("FAILING_SHORT", "1"),
-        false => spawn,
+/// The environment of a process that is to run with the library.
+#[must_use]
+pub fn preload(
+    place: &Place<'_>,
+    failing: Option<(&Call, Fault)>,
+) -> Vec<(&'static str, OsString)> {
+    let mut env = vec![
+        ("LD_PRELOAD", library().into()),
+        ("FAILING_DIR", place.folder().into()),
+        ("FAILING_REPORT", place.report().into()),
+        ("FAILING_HEAL", place.heal().into()),
+        ("FAILING_ARM", place.arm().into()),
+    ];
+    if let Some((call, fault)) = failing {
+        env.extend([
+            ("FAILING_AT", call.to_string().into()),
+            ("FAILING_ERRNO", fault.errno.to_string().into()),
+            ("FAILING_COUNT", fault.count.to_string().into()),
+        ]);
+        env.extend(fault.is_short.then(|| ("FAILING_SHORT", "1".into())));
     }
+    env
 }
 
 /// The library, compiled once. Rust links with `cc`, so it is there.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failing/shim.c");
+        let test = std::env::current_exe().expect("a test knows its own path");
+        let folder = test.parent().expect("it stands in a folder");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/failing.c");
         // Another test run may be loading it just now, so it takes its name when it is complete.
         let (part, whole) = (
             folder.join(format!("failing-{}.so", std::process::id())),
             folder.join("failing.so"),
         );
-        let [source, to] = [&source, &part].map(|path| path.to_str().unwrap());
+        let [source, to] = [&source, &part].map(|path| path.to_str().expect("a path is text"));
         let flags = [
             "-std=gnu11",
             "-O1",
@@ -137,7 +143,7 @@ fn library() -> &'static Path {
         let rest = ["-o", to, source, "-ldl", "-pthread"];
         let output = run(Spawn::new("cc").args(&flags).args(&rest));
         assert_eq!(output.code, 0, "{}", output.stderr);
-        std::fs::rename(&part, &whole).unwrap();
+        std::fs::rename(&part, &whole).expect("it is there");
         whole
     })
 }
