@@ -81,6 +81,8 @@ pub(crate) struct Worker {
     pub(crate) after_failed: Option<u32>,
     /// When it said HELLO.
     pub(crate) greeted: Time,
+    /// When one without the protocol has lived so long that its pool can be said to work; once.
+    pub(crate) proof: Time,
     /// Lent tasks in the order of lending.
     pub(crate) tasks: VecDeque<TaskId>,
     pub(crate) done: u64,

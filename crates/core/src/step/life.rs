@@ -1,4 +1,5 @@
 use crate::pool::Health;
+use crate::step::death::OF_USE;
 use crate::task::Task;
 use crate::worker::{Life, Worker};
 use crate::{
@@ -36,6 +37,7 @@ impl Core {
             },
             after_failed: None,
             greeted: Time::NEVER,
+            proof: Time::NEVER,
             outdated: false,
             term_sent: false,
             rss: 0,
@@ -88,6 +90,9 @@ impl Core {
         }
         self.workers[id].after_failed = Some(self.pools[pool.index()].failed_boots);
         self.workers[id].greeted = self.now;
+        if !self.pools[pool.index()].config.protocol {
+            self.workers[id].proof = self.now + OF_USE;
+        }
         self.out.push(Action::Notice(Notice::Ready { worker: id }));
         self.resize(pool);
         self.note_health(pool, |pool, _| {

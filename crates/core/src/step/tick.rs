@@ -1,4 +1,3 @@
-use crate::step::death::OF_USE;
 use crate::task::Place;
 use crate::worker::{Life, escalation};
 use crate::{Action, Core, Outcome, PoolId, Span, TaskId, Time, Why, WorkerId};
@@ -77,14 +76,24 @@ impl Core {
         if self.workers[id].expires <= self.now && !self.workers[id].outdated {
             self.expire(id);
         }
-        if !self.pool_of(id).config.protocol && self.proof_deadline(id) == Time::NEVER {
-            let pool = self.workers[id].pool;
-            self.note_health(pool, |pool, _| pool.failed_boots = 0);
-        }
+        self.prove(id);
         self.watch_memory(id);
         self.check_tasks(id);
         if self.draining.is_some() {
             self.escalate(id);
+        }
+    }
+
+    /// A process without the protocol has lived for a while: its pool works, unless that has been reloaded.
+    fn prove(&mut self, id: WorkerId) {
+        if self.workers[id].proof > self.now {
+            return;
+        }
+        let worker = &mut self.workers[id];
+        worker.proof = Time::NEVER;
+        let (pool, version) = (worker.pool, worker.version);
+        if version == self.pools[pool.index()].version {
+            self.note_health(pool, |pool, _| pool.failed_boots = 0);
         }
     }
 
@@ -185,22 +194,11 @@ impl Core {
             return expires
                 .min(idle_until)
                 .min(self.watch_deadline(id))
-                .min(self.proof_deadline(id));
+                .min(worker.proof);
         }
         expires
             .min(self.watch_deadline(id))
             .min(self.task_deadline(id))
-    }
-
-    /// When a process without the protocol has lived so long that its pool can be said to work.
-    fn proof_deadline(&self, id: WorkerId) -> Time {
-        let worker = &self.workers[id];
-        let pool = &self.pools[worker.pool.index()];
-        let proved = worker.greeted + OF_USE;
-        match !pool.config.protocol && pool.failed_boots > 0 && proved > self.now {
-            true => proved,
-            false => Time::NEVER,
-        }
     }
 
     /// When a worker's memory is looked at next.

@@ -20,6 +20,8 @@ pub enum Word {
     Garbage,
     Measured(u64),
     Exits(Exit),
+    /// It decides to.
+    Ends(Exit),
     /// After its end has been told already.
     Haunts(u8),
 }
@@ -51,16 +53,17 @@ struct Run {
 
 #[derive(Debug)]
 pub struct Proc {
-    pool: usize,
+    pub pool: usize,
     slots: usize,
     soft: bool,
     ready: bool,
+    pub greeted: Option<Time>,
     goaway: bool,
     left: bool,
     /// Its end is certain, though not yet told.
     dying: bool,
-    deaf: bool,
-    rss: u64,
+    pub deaf: bool,
+    pub rss: u64,
     inbox: VecDeque<TaskId>,
     runs: Vec<Run>,
     dropped: BTreeSet<TaskId>,
@@ -71,6 +74,8 @@ pub struct Edge {
     pub procs: BTreeMap<WorkerId, Proc>,
     pub killed: BTreeSet<WorkerId>,
     pub gone: Vec<WorkerId>,
+    /// When a pool of silent processes may start the next one, by its place.
+    pub not_before: BTreeMap<usize, Time>,
     runs: u64,
 }
 
@@ -105,6 +110,7 @@ impl Sim {
             slots: usize::from(plan.slots),
             soft: plan.soft_cancel,
             ready: false,
+            greeted: None,
             goaway: false,
             left: false,
             dying: false,
@@ -119,6 +125,9 @@ impl Sim {
     fn spawn(&mut self, worker: WorkerId, pool: PoolId) {
         let proc = self.new_proc(pool.index());
         self.edge.procs.insert(worker, proc);
+        if self.is_silent(worker) {
+            return self.begin_silent(worker);
+        }
         let boot = self.chance.ms(5, 250);
         let word = match self.trouble {
             true => self.chance.weighted(&[
@@ -177,6 +186,7 @@ impl Sim {
         match word {
             Word::Hello => {
                 proc.ready = true;
+                proc.greeted = Some(self.now);
                 let hello = self.setup.pools[proc.pool].hello.clone();
                 self.step(Event::Hello {
                     worker,
@@ -196,6 +206,7 @@ impl Sim {
             Word::Garbage => self.step(Event::Misbehaved { worker }),
             Word::Measured(rss) if proc.ready => self.step(Event::Measured { worker, rss }),
             Word::Measured(_) => {}
+            Word::Ends(exit) => self.dies(worker, exit, Span(100)),
             Word::Exits(exit) => self.exits(worker, exit),
             Word::Haunts(_) => unreachable!("handled above"),
         }
@@ -242,6 +253,7 @@ impl Sim {
     }
 
     fn deliver(&mut self, worker: WorkerId, task: TaskId) {
+        assert!(!self.is_silent(worker), "{worker:?} takes no tasks");
         let proc = self.edge.procs.get_mut(&worker).expect("it is there");
         assert!(
             proc.ready && !proc.goaway && !proc.left,
@@ -470,6 +482,9 @@ impl Sim {
     }
 
     fn told_to_go(&mut self, worker: WorkerId) {
+        if self.is_silent(worker) {
+            return self.told_to_end(worker);
+        }
         let proc = self.edge.procs.get_mut(&worker).expect("it is there");
         proc.goaway = true;
         if self.trouble && !proc.runs.is_empty() && self.chance.percent(50) {
@@ -504,12 +519,15 @@ impl Sim {
     }
 
     fn terminated(&mut self, worker: WorkerId) {
+        if self.is_silent(worker) {
+            return self.told_to_end(worker);
+        }
         if !self.edge.procs[&worker].deaf {
             self.dies(worker, Exit::Signal(15), Span(5_000));
         }
     }
 
-    fn dies(&mut self, worker: WorkerId, exit: Exit, within: Span) {
+    pub fn dies(&mut self, worker: WorkerId, exit: Exit, within: Span) {
         let wait = Span(self.chance.within(1, within.0));
         let Some(proc) = self.edge.procs.get_mut(&worker) else {
             return;
@@ -518,7 +536,7 @@ impl Sim {
         if !proc.dying || exit == Exit::Signal(9) {
             proc.dying = true;
             self.say(worker, wait, Word::Exits(exit));
-            if self.trouble && self.chance.percent(8) {
+            if self.trouble && !self.is_silent(worker) && self.chance.percent(8) {
                 let word = self.chance.weighted(&last_words());
                 self.say(worker, Span(wait.0 / 2), word);
             }
@@ -527,6 +545,9 @@ impl Sim {
 
     fn exits(&mut self, worker: WorkerId, exit: Exit) {
         let forced = self.edge.killed.contains(&worker);
+        if self.is_silent(worker) {
+            self.ends_silently(worker, exit);
+        }
         let first = self.edge.procs[&worker].runs.first().map(|run| run.task);
         if let Some(known) = first
             .filter(|_| !forced)
@@ -553,7 +574,9 @@ impl Sim {
             .filter(|other| other.pool == proc.pool)
             .count();
         if plan.guests > 0 && here < plan.guests as usize {
-            let wait = self.chance.ms(50, 400);
+            // One that dawdled after every few tasks would never be done with what has piled up.
+            let most = if self.trouble { 400 } else { 60 };
+            let wait = self.chance.ms(50, most);
             self.after(wait, Due::Guest(proc.pool));
         }
     }
@@ -575,6 +598,7 @@ impl Sim {
         let state = self.chance.of(&states);
         let worker = self.chance.of(state);
         match self.chance.below(3) {
+            _ if self.is_silent(worker) => self.dies(worker, Exit::Signal(9), Span(500)),
             0 => self.dies(worker, Exit::Signal(11), Span(500)),
             _ => {
                 let word = self.chance.weighted(&last_words());

@@ -20,6 +20,7 @@ mod fairness;
 mod flood;
 mod operator;
 mod setup;
+mod silent;
 mod sim;
 mod source;
 mod store;
@@ -31,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 240;
 
 #[test]
 fn whatever_goes_wrong_everything_ends_well() {

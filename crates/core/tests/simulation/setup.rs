@@ -46,7 +46,13 @@ pub fn setup(chance: &mut Chance) -> Setup {
         seed: chance.below(u64::MAX),
         ..Limits::default()
     };
-    let pools: Vec<PoolPlan> = (0..chance.within(1, 3)).map(|_| pool(chance)).collect();
+    let mut pools: Vec<PoolPlan> = (0..chance.within(1, 3)).map(|_| pool(chance)).collect();
+    // The first one takes what the others might not.
+    for pool in &mut pools[1..] {
+        if chance.percent(20) {
+            be_silent(pool);
+        }
+    }
     let count = chance.within(2, 5);
     let mut setup = Setup {
         limits,
@@ -103,6 +109,15 @@ fn pool(chance: &mut Chance) -> PoolPlan {
     }
 }
 
+/// Its processes do not speak the protocol. What such a pool can't have the configuration refuses.
+fn be_silent(pool: &mut PoolPlan) {
+    let config = &mut pool.config;
+    (config.protocol, config.spawned) = (false, true);
+    (config.min, config.max_tasks) = (config.max, 0);
+    pool.guests = 0;
+    pool.hello = Hello::slots(1);
+}
+
 fn queue(chance: &mut Chance, at: u64, pools: &[PoolPlan]) -> QueuePlan {
     let kind = chance.of(&[Kind::Jobs, Kind::Jobs, Kind::Calls]);
     let reserve = chance.of(&[0, 0, 1, 2]);
@@ -118,11 +133,13 @@ fn queue(chance: &mut Chance, at: u64, pools: &[PoolPlan]) -> QueuePlan {
         age_step: chance.of(&[ms(200), secs(5), Span::FOREVER]),
         timeout: chance.ms(200, 4_000),
     };
-    let any = chance.below(pools.len() as u64) as usize;
+    let speaking = (0..pools.len()).filter(|at| pools[*at].config.protocol);
+    let speaking: Vec<usize> = speaking.collect();
+    let any = chance.of(&speaking);
     // A pool that starts nobody by itself announces nothing either.
     let announces = pools[any].config.min > 0 && pools[any].config.spawned;
     let pools = match chance.percent(75) || !announces {
-        true if chance.percent(20) => (0..pools.len()).collect(),
+        true if chance.percent(20) => speaking,
         true => vec![any],
         false => vec![],
     };
@@ -142,7 +159,10 @@ fn queue(chance: &mut Chance, at: u64, pools: &[PoolPlan]) -> QueuePlan {
 
 /// A queue that is not configured is announced by the workers of one pool.
 fn announce(pools: &mut [PoolPlan], queue: &QueuePlan, chance: &mut Chance) {
-    let able = |pool: &&mut PoolPlan| pool.config.min > 0 && pool.config.spawned;
+    let able = |pool: &&mut PoolPlan| {
+        let config = &pool.config;
+        config.min > 0 && config.spawned && config.protocol
+    };
     let hello = &mut pools.iter_mut().find(able).expect("one was drawn").hello;
     match queue.kind {
         Kind::Calls => hello.calls.push(format!("{}.get", queue.name)),

@@ -180,6 +180,9 @@ impl Sim {
     /// One event: counted, applied, checked, its actions carried out.
     pub fn step(&mut self, event: Event<'_>) {
         self.cover(&event);
+        if let Event::Reload { pool } = event {
+            self.need_not_wait(pool);
+        }
         let before = self.checks.before(&self.core);
         let (told, state) = match self.trace.is_on() {
             true => (trace::event(&event), self.state_at(&event)),
@@ -215,7 +218,8 @@ impl Sim {
                 self.after(wait, Due::Refill(queue, class, key));
             }
             Action::RefillKeys { queue } => self.after(ms(1), Due::RefillKeys(queue)),
-            Action::Notice(_) | Action::Reloaded { .. } | Action::Drained => {}
+            Action::Reloaded { pool, .. } => self.need_not_wait(pool),
+            Action::Notice(_) | Action::Drained => {}
             _ => self.carry_out(action),
         }
     }

@@ -39,7 +39,7 @@ impl Script {
             faults.push("it did not get to its end".to_owned());
         }
         let of_reads = failing.is_some_and(|(call, _)| call.reads());
-        faults.extend(verdict::faults(&place, &ledger, of_reads));
+        faults.extend(verdict::faults(&place, &ledger));
         if !of_reads {
             faults.extend(ledger.damage);
         }

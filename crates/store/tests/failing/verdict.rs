@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use stoker_store::{Filter, Found, Look, State, View, tools};
 use stoker_testkit::failing::Place;
 
-/// Everything that is wrong. A job whose end could not be written for a page that can't be read may run again.
-pub(crate) fn faults(place: &Place<'_>, ledger: &Read, may_run_again: bool) -> Vec<String> {
+/// Everything that is wrong.
+pub(crate) fn faults(place: &Place<'_>, ledger: &Read) -> Vec<String> {
     let mut faults = ledger.faults.clone();
     let report = std::fs::read_to_string(place.report()).unwrap_or_default();
     let of_calls = report
         .lines()
         .filter_map(|line| line.strip_prefix("fault: "));
     faults.extend(of_calls.map(str::to_owned));
-    faults.extend(faults_of_jobs(place, ledger, may_run_again));
+    faults.extend(faults_of_jobs(place, ledger));
     match tools::check(&place.store()) {
         Ok(checked) => faults.extend(checked.problems),
         Err(error) => faults.push(format!("check: {error}")),
@@ -23,7 +23,7 @@ pub(crate) fn faults(place: &Place<'_>, ledger: &Read, may_run_again: bool) -> V
     faults
 }
 
-fn faults_of_jobs(place: &Place<'_>, ledger: &Read, may_run_again: bool) -> Vec<String> {
+fn faults_of_jobs(place: &Place<'_>, ledger: &Read) -> Vec<String> {
     let mut hand = Hand::new(&place.store(), &place.heal(), Ledger::silent());
     if let Err(error) = hand.try_to_open() {
         return vec![format!("afterwards: {error}")];
@@ -33,10 +33,7 @@ fn faults_of_jobs(place: &Place<'_>, ledger: &Read, may_run_again: bool) -> Vec<
     drop(hand);
     for (label, due) in &ledger.jobs {
         let views = jobs.get(label).map_or(&[][..], Vec::as_slice);
-        let runs_again = matches!(views, [view] if view.state == State::Ready);
-        if !(may_run_again && runs_again && *due == Due::Is("done".to_owned())) {
-            faults.extend(fault_of_job(label, due, views));
-        }
+        faults.extend(fault_of_job(label, due, views));
     }
     let strange = jobs
         .keys()

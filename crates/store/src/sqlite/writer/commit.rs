@@ -172,6 +172,11 @@ pub(super) fn is_of_the_disk(error: &rusqlite::Error) -> bool {
     })
 }
 
+/// Whether what was read is not what may stand there.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+}
+
 /// The file could not be opened anew.
 pub(super) fn broken(error: &crate::StoreError) -> rusqlite::Error {
     let code = match error {

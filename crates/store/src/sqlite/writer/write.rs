@@ -1,5 +1,5 @@
 use super::batch::must_last;
-use super::commit::{broken, is_of_the_disk, trouble};
+use super::commit::{broken, is_damage, is_of_the_disk, trouble};
 use super::{Batch, Effect, Writer, reopen::Doubtful};
 use crate::{Ask, Told, Trouble};
 
@@ -8,7 +8,12 @@ const TRY: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('tried', ?1
 
 impl Writer {
     /// Writes, or keeps what may not be lost until that is possible again.
-    pub(super) fn write(&mut self, mut asks: Vec<Ask>, now: bool) {
+    pub(super) fn write(&mut self, asks: Vec<Ask>, now: bool) {
+        self.try_to_write(asks, now, false);
+    }
+
+    /// `anew`: these are tried a second time, by a connection that has read nothing wrong yet.
+    fn try_to_write(&mut self, mut asks: Vec<Ask>, now: bool, anew: bool) {
         if let Some(failing) = &self.failing
             && !now
             && !failing.pace.is_due()
@@ -39,6 +44,11 @@ impl Writer {
                 for ask in asks {
                     self.write(vec![ask], now);
                 }
+            }
+            // A page is read wrong once in a while, and remembered so.
+            Err(error) if is_damage(&error) && !anew => {
+                self.is_broken = true;
+                self.try_to_write(asks, now, true);
             }
             Err(error) if !is_of_the_disk(&error) => self.give_up(asks, &error),
             Err(error) => {

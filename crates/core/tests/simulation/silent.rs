@@ -1,0 +1,76 @@
+//! Processes that do not speak the protocol: they run, grow, end by themselves, and end when they are told to.
+
+use crate::edge::Word;
+use crate::sim::Sim;
+use crate::support::*;
+use stoker_core::*;
+
+impl Sim {
+    pub fn is_silent(&self, worker: WorkerId) -> bool {
+        let proc = self.edge.procs.get(&worker);
+        proc.is_some_and(|proc| !self.setup.pools[proc.pool].config.protocol)
+    }
+
+    /// The edge says HELLO for it as soon as it runs.
+    pub fn begin_silent(&mut self, worker: WorkerId) {
+        let pool = self.edge.procs[&worker].pool;
+        let not_before = self.edge.not_before.get(&pool).copied();
+        assert!(
+            not_before.is_none_or(|at| at <= self.now),
+            "one that ends well is followed more than once a second"
+        );
+        if self.trouble && self.chance.percent(5) {
+            return self.dies(worker, Exit::NotStarted, Span(30_000));
+        }
+        let starts = Span(self.chance.within(300, 20_000));
+        self.say(worker, starts, Word::Hello);
+        self.live_silently(worker, starts);
+    }
+
+    /// How long it lives, and of what it dies.
+    fn live_silently(&mut self, worker: WorkerId, starts: Span) {
+        if self.chance.percent(30) {
+            return;
+        }
+        let exit = match self.trouble {
+            true => self.chance.weighted(&[
+                (5, Exit::Code(0)),
+                (3, Exit::Code(12)),
+                (2, Exit::Code(1)),
+                (1, Exit::Code(255)),
+                (1, Exit::Signal(11)),
+            ]),
+            false => Exit::Code(0),
+        };
+        let least = if self.trouble { 0 } else { 3_000 };
+        let lives = self.chance.of(&[ms(5), ms(900), ms(3_000), ms(20_000)]);
+        let ends = Span(starts.0 + lives.max(ms(least)).0);
+        self.say(worker, ends, Word::Ends(exit));
+        if self.trouble && self.chance.percent(30) {
+            let rss = self.chance.of(&[60, 120, 200]);
+            self.edge.procs.get_mut(&worker).expect("it is there").rss = rss;
+        }
+    }
+
+    /// A reload begins or ends, and nobody wants to wait for that.
+    pub fn need_not_wait(&mut self, pool: PoolId) {
+        self.edge.not_before.remove(&pool.index());
+    }
+
+    /// TERM is all that it understands: it ends what it does, unless it hears nothing.
+    pub fn told_to_end(&mut self, worker: WorkerId) {
+        if !self.edge.procs[&worker].deaf {
+            let exit = self.chance.of(&[Exit::Code(0), Exit::Signal(15)]);
+            self.dies(worker, exit, Span(800_000));
+        }
+    }
+
+    /// One that ends as it should is followed once a second at the most.
+    pub fn ends_silently(&mut self, worker: WorkerId, exit: Exit) {
+        let proc = &self.edge.procs[&worker];
+        if let (Some(greeted), Exit::Code(0 | 12)) = (proc.greeted, exit) {
+            let not_before = self.edge.not_before.entry(proc.pool).or_insert(Time(0));
+            *not_before = (*not_before).max(greeted + secs(1));
+        }
+    }
+}
