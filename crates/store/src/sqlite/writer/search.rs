@@ -13,6 +13,7 @@ const NEXT_LANE: &str = "SELECT class, key FROM jobs INDEXED BY waiting \
 const SLICE: usize = 2_048;
 
 /// A search under way: once around a queue, from where the last one ended.
+#[derive(Clone)]
 pub(in crate::sqlite) struct Search {
     pub(super) queue: QueueNo,
     /// What is asked for: so many lanes, and so many jobs of each.

@@ -125,61 +125,46 @@ impl Writer {
         !self.is_broken && self.queues.get(queue).is_some_and(|queue| queue.is_open)
     }
 
-    fn try_to_read(&mut self, unread: Unread) -> Result<(), Failed> {
+    fn try_to_read(&mut self, mut unread: Unread) -> Result<(), Failed> {
+        let read = self.read_now(&mut unread);
+        read.map_err(|error| Box::new((unread, error)))
+    }
+
+    /// Reads, and tells it. What it takes out of its argument it takes last.
+    fn read_now(&mut self, unread: &mut Unread) -> rusqlite::Result<()> {
         match unread {
-            Unread::Queue { queue, ordered } => {
-                let resumed = self.resume(queue, ordered);
-                resumed.map_err(|error| Box::new((Unread::Queue { queue, ordered }, error)))
-            }
+            Unread::Queue { queue, ordered } => self.resume(*queue, *ordered)?,
             Unread::Refill {
                 queue,
                 class,
                 key,
                 limit,
-            } => match self.take(queue, class, &key, limit) {
-                Ok((jobs, more)) => {
-                    self.told.push(Told::Refilled {
-                        queue,
-                        class,
-                        key,
-                        jobs,
-                        more,
-                    });
-                    Ok(())
+            } => {
+                let (jobs, more) = self.take(*queue, *class, key, *limit)?;
+                self.told.push(Told::Refilled {
+                    queue: *queue,
+                    class: *class,
+                    key: std::mem::take(key),
+                    jobs,
+                    more,
+                });
+            }
+            Unread::Fetch(id) => {
+                let job = self.fetch(*id)?;
+                self.told.push(Told::Fetched { id: *id, job });
+            }
+            Unread::Lane(queue, class, key) => {
+                self.read(*queue, *class, key, 0, 1)?;
+                let (queue, class, key) = (*queue, *class, std::mem::take(key));
+                self.told.push(Told::Backlog { queue, class, key });
+            }
+            Unread::Search(search) => {
+                if !self.search_slice(search)? {
+                    self.searches.push_back(search.clone());
                 }
-                Err(error) => {
-                    let unread = Unread::Refill {
-                        queue,
-                        class,
-                        key,
-                        limit,
-                    };
-                    Err(Box::new((unread, error)))
-                }
-            },
-            Unread::Fetch(id) => match self.fetch(id) {
-                Ok(job) => {
-                    self.told.push(Told::Fetched { id, job });
-                    Ok(())
-                }
-                Err(error) => Err(Box::new((Unread::Fetch(id), error))),
-            },
-            Unread::Lane(queue, class, key) => match self.read(queue, class, &key, 0, 1) {
-                Ok(_) => {
-                    self.told.push(Told::Backlog { queue, class, key });
-                    Ok(())
-                }
-                Err(error) => Err(Box::new((Unread::Lane(queue, class, key), error))),
-            },
-            Unread::Search(mut search) => match self.search_slice(&mut search) {
-                Ok(true) => Ok(()),
-                Ok(false) => {
-                    self.searches.push_back(search);
-                    Ok(())
-                }
-                Err(error) => Err(Box::new((Unread::Search(search), error))),
-            },
+            }
         }
+        Ok(())
     }
 
     fn damaged(&mut self, unread: &Unread, error: &Error) {
