@@ -4,8 +4,9 @@ use crate::runs::{self, Outcome, Script};
 use stoker_testkit::Dir;
 use stoker_testkit::failing::{Call, FULL, FULL_ONCE, Fault, IO, IO_ONCE, IO_THRICE, SHORT};
 
-/// Runs of each test, unless every one is wanted.
+/// Runs of each test, unless every one is wanted, or there are but few.
 const SOME: usize = 24;
+const FEW: usize = 256;
 
 /// Of many like calls in a row so many at each end fail, and a few between.
 const ENDS: usize = 12;
@@ -42,7 +43,7 @@ fn chosen(calls: &[Call]) -> Vec<(Call, Fault)> {
                 .map(move |manner| (call.clone(), manner))
         })
         .collect();
-    if std::env::var_os("STOKER_EVERY").is_some() {
+    if std::env::var_os("STOKER_EVERY").is_some() || all.len() <= FEW {
         return all;
     }
     // A stride that shares no factor with the number of manners meets all of them.
