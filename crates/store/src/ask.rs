@@ -124,7 +124,7 @@ pub enum Which {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub queue: Option<QueueNo>,
-    pub state: Option<State>,
+    pub states: States,
     /// The job's type (see [`crate::Options::kind`]).
     pub kind: Option<String>,
     /// The error's class.
@@ -133,6 +133,36 @@ pub struct Filter {
     /// Ended (or, if it has not, was made) before this Unix millisecond.
     pub before_ms: Option<u64>,
     pub key: Option<Box<[u8]>>,
+}
+
+/// Some states; none of them stands for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct States(u8);
+
+impl States {
+    #[must_use]
+    pub fn with(self, state: State) -> Self {
+        Self(self.0 | 1 << state as u8)
+    }
+
+    #[must_use]
+    pub fn contains(self, state: State) -> bool {
+        self.0 == 0 || self.0 & 1 << state as u8 != 0
+    }
+
+    /// The one state, if it is only one.
+    #[must_use]
+    pub fn single(self) -> Option<State> {
+        State::ALL
+            .into_iter()
+            .find(|state| self.0 == 1 << *state as u8)
+    }
+}
+
+impl From<State> for States {
+    fn from(state: State) -> Self {
+        Self::default().with(state)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -329,6 +359,8 @@ pub enum Trouble {
     Busy(String),
     /// The job is not in a state in which that can be done.
     State(State),
+    /// Its unique key is held by this job.
+    Taken(JobId),
     NotFound,
 }
 
@@ -347,6 +379,7 @@ impl std::fmt::Display for Trouble {
             Self::Io(text) => write!(f, "the job store can't write: {text}"),
             Self::Busy(text) => write!(f, "the job store is busy: {text}"),
             Self::State(state) => write!(f, "the job is {}", state.name()),
+            Self::Taken(_) => f.write_str("another job holds its unique key"),
             Self::NotFound => f.write_str("there is no such job (any more)"),
         }
     }

@@ -100,6 +100,17 @@ pub struct Keep {
     pub idempotency_ms: u64,
 }
 
+impl Keep {
+    /// The class in which a job waits: an ordered queue has one order, and no priorities.
+    #[must_use]
+    pub fn class_of(&self, class: u8) -> u8 {
+        if self.ordered { ORDERED } else { class }
+    }
+}
+
+/// The class of all jobs of an ordered queue: that of a job without a priority.
+const ORDERED: u8 = 3;
+
 impl Default for Keep {
     fn default() -> Self {
         const DAY: u64 = 86_400_000;

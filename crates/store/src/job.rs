@@ -252,6 +252,22 @@ pub struct Whole {
     pub history: Vec<Note>,
 }
 
+/// Bytes of payloads in one list, but for the last job's.
+pub(crate) const WHOLE_BYTES: usize = 4 << 20;
+
+impl Whole {
+    /// Its bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        let of = |bytes: Option<usize>| bytes.unwrap_or_default();
+        let body = of(self.body.as_ref().map(|body| body.bytes.len()));
+        let result = of(self.result.as_ref().map(|result| result.bytes.len()));
+        let output = of(self.output.as_ref().map(Vec::len));
+        let notes = self.history.iter().map(|note| note.text.len());
+        self.meta.len() + body + result + output + notes.sum::<usize>()
+    }
+}
+
 /// Something worth telling that happened to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {

@@ -13,8 +13,8 @@ mod memory;
 mod sqlite;
 
 pub use ask::{
-    Ask, Change, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed, Ticket, Told,
-    Trouble, Which,
+    Ask, Change, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed, States, Ticket,
+    Told, Trouble, Which,
 };
 pub use driver::{Abilities, Clock, Driver, Keep, Opened, wall_clock};
 pub use fingerprint::fingerprint;

@@ -12,6 +12,9 @@ impl MemoryStore {
                 if !applies(change, entry.state) {
                     return Err(Trouble::State(entry.state));
                 }
+                if let Some(holder) = self.holder_instead_of(entry, change) {
+                    return Err(Trouble::Taken(holder));
+                }
                 // One that is there already is not meant to move.
                 match is_there(change, entry) {
                     true => Vec::new(),
@@ -23,6 +26,9 @@ impl MemoryStore {
         };
         let mut changed = Changed::default();
         for id in jobs {
+            if self.holder_instead_of(&self.jobs[&id], change).is_some() {
+                continue;
+            }
             // A held job is the scheduler's: it is told, and ends or gives the job back.
             if self.jobs[&id].held {
                 changed.held.push(id);
@@ -60,6 +66,15 @@ impl MemoryStore {
             .collect();
         jobs.sort_unstable();
         jobs
+    }
+
+    /// A job that is to run again can't if another one holds its unique key by now.
+    fn holder_instead_of(&self, entry: &Entry, change: &Change) -> Option<JobId> {
+        let queue = &self.queues[entry.job.queue.0 as usize];
+        match change {
+            Change::Retry { .. } => queue.holder(entry, self.now()),
+            _ => None,
+        }
     }
 
     /// `nth` of those that are changed together.
@@ -102,7 +117,14 @@ impl MemoryStore {
         let entry = self.entry(id);
         entry.revive(now);
         entry.job.due_ms = now + wait_ms;
+        self.give_class(id);
         self.enter(id, now);
+    }
+
+    fn give_class(&mut self, id: JobId) {
+        let keep = self.queues[self.jobs[&id].job.queue.0 as usize].keep;
+        let entry = self.entry(id);
+        entry.job.class = keep.class_of(entry.job.class);
     }
 
     /// Puts a job that is nowhere where its time has it wait.
@@ -128,7 +150,7 @@ impl MemoryStore {
         if from == to {
             return;
         }
-        self.queues[from.0 as usize].release_unique(entry);
+        let until = self.queues[from.0 as usize].release_unique(entry);
         let name = self.queues[from.0 as usize].name.clone();
         if state.is_final() {
             self.queues[from.0 as usize].give_away(entry);
@@ -139,9 +161,12 @@ impl MemoryStore {
         let entry = self.entry(id);
         entry.note(now, What::Moved, format!("from {name}"));
         entry.job.queue = to;
+        self.give_class(id);
         if !state.is_final() {
             let entry = &self.jobs[&id];
-            self.queues[to.0 as usize].take_unique(entry, now);
+            if let Some(until) = until {
+                self.queues[to.0 as usize].take_unique_until(entry, until, now);
+            }
             match state {
                 State::Suspended => self.queue(to).counts_of(state, 1),
                 _ => self.enter(id, now),
@@ -173,7 +198,8 @@ impl MemoryStore {
             let now = self.now();
             let id = self.ids.make(now);
             let of_queue = &self.queues[import.job.queue.0 as usize];
-            if of_queue.repeats(&import.job, now).is_some() {
+            let here = of_queue.repeats(&import.job, now);
+            if here.is_some_and(|job| self.jobs.contains_key(&job)) {
                 continue;
             }
             let mut entry = Entry::new(id, import.job, now);

@@ -1,4 +1,5 @@
 use super::{Entry, MemoryStore};
+use crate::job::WHOLE_BYTES;
 use crate::{Filter, Found, Group, Look, State, View, fingerprint};
 use std::collections::HashMap;
 
@@ -19,12 +20,16 @@ impl MemoryStore {
                 let is_after = |entry: &&Entry| after.is_none_or(|after| entry.job.id > after);
                 let mut found: Vec<&Entry> = self.found(filter).filter(is_after).collect();
                 found.sort_unstable_by_key(|entry| entry.job.id);
-                let more = found.len() > *limit;
-                let jobs = found
-                    .iter()
-                    .take(*limit)
-                    .map(|entry| self.view(entry, now, *whole))
-                    .collect();
+                let (mut jobs, mut bytes) = (Vec::new(), 0);
+                for entry in found.iter().take(*limit) {
+                    if bytes >= WHOLE_BYTES {
+                        break;
+                    }
+                    let view = self.view(entry, now, *whole);
+                    bytes += view.whole.as_ref().map_or(0, |whole| whole.len());
+                    jobs.push(view);
+                }
+                let more = found.len() > jobs.len();
                 Found::List { jobs, more }
             }
             Look::Count(filter) => Found::Count(self.found(filter).count() as u64),
@@ -88,7 +93,7 @@ pub(super) fn means(filter: &Filter, entry: &Entry) -> bool {
     };
     let error = entry.error.as_ref();
     filter.queue.is_none_or(|queue| queue == entry.job.queue)
-        && filter.state.is_none_or(|state| state == entry.state)
+        && filter.states.contains(entry.state)
         && filter
             .kind
             .as_deref()

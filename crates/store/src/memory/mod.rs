@@ -354,6 +354,9 @@ impl MemoryStore {
         let now = self.now();
         if let Some(entry) = self.jobs.get_mut(&id) {
             entry.note(now, what, text);
+            if what == What::Crashed {
+                entry.job.run.crashes = entry.job.run.crashes.saturating_add(1);
+            }
         }
     }
 

@@ -119,12 +119,24 @@ impl QueueOf {
         let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
             return;
         };
-        let is_taken = |(_, until): &(JobId, u64)| now < *until;
-        if !self.unique.get(&unique.key).is_some_and(is_taken) {
-            let until = unique.for_ms.map_or(u64::MAX, |ms| now.saturating_add(ms));
+        let until = unique.for_ms.map_or(u64::MAX, |ms| now.saturating_add(ms));
+        self.take_unique_until(entry, until, now);
+    }
+
+    pub(super) fn take_unique_until(&mut self, entry: &Entry, until: u64, now: u64) {
+        let options = entry.job.options.as_ref();
+        let unique = options.and_then(|options| options.unique.as_ref());
+        if let Some(unique) = unique.filter(|_| self.holder(entry, now).is_none()) {
             self.unique
                 .insert(unique.key.clone(), (entry.job.id, until));
         }
+    }
+
+    /// The job that holds another one's unique key.
+    pub(super) fn holder(&self, entry: &Entry, now: u64) -> Option<JobId> {
+        let unique = entry.job.options.as_ref()?.unique.as_ref()?;
+        let (job, until) = self.unique.get(&unique.key)?;
+        (now < *until).then_some(*job)
     }
 
     pub(super) fn lane_has_room(&self, lane: &LaneKey) -> bool {
@@ -276,17 +288,15 @@ impl QueueOf {
         }
     }
 
-    pub(super) fn release_unique(&mut self, entry: &Entry) {
+    /// Lets go of a job's unique key, and returns until when that was held.
+    pub(super) fn release_unique(&mut self, entry: &Entry) -> Option<u64> {
         let options = entry.job.options.as_ref();
-        let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
-            return;
-        };
-        if self
-            .unique
-            .get(&unique.key)
-            .is_some_and(|(job, _)| *job == entry.job.id)
-        {
-            self.unique.remove(&unique.key);
+        let unique = options.and_then(|options| options.unique.as_ref())?;
+        let (job, until) = *self.unique.get(&unique.key)?;
+        if job != entry.job.id {
+            return None;
         }
+        self.unique.remove(&unique.key);
+        Some(until)
     }
 }

@@ -187,6 +187,15 @@ impl Queues {
         Ok(())
     }
 
+    /// Tells what is counted of all queues that are open.
+    pub(super) fn tell_all(&self, mut tell: impl FnMut(QueueNo, Counts)) {
+        for (queue, entry) in (0..).map(QueueNo).zip(&self.queues) {
+            if entry.is_open {
+                tell(queue, entry.tally.counts);
+            }
+        }
+    }
+
     /// The commit went well: tells what was counted.
     pub(super) fn settle(&mut self, mut tell: impl FnMut(QueueNo, Counts)) {
         self.saved = self.queues.len();

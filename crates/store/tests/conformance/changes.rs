@@ -23,6 +23,10 @@ crate::every_engine! {
     an_export_is_taken_in,
     what_an_export_has_of_a_job_goes_along,
     held_jobs_are_given_back_and_moved,
+    an_export_comes_back_after_its_jobs_were_discarded,
+    in_an_ordered_queue_a_moved_job_goes_to_the_end,
+    a_crash_is_counted_when_it_is_noted,
+    lists_with_payloads_are_cut,
 }
 
 const RETRY: Change = Change::Retry { per_second: None };
@@ -585,4 +589,119 @@ fn an_export_is_taken_in(world: &mut World) {
         (taken.len(), taken[0].run, taken[0].body()),
         (1, run, &b"body"[..])
     );
+}
+
+fn an_export_comes_back_after_its_jobs_were_discarded(world: &mut World) {
+    let queue = world.queue("mails");
+    let new = NewJob {
+        idempotency: Some(b"order 7"[..].into()),
+        ..job(queue)
+    };
+    let id = world.hold(new.clone()).id;
+    world.fail(id);
+    let jobs = vec![Import {
+        job: new,
+        run: Run::default(),
+        was: String::new(),
+        error: Some(world.error("boom")),
+        checkpoint: None,
+    }];
+    let imported = |world: &mut World| {
+        let ticket = world.ticket();
+        let jobs = jobs.clone();
+        world.ask(Ask::Import { ticket, jobs });
+        let is_mine =
+            |told: &Told| matches!(told, Told::Changed { ticket: of, .. } if *of == ticket);
+        let Told::Changed { result, .. } = world.wait(is_mine) else {
+            panic!("that is no answer");
+        };
+        result.unwrap().count
+    };
+    assert_eq!(imported(world), 0, "it is here");
+    world.change(Which::One(id), Change::Discard).unwrap();
+    assert_eq!(imported(world), 1);
+    assert_eq!(imported(world), 0, "it is here again");
+}
+
+fn in_an_ordered_queue_a_moved_job_goes_to_the_end(world: &mut World) {
+    let queue = world.queue("mails");
+    let ordered = Keep {
+        ordered: true,
+        ..Keep::default()
+    };
+    let orders = world.queue_with("orders", ordered);
+    let urgent = NewJob {
+        class: 0,
+        ..job(queue)
+    };
+    let first = world.hold(NewJob {
+        class: 3,
+        ..job(orders)
+    });
+    let failed = world.hold(urgent.clone()).id;
+    world.fail(failed);
+    let Pushed::Accepted { id, .. } = world.push_to(false, urgent) else {
+        panic!("it is accepted");
+    };
+    for id in [id, failed] {
+        let to = Change::Move { to: orders };
+        world.change(Which::One(id), to).unwrap();
+        assert_eq!(world.view(id).unwrap().class, 3);
+    }
+    world.change(Which::One(failed), RETRY).unwrap();
+    world.done(first.id);
+    let (jobs, _) = world.refill_jobs(orders, 3, b"", 9);
+    let jobs: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+    assert_eq!(jobs, [id, failed]);
+}
+
+fn a_crash_is_counted_when_it_is_noted(world: &mut World) {
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    world.ask(Ask::Note {
+        job: id,
+        what: What::Crashed,
+        text: "its worker died".to_owned(),
+    });
+    world.settle();
+    assert_eq!(world.view(id).unwrap().run.crashes, 1);
+    if world.is_durable() {
+        world.reopen();
+        world.queue("mails");
+        let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
+        assert_eq!(jobs[0].run.crashes, 1);
+    }
+}
+
+/// As many as fit into an answer, and at least one.
+fn lists_with_payloads_are_cut(world: &mut World) {
+    let queue = world.queue("mails");
+    for _ in 0..4 {
+        world.push_to(
+            false,
+            NewJob {
+                bytes: vec![7; 3 << 20].into(),
+                meta_len: 0,
+                ..job(queue)
+            },
+        );
+    }
+    let (mut after, mut pages) = (None, Vec::new());
+    loop {
+        let look = Look::List {
+            filter: Filter::default(),
+            after,
+            limit: 100,
+            whole: true,
+        };
+        let Found::List { jobs, more } = world.look(look) else {
+            panic!("that is no list");
+        };
+        after = jobs.last().map(|view| view.id);
+        pages.push(jobs.len());
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(pages, [2, 2]);
 }

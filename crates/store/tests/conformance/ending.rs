@@ -369,12 +369,12 @@ fn failed_jobs_are_kept_apart(world: &mut World) {
         world.count(Filter::default()) == 3
     });
     let failed_ones = Filter {
-        state: Some(State::Failed),
+        states: State::Failed.into(),
         ..Filter::default()
     };
     assert_eq!(world.list(failed_ones), failed[2..]);
     let done_ones = Filter {
-        state: Some(State::Done),
+        states: State::Done.into(),
         ..Filter::default()
     };
     assert_eq!(world.list(done_ones), done[2..]);

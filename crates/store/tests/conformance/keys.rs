@@ -1,7 +1,9 @@
 //! Unique and idempotency keys.
 
 use crate::world::{World, job};
-use stoker_store::{Ask, Change, Ending, Keep, NewJob, Options, Pushed, QueueNo, Unique, Which};
+use stoker_store::{
+    Ask, Change, Ending, Filter, Keep, NewJob, Options, Pushed, QueueNo, Trouble, Unique, Which,
+};
 
 crate::every_engine! {
     a_unique_key_is_held_until_the_end,
@@ -11,7 +13,9 @@ crate::every_engine! {
     unique_keys_are_each_queues_own,
     a_cancelled_job_frees_its_key,
     a_revived_job_takes_its_key_again,
-    a_revived_job_leaves_a_key_that_is_taken,
+    a_job_is_not_revived_while_another_holds_its_key,
+    a_moved_job_takes_its_key_along,
+    a_moved_job_holds_its_key_no_longer,
     a_repeated_push_is_the_same_job,
     a_push_is_recognised_for_a_time,
     a_repetition_goes_before_a_taken_key,
@@ -119,17 +123,60 @@ fn a_revived_job_takes_its_key_again(world: &mut World) {
     world.hold(unique(queue));
 }
 
-fn a_revived_job_leaves_a_key_that_is_taken(world: &mut World) {
+fn a_job_is_not_revived_while_another_holds_its_key(world: &mut World) {
     let queue = world.queue("mails");
     let first = world.hold(unique(queue)).id;
     world.fail(first);
     let second = world.hold(unique(queue)).id;
-    world
-        .change(Which::One(first), Change::Retry { per_second: None })
-        .unwrap();
-    assert_eq!(world.refill(queue, b"", 1).0, [first]);
-    world.done(first);
-    assert_eq!(world.push(unique(queue)), Pushed::Taken(second));
+    let again = Change::Retry { per_second: None };
+    assert_eq!(
+        world.change(Which::One(first), again.clone()),
+        Err(Trouble::Taken(second))
+    );
+    let all = Which::Many(Filter::default());
+    let count = |world: &mut World| {
+        let changed = world.change(all.clone(), again.clone());
+        changed.unwrap().count
+    };
+    assert_eq!(count(world), 0);
+    world.fail(second);
+    // One of the two: it holds the key then.
+    assert_eq!(count(world), 1);
+    assert_eq!(world.refill(queue, b"", 9).0, [first]);
+}
+
+fn a_moved_job_takes_its_key_along(world: &mut World) {
+    let (queue, other) = (world.queue("mails"), world.queue("other"));
+    for (until_start, for_ms) in [(false, None), (false, Some(60_000)), (true, None)] {
+        let new = |queue| unique_with(queue, until_start, for_ms);
+        let Pushed::Accepted { id, .. } = world.push_to(false, new(queue)) else {
+            panic!("it is free");
+        };
+        world
+            .change(Which::One(id), Change::Move { to: other })
+            .unwrap();
+        assert_eq!(world.push(new(other)), Pushed::Taken(id));
+        let free = world.hold(new(queue)).id;
+        world.done(free);
+        assert_eq!(world.refill(other, b"", 9).0, [id]);
+        world.done(id);
+    }
+}
+
+fn a_moved_job_holds_its_key_no_longer(world: &mut World) {
+    let (queue, other) = (world.queue("mails"), world.queue("other"));
+    let new = |queue| unique_with(queue, false, Some(1_000));
+    let Pushed::Accepted { id, .. } = world.push_to(false, new(queue)) else {
+        panic!("it is free");
+    };
+    let to = |to| Change::Move { to };
+    world.change(Which::One(id), to(other)).unwrap();
+    world.advance(999);
+    assert_eq!(world.push_to(false, new(other)), Pushed::Taken(id));
+    world.advance(1);
+    world.change(Which::One(id), to(queue)).unwrap();
+    let later = world.push_to(false, new(queue));
+    assert!(matches!(later, Pushed::Accepted { .. }), "{later:?}");
 }
 
 fn idempotent(queue: QueueNo, key: &[u8]) -> NewJob {

@@ -52,13 +52,13 @@ fn a_list_goes_on_where_it_stopped(world: &mut World) {
         assert_eq!(pages(world, &Filter::default(), limit), all);
     }
     let done = Filter {
-        state: Some(State::Done),
+        states: State::Done.into(),
         ..Filter::default()
     };
     let expected: Vec<JobId> = all.iter().step_by(5).copied().collect();
     assert_eq!(pages(world, &done, 4), expected);
     let none = Filter {
-        state: Some(State::Suspended),
+        states: State::Suspended.into(),
         ..Filter::default()
     };
     assert_eq!(pages(world, &none, 4), []);
@@ -160,12 +160,12 @@ fn filters(world: &mut World) {
         },
         &[tenant, retried],
     );
-    let failed = Some(State::Failed);
+    let failed = State::Failed.into();
     of(
         world,
         Filter {
             error: Some("App\\Boom".into()),
-            state: failed,
+            states: failed,
             ..any()
         },
         &[tenant],
@@ -173,7 +173,7 @@ fn filters(world: &mut World) {
     of(
         world,
         Filter {
-            state: failed,
+            states: failed,
             ..any()
         },
         &[tenant],
@@ -181,7 +181,7 @@ fn filters(world: &mut World) {
     of(
         world,
         Filter {
-            state: Some(State::Ready),
+            states: State::Ready.into(),
             ..any()
         },
         &[mail, report],
@@ -189,7 +189,7 @@ fn filters(world: &mut World) {
     of(
         world,
         Filter {
-            state: Some(State::Ready),
+            states: State::Ready.into(),
             queue: Some(one),
             ..any()
         },
@@ -198,7 +198,7 @@ fn filters(world: &mut World) {
     of(
         world,
         Filter {
-            state: Some(State::Retrying),
+            states: State::Retrying.into(),
             ..any()
         },
         &[retried],
@@ -301,7 +301,7 @@ fn failures_are_grouped(world: &mut World) {
     );
     assert_eq!((of_two.len(), of_two[0].count), (1, 2));
     let done = Filter {
-        state: Some(State::Done),
+        states: State::Done.into(),
         ..Filter::default()
     };
     assert_eq!(groups(world, done, 10), []);

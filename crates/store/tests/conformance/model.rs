@@ -4,7 +4,7 @@ use crate::world::{START, World};
 use std::collections::HashMap;
 use stoker_store::{
     Ask, Bytes, Change, Counts, Ending, Filter, Found, Job, JobError, JobId, Keep, Look, NewJob,
-    Options, Pushed, QueueNo, Run, State, Told, Unique, View, What, Which,
+    Options, Pushed, QueueNo, Run, State, States, Told, Unique, View, What, Which,
 };
 
 #[test]
@@ -361,13 +361,14 @@ impl Pair {
     }
 
     fn filter(&mut self) -> Filter {
-        let states = State::ALL;
+        // None, which stands for all, one, or two.
+        let mut states = States::default();
+        while self.chance.one_in(2) && states == States::default() || self.chance.one_in(8) {
+            states = states.with(State::ALL[self.chance.below(7) as usize]);
+        }
         Filter {
             queue: self.chance.one_in(2).then(|| self.queue()),
-            state: self
-                .chance
-                .one_in(2)
-                .then(|| states[self.chance.below(7) as usize]),
+            states,
             kind: self.chance.one_in(4).then(|| "kind1".to_owned()),
             error: self.chance.one_in(8).then(|| "Error".to_owned()),
             fingerprint: None,

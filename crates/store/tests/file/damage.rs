@@ -102,7 +102,7 @@ fn what_is_not_damaged_goes_on() {
     std::fs::write(world.path(), &bytes).unwrap();
     world.restart();
     let ready = Filter {
-        state: Some(State::Ready),
+        states: State::Ready.into(),
         ..Filter::default()
     };
     assert_eq!(world.count(ready), 300);

@@ -82,7 +82,7 @@ fn a_full_disk_refuses_and_recovers() {
     ));
     // What had been accepted is there; how jobs end waits until it can be written.
     let ready = Filter {
-        state: Some(State::Ready),
+        states: State::Ready.into(),
         ..Filter::default()
     };
     assert_eq!(world.count(ready.clone()), accepted);

@@ -3,6 +3,7 @@
 
 mod damage;
 mod full;
+mod given_up;
 mod opening;
 mod tooling;
 mod under_load;

@@ -61,7 +61,7 @@ fn more_than_it_takes_in_at_once_is_refused() {
         }
     )));
     let ready = Filter {
-        state: Some(State::Ready),
+        states: State::Ready.into(),
         ..Filter::default()
     };
     assert_eq!(world.count(ready), 65_536);
@@ -223,14 +223,14 @@ fn crashes_lose_nothing() {
         let mut left = Vec::new();
         for state in [State::Ready, State::Delayed, State::Retrying] {
             left.extend(world.list(Filter {
-                state: Some(state),
+                states: state.into(),
                 ..Filter::default()
             }));
         }
         left.sort_unstable();
         // One that crashed too often is failed instead.
         let failed = world.list(Filter {
-            state: Some(State::Failed),
+            states: State::Failed.into(),
             ..Filter::default()
         });
         unfinished.retain(|id| !failed.contains(id));

@@ -45,8 +45,11 @@ fn terms(filter: &Filter, source: Source) -> Terms {
             if let Some(queue) = filter.queue {
                 terms.add("queue = ?", queue.0);
             }
-            if let Some(state) = filter.state {
+            if let Some(state) = filter.states.single() {
                 terms.add("state = ?", state as u8);
+            } else {
+                let others = unfinished().filter(|state| !filter.states.contains(*state));
+                others.for_each(|state| terms.add("state <> ?", state as u8));
             }
             if let Some(before) = filter.before_ms {
                 terms.number("id < ? << 15", before.min(u64::MAX >> 17));
@@ -75,10 +78,14 @@ fn terms(filter: &Filter, source: Source) -> Terms {
     terms
 }
 
+fn unfinished() -> impl Iterator<Item = State> {
+    State::ALL.into_iter().filter(|state| !state.is_final())
+}
+
 /// Where jobs that a filter means can be.
 pub(in crate::sqlite) fn sources(filter: &Filter, queues: u32) -> Vec<Source> {
     let mut sources = Vec::new();
-    if filter.state.is_none_or(|state| !state.is_final()) {
+    if unfinished().any(|state| filter.states.contains(state)) {
         sources.push(Source::Jobs);
     }
     for queue in (0..queues)
@@ -86,7 +93,7 @@ pub(in crate::sqlite) fn sources(filter: &Filter, queues: u32) -> Vec<Source> {
         .filter(|queue| filter.queue.is_none_or(|one| one == *queue))
     {
         let ended = [State::Done, State::Failed, State::Cancelled].into_iter();
-        let meant = ended.filter(|state| filter.state.is_none_or(|one| one == *state));
+        let meant = ended.filter(|state| filter.states.contains(*state));
         sources.extend(meant.map(|state| Source::Ended(queue, state)));
     }
     sources

@@ -12,6 +12,7 @@ pub(super) use view::{OF_ENDED, OF_JOBS, OF_REMAINS};
 use super::post::Post;
 use super::schema;
 use super::writer::kinds::signed;
+use crate::job::WHOLE_BYTES;
 use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::PathBuf;
@@ -143,13 +144,28 @@ impl Looking<'_> {
         }
         let more = jobs.len() > limit;
         jobs.truncate(limit);
-        if whole {
-            let now = (self.clock)();
-            for view in &mut jobs {
-                view.whole = Some(Box::new(view::whole(self.db, view, now)?));
-            }
-        }
+        let cut = match whole {
+            true => self.add_payloads(&mut jobs)?,
+            false => false,
+        };
+        let more = more || cut;
         Ok(Found::List { jobs, more })
+    }
+
+    /// Adds what lists mostly don't need, and cuts off what would become too much. Returns whether it did.
+    fn add_payloads(&self, jobs: &mut Vec<View>) -> rusqlite::Result<bool> {
+        let now = (self.clock)();
+        let mut bytes = 0;
+        for at in 0..jobs.len() {
+            if bytes >= WHOLE_BYTES {
+                jobs.truncate(at);
+                return Ok(true);
+            }
+            let whole = view::whole(self.db, &jobs[at], now)?;
+            bytes += whole.len();
+            jobs[at].whole = Some(Box::new(whole));
+        }
+        Ok(false)
     }
 
     fn count(&self, filter: &Filter) -> rusqlite::Result<u64> {
@@ -168,7 +184,7 @@ impl Looking<'_> {
 
     /// What the queues' counters tell without a look at any job.
     fn counted(&self, filter: &Filter) -> rusqlite::Result<Option<u64>> {
-        let column = match filter.state {
+        let column = match filter.states.single() {
             Some(State::Ready) => "ready",
             Some(State::Suspended) => "suspended",
             Some(State::Failed) => "failed",
@@ -176,7 +192,7 @@ impl Looking<'_> {
         };
         let plain = Filter {
             queue: filter.queue,
-            state: filter.state,
+            states: filter.states,
             ..Filter::default()
         };
         if *filter != plain {

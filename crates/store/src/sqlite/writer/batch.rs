@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) now: u64,
+    /// What need not be kept is forgotten along with it.
+    pub(super) makes_room: bool,
     /// All of it is done, and the commit has begun: if that fails it may be in the file all the same.
     pub(super) is_committing: bool,
     /// One for each ask, in their order.

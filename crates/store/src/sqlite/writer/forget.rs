@@ -75,7 +75,7 @@ impl Writer {
             let (excess, keep_ms) = self.bounds(queue, kind);
             let too_many = if excess > 0 { PAUSE_MS } else { u64::MAX };
             self.expire(batch.now.saturating_add(keep_ms.min(too_many)));
-            if excess >= SLACK && self.making_room.may_be_done() {
+            if batch.makes_room && excess >= SLACK && self.making_room.may_be_done() {
                 let done = self.forget_excess(queue, kind, 2 * count + SLICE, batch.now);
                 self.making_room.watch(done)?;
             }

@@ -10,6 +10,7 @@ use rusqlite::params;
 const MARK: &str = "UPDATE jobs SET marks = ?2, notes = ?3 WHERE id = ?1";
 const MARK_ENDED: &str =
     "UPDATE ended SET marks = ?4, notes = ?5 WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const CRASHED: &str = "UPDATE jobs SET crashes = min(crashes + 1, 255) WHERE id = ?1";
 const PROGRESS: &str = "UPDATE jobs SET progress = ?2 WHERE id = ?1";
 const RUNNING: &str = "INSERT OR REPLACE INTO running (slot, ids) VALUES (0, ?1)";
 const PAUSE: &str = "UPDATE queues SET paused = ?2 WHERE id = ?1";
@@ -41,6 +42,10 @@ impl Writer {
         if let Some(mut brief) = self.brief(job)? {
             self.note(&mut brief, batch.now, what, text)?;
             self.mark(&brief)?;
+            if what == What::Crashed {
+                // Its end tells how often in all, but a restart may come first.
+                self.db.prepare_cached(CRASHED)?.execute([job.0 as i64])?;
+            }
         } else if let Some(view) = find(&self.db, job)? {
             // One that had said that it is done goes on.
             let mut brief = self.brief_ended(&view)?;

@@ -51,6 +51,10 @@ impl Writer {
         let done = self.transact(true, |writer, _| writer.running(&[]).map(drop));
         done.map_err(|error| io::Error::other(trouble(&error)))?;
         if !self.owed.is_empty() {
+            // It opened the file anew, and what was in doubt turned out not to be there.
+            self.write(Vec::new(), true);
+        }
+        if !self.owed.is_empty() {
             return Err(io::Error::other(format!(
                 "{} outcomes could not be written",
                 self.owed.len()

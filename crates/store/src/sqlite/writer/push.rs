@@ -75,9 +75,8 @@ impl Writer {
         }
         match unique(new) {
             Some(unique) => {
-                let mut taken = self.db.prepare_cached(TAKEN)?;
-                let key = params![new.queue.0, unique.key, now as i64];
-                Ok(taken.query_row(key, job_id).optional()?.map(Pushed::Taken))
+                let holder = self.holder(new.queue, unique, now)?;
+                Ok(holder.map(Pushed::Taken))
             }
             None => Ok(None),
         }
@@ -121,10 +120,32 @@ impl Writer {
         if let Some(until) = until {
             self.expire(until);
         }
-        let until = until.map(signed);
+        self.take_unique_until(queue, &unique.key, id, until.map(signed), now)
+    }
+
+    pub(super) fn take_unique_until(
+        &self,
+        queue: QueueNo,
+        key: &str,
+        id: JobId,
+        until: Option<i64>,
+        now: u64,
+    ) -> rusqlite::Result<()> {
         let mut take = self.db.prepare_cached(TAKE)?;
-        take.execute(params![queue.0, unique.key, id.0 as i64, until, now as i64])?;
+        take.execute(params![queue.0, key, id.0 as i64, until, now as i64])?;
         Ok(())
+    }
+
+    /// The unfinished job that holds a unique key.
+    pub(super) fn holder(
+        &self,
+        queue: QueueNo,
+        unique: &Unique,
+        now: u64,
+    ) -> rusqlite::Result<Option<JobId>> {
+        let mut taken = self.db.prepare_cached(TAKEN)?;
+        let key = params![queue.0, unique.key, now as i64];
+        taken.query_row(key, job_id).optional()
     }
 }
 

@@ -1,6 +1,6 @@
 use super::end::Brief;
 use super::{Batch, Writer};
-use crate::{Ask, Ending, JobError, JobId, Run, What};
+use crate::{Ask, Ending, JobError, JobId, Run, Told, What};
 use rusqlite::{Connection, OptionalExtension, params};
 
 const RUNNING: &str = "SELECT ids FROM running";
@@ -74,6 +74,28 @@ impl Writer {
             }
         }
         self.running(&[]).map(drop)
+    }
+
+    /// Crashes could not be counted. A job that can't be read must not keep the others from it.
+    pub(super) fn count_crashes_of_others(&mut self, jobs: Vec<JobId>) {
+        // Not within a transaction: in one that met a bad page nothing more can be written.
+        let read = |job: &JobId| (*job, self.fetch(*job));
+        let (good, bad): (Vec<_>, Vec<_>) =
+            jobs.iter().map(read).partition(|(_, read)| read.is_ok());
+        for (job, error) in bad
+            .iter()
+            .filter_map(|(job, read)| Some((job, read.as_ref().err()?)))
+        {
+            let id = self.ids.uuid(*job);
+            let text = format!("that job {id} crashed can't be written: {error}");
+            self.told.push(Told::Damage(text));
+        }
+        self.crashed.clear();
+        if !bad.is_empty() && !good.is_empty() {
+            let jobs: Vec<JobId> = good.into_iter().map(|(job, _)| job).collect();
+            self.crashed.extend(&jobs);
+            self.write(vec![Ask::Crashed { jobs }], true);
+        }
     }
 
     fn crashed(&self, mut brief: Brief, crashes: u8, now: u64) -> rusqlite::Result<()> {

@@ -55,7 +55,11 @@ impl Writer {
         self.is_broken = true;
         match self.mend() {
             Ok(()) if self.serial == under_way => Fate::Committed,
-            Err(_) if was_committing => Fate::Unknown,
+            Err(_) if was_committing => {
+                // What is in it must not be seen to before it is known to last.
+                self.is_broken = true;
+                Fate::Unknown
+            }
             _ => Fate::Undone,
         }
     }
@@ -119,7 +123,7 @@ impl Writer {
                 self.put_off(asks, &trouble);
                 self.owed.extend(later);
             }
-            Doubtful::Slice(slice) => self.answer_change(slice.long, Err(trouble)),
+            Doubtful::Slice(slice) => self.cut_short(slice.long, trouble),
         }
     }
 
@@ -134,7 +138,7 @@ impl Writer {
         // With no room for that, what is there can still be read.
         self.distrusts_log = matches!(written, Err(StoreError::Full { .. }));
         match written {
-            Err(error) if !self.distrusts_log => return Err(error),
+            Err(error) if !self.distrusts_log || self.doubt.is_some() => return Err(error),
             _ => {}
         }
         self.connect()?;
@@ -166,6 +170,9 @@ impl Writer {
         self.count_pages().map_err(error)?;
         // A commit that was told as failed may be in the file.
         self.queues.reload(&self.db).map_err(error)?;
+        let told = &mut self.told;
+        self.queues
+            .tell_all(|queue, counts| told.push(Told::Counts { queue, counts }));
         self.serial = self
             .serial
             .max(recover::last_serial(&self.db).map_err(error)?);

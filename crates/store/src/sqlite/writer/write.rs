@@ -1,7 +1,7 @@
 use super::batch::must_last;
 use super::commit::{broken, is_damage, is_of_the_disk, trouble};
 use super::{Batch, Effect, Writer, reopen::Doubtful};
-use crate::{Ask, Told, Trouble};
+use crate::{Ask, JobId, Told, Trouble};
 
 // Shows whether the disk takes anything, when there is nothing else to write.
 const TRY: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('tried', ?1)";
@@ -32,23 +32,27 @@ impl Writer {
         // What turned out not to be in the file was asked before these.
         asks.splice(0..0, std::mem::take(&mut self.owed));
         let last = asks.iter().any(must_last);
-        match self.transact(last, |writer, batch| writer.apply(&asks, batch)) {
+        let apply = |writer: &mut Self, batch: &mut Batch| {
+            batch.makes_room = true;
+            writer.apply(&asks, batch)
+        };
+        match self.transact(last, apply) {
             Ok(batch) => {
                 self.recovered();
                 self.settle(asks, batch);
             }
             // It was not what was asked that failed. The commit goes without it.
-            Err(error) if self.blames_a_chore(&error) => self.write(asks, now),
-            Err(error) if !is_of_the_disk(&error) && asks.len() > 1 => {
-                // One of them can't be done. The others can.
-                for ask in asks {
-                    self.write(vec![ask], now);
-                }
-            }
+            Err(error) if self.blames_a_chore(&error) => self.try_to_write(asks, now, anew),
             // A page is read wrong once in a while, and remembered so.
             Err(error) if is_damage(&error) && !anew => {
                 self.is_broken = true;
                 self.try_to_write(asks, now, true);
+            }
+            Err(error) if !is_of_the_disk(&error) && asks.len() > 1 => {
+                // One of them can't be done. The others can.
+                let others = asks.split_off(asks.len() / 2);
+                self.try_to_write(asks, now, true);
+                self.try_to_write(others, now, true);
             }
             Err(error) if !is_of_the_disk(&error) => self.give_up(asks, &error),
             Err(error) => {
@@ -117,24 +121,35 @@ impl Writer {
     }
 
     /// What can't be written although the disk is well would fail for ever, and hold up everything behind
-    /// it. A job whose end can't be written runs again after a restart.
+    /// it. A job whose end can't be written is held on: nobody hands it over before a restart.
     fn give_up(&mut self, asks: Vec<Ask>, error: &rusqlite::Error) {
         for ask in asks {
             match ask {
                 Ask::Push { .. } => self.refuse(&ask, &trouble(error)),
                 Ask::End { job, told, .. } => {
-                    let id = self.ids.uuid(job);
-                    let text = format!(
-                        "how job {id} ended can't be written, and it may run again: {error}"
-                    );
-                    self.told.push(Told::Damage(text));
-                    self.let_go(job);
+                    self.tell_given_up(job, "ended", error);
                     self.told.extend(told.map(|ticket| Told::Ended { ticket }));
                 }
-                Ask::Retry { job, .. } => self.let_go(job),
+                Ask::Retry { job, .. } => self.tell_given_up(job, "failed a run", error),
+                Ask::Crashed { jobs } => self.count_crashes_of_others(jobs),
+                Ask::Pause { told, .. } | Ask::Settings { told, .. } => {
+                    let trouble = trouble(error);
+                    self.told.extend(told.into_iter().flat_map(|ticket| {
+                        let trouble = trouble.clone();
+                        [Told::InDoubt { ticket, trouble }, Told::Ended { ticket }]
+                    }));
+                }
                 _ => {}
             }
         }
+    }
+
+    fn tell_given_up(&mut self, job: JobId, how: &str, error: &rusqlite::Error) {
+        let id = self.ids.uuid(job);
+        let text = format!(
+            "that job {id} {how} can't be written, and it may run again after a restart: {error}"
+        );
+        self.told.push(Told::Damage(text));
     }
 
     fn apply(&mut self, asks: &[Ask], batch: &mut Batch) -> rusqlite::Result<()> {

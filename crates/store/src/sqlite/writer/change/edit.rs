@@ -1,15 +1,17 @@
 use crate::sqlite::writer::kinds::{UNIQUE, signed};
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Bytes, QueueNo, State, View, What};
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 const BODY: &str = "SELECT body FROM jobs WHERE id = ?1";
 const BODY_OF_ENDED: &str = "SELECT body FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const EDIT: &str = "UPDATE jobs SET codec = ?2, body = ?3, notes = ?4 WHERE id = ?1";
 const EDIT_ENDED: &str = "UPDATE ended SET codec = ?4, body = ?5, notes = ?6 WHERE queue = ?1 AND state = ?2 AND id = ?3";
-const MOVE: &str = "UPDATE jobs SET queue = ?2, state = ?3, ord = ?4, notes = ?5 WHERE id = ?1";
-const MOVE_ENDED: &str =
-    "UPDATE ended SET queue = ?4, notes = ?5 WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const MOVE: &str =
+    "UPDATE jobs SET queue = ?2, state = ?3, ord = ?4, notes = ?5, class = ?6 WHERE id = ?1";
+const MOVE_ENDED: &str = "UPDATE ended SET queue = ?4, notes = ?5, class = ?6 \
+                          WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const HELD_UNTIL: &str = "SELECT until FROM uniques WHERE queue = ?1 AND key = ?2 AND job = ?3";
 
 impl Writer {
     pub(super) fn edit(
@@ -80,7 +82,8 @@ impl Writer {
             view.state as u8,
             view.id.0 as i64,
             to.0,
-            brief.notes
+            brief.notes,
+            self.queues.keep(to).class_of(view.class),
         ];
         self.db.prepare_cached(MOVE_ENDED)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
@@ -101,15 +104,10 @@ impl Writer {
         };
         self.note(&mut brief, batch.now, What::Moved, from)?;
         if brief.marks & UNIQUE != 0 {
+            self.take_key_along(view, to, batch.now)?;
             self.release_unique(&brief, |_| true)?;
         }
-        if let Some(unique) = view
-            .options
-            .as_ref()
-            .and_then(|options| options.unique.as_ref())
-        {
-            self.take_unique(to, unique, view.id, batch.now)?;
-        }
+        let class = self.queues.keep(to).class_of(view.class);
         let state = match view.state {
             State::Suspended => State::Suspended,
             _ if view.due_ms > batch.now => State::Delayed,
@@ -121,16 +119,35 @@ impl Writer {
             to.0,
             state as u8,
             ord.map(signed),
-            brief.notes
+            brief.notes,
+            class,
         ];
         self.db.prepare_cached(MOVE)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
         let there = View {
             queue: to,
+            class,
             ..view.clone()
         };
         self.enter(&there, state, view.due_ms, batch);
         Ok(())
+    }
+
+    /// A unique key that is still held goes along, for the time that it has left.
+    fn take_key_along(&self, view: &View, to: QueueNo, now: u64) -> rusqlite::Result<()> {
+        let options = view.options.as_ref();
+        let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
+            return Ok(());
+        };
+        let mut held = self.db.prepare_cached(HELD_UNTIL)?;
+        let key = params![view.queue.0, unique.key, view.id.0 as i64];
+        let until: Option<Option<i64>> = held.query_row(key, |row| row.get(0)).optional()?;
+        match until {
+            Some(until) if until.is_none_or(|until| until > now as i64) => {
+                self.take_unique_until(to, &unique.key, view.id, until, now)
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+use crate::sqlite::reader::find;
 use crate::sqlite::writer::kinds::{CHECKPOINT, signed};
 use crate::sqlite::writer::push::state_of;
 use crate::sqlite::writer::{Batch, Writer};
@@ -16,7 +17,10 @@ impl Writer {
             error,
             checkpoint,
         } = import;
-        let is_here = self.repeats(&new, batch.now)?.is_some();
+        let is_here = match self.repeats(&new, batch.now)? {
+            Some(job) => find(&self.db, job)?.is_some(),
+            None => false,
+        };
         if is_here || self.queues.get(new.queue).is_none() {
             return Ok(false);
         }

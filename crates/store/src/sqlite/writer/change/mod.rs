@@ -4,6 +4,7 @@ mod edit;
 mod import;
 mod revive;
 
+use super::commit::{is_of_the_disk, trouble};
 use super::reopen::Doubtful;
 use super::{Batch, Writer};
 use crate::sqlite::reader::{Merged, Next, Source, find, sources};
@@ -27,6 +28,8 @@ pub(in crate::sqlite) struct Long {
     pub(super) ticket: Ticket,
     work: Work,
     changed: Changed,
+    /// How many of them are committed.
+    safe: u64,
 }
 
 /// A slice of one, done: with whether it was the last one, or why nothing could be done.
@@ -47,7 +50,8 @@ enum Work {
     Held {
         jobs: VecDeque<JobId>,
         change: Change,
-        /// Those that the slice under way changes.
+        /// Those of the slice under way, and those that it changes.
+        slice: Vec<JobId>,
         given_back: Vec<JobId>,
     },
     Import(VecDeque<Import>),
@@ -60,6 +64,7 @@ impl Writer {
             Which::Held(jobs) => Work::Held {
                 jobs: jobs.into(),
                 change,
+                slice: Vec::new(),
                 given_back: Vec::new(),
             },
             Which::Many(filter) => {
@@ -78,6 +83,7 @@ impl Writer {
             ticket,
             work,
             changed: Changed::default(),
+            safe: 0,
         });
     }
 
@@ -87,6 +93,7 @@ impl Writer {
             ticket,
             work,
             changed: Changed::default(),
+            safe: 0,
         });
     }
 
@@ -107,6 +114,10 @@ impl Writer {
             }
             Err(error) => error,
         };
+        if !is_of_the_disk(&error) {
+            // A page that can't be read is nobody else's trouble.
+            return self.cut_short(long, trouble(&error));
+        }
         let trouble = self.fail(&error);
         match self.unknown.take() {
             // Whether it happened is told when it is known.
@@ -114,9 +125,23 @@ impl Writer {
                 let slice = Doubtful::Slice(Box::new(Slice { long, over }));
                 self.doubt(slice, batch, serial, trouble);
             }
-            // Earlier slices have happened. To ask again does the rest.
-            _ => self.answer_change(long, Err(trouble)),
+            _ => self.cut_short(long, trouble),
         }
+    }
+
+    /// A slice failed, and those before it have happened. To ask again does the rest. Of held jobs it is told
+    /// which ones the scheduler keeps.
+    pub(super) fn cut_short(&mut self, mut long: Long, trouble: Trouble) {
+        long.changed.count = long.safe;
+        let result = match (&mut long.work, long.safe) {
+            (Work::Held { jobs, slice, .. }, 1..) => {
+                let left = slice.drain(..).chain(jobs.drain(..));
+                long.changed.held.extend(left);
+                Ok(std::mem::take(&mut long.changed))
+            }
+            _ => Err(trouble),
+        };
+        self.answer_change(long, result);
     }
 
     /// What follows once a slice is committed.
@@ -126,9 +151,14 @@ impl Writer {
             Ok(over) => over,
             Err(trouble) => return self.answer_change(long, Err(trouble)),
         };
-        if let Work::Held { given_back, .. } = &mut long.work {
+        if let Work::Held {
+            slice, given_back, ..
+        } = &mut long.work
+        {
+            slice.clear();
             given_back.drain(..).for_each(|job| self.let_go(job));
         }
+        long.safe = long.changed.count;
         for (queue, class, key) in batch.left {
             self.look_for_backlog(queue, class, &key);
         }
@@ -175,6 +205,7 @@ impl Writer {
                     // It may have gone on since its page was read.
                     if let Some(view) =
                         find(&self.db, view.id)?.filter(|view| applies(change, view))
+                        && self.holder_instead_of(&view, change, batch.now)?.is_none()
                     {
                         self.change_unheld(&view, change, changed, batch)?;
                     }
@@ -184,10 +215,11 @@ impl Writer {
             Work::Held {
                 jobs,
                 change,
+                slice,
                 given_back,
             } => {
-                given_back.clear();
-                for job in jobs.drain(..SLICE.min(jobs.len())) {
+                slice.extend(jobs.drain(..SLICE.min(jobs.len())));
+                for job in slice.iter().copied() {
                     if let Some(view) = find(&self.db, job)?.filter(|view| applies(change, view)) {
                         self.change(&view, change, changed, batch)?;
                         given_back.push(job);
@@ -217,10 +249,28 @@ impl Writer {
         if !applies_to(change, view.state) {
             return Ok(Err(Trouble::State(view.state)));
         }
+        if let Some(holder) = self.holder_instead_of(&view, change, batch.now)? {
+            return Ok(Err(Trouble::Taken(holder)));
+        }
         if applies(change, &view) {
             self.change_unheld(&view, change, changed, batch)?;
         }
         Ok(Ok(true))
+    }
+
+    /// A job that is to run again can't if another one holds its unique key by now.
+    fn holder_instead_of(
+        &self,
+        view: &View,
+        change: &Change,
+        now: u64,
+    ) -> rusqlite::Result<Option<JobId>> {
+        let options = view.options.as_ref();
+        let unique = options.and_then(|options| options.unique.as_ref());
+        match (change, unique) {
+            (Change::Retry { .. }, Some(unique)) => self.holder(view.queue, unique, now),
+            _ => Ok(None),
+        }
     }
 
     /// A held job is the scheduler's: it is told, and ends or gives the job back.

@@ -7,7 +7,7 @@ use crate::{State, View, What};
 use rusqlite::params;
 
 const REVIVE: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, notes, options, meta, body) \
-     SELECT id, queue, ?4, class, key, ?5, ?6, codec, ?7, ?8, options, meta, body FROM ended \
+     SELECT id, queue, ?4, ?9, key, ?5, ?6, codec, ?7, ?8, options, meta, body FROM ended \
      WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const UNEND: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const SUSPEND: &str = "UPDATE jobs SET state = 3, ord = NULL, notes = ?2 WHERE id = ?1";
@@ -50,6 +50,7 @@ impl Writer {
         };
         let ord = (state == State::Ready).then(|| self.ids.make(batch.now).0 as i64);
         let due = batch.now.saturating_add(wait);
+        let class = self.queues.keep(view.queue).class_of(view.class);
         let row = (view.queue.0, view.state as u8, view.id.0 as i64);
         self.db.prepare_cached(REVIVE)?.execute(params![
             row.0,
@@ -60,6 +61,7 @@ impl Writer {
             signed(due),
             brief.marks,
             brief.notes,
+            class,
         ])?;
         self.db.prepare_cached(UNEND)?.execute(row)?;
         if let Some(unique) = view
@@ -70,7 +72,11 @@ impl Writer {
             self.take_unique(view.queue, unique, view.id, batch.now)?;
         }
         self.queues.count(view.queue, view.state, -1);
-        self.enter(view, state, due, batch);
+        let there = View {
+            class,
+            ..view.clone()
+        };
+        self.enter(&there, state, due, batch);
         Ok(())
     }
 

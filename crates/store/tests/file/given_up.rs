@@ -1,0 +1,291 @@
+//! What can't be written although the disk is well is given up and told, and stops nothing else.
+
+use crate::world::{World, job, job_of};
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+use stoker_store::{
+    Ask, Change, Changed, Ending, Filter, JobId, Keep, NewJob, Pushed, QueueNo, Run, State, Ticket,
+    Told, Which,
+};
+
+const PAGE: usize = 4_096;
+
+/// What stands all over the body of the job whose page goes bad.
+const MARK: &[u8] = b"this one will be bad ";
+
+/// Breaks a page of the file.
+fn break_page(world: &World, number: u64) {
+    let file = std::fs::File::options().write(true).open(world.path());
+    file.unwrap()
+        .write_all_at(&[0xee; 8], number * PAGE as u64)
+        .unwrap();
+}
+
+/// Breaks a page in the middle of the marked body, of a store whose log is folded.
+fn break_body(world: &World) {
+    let bytes = std::fs::read(world.path()).unwrap();
+    let is_marked = |page: &[u8]| page.windows(MARK.len()).filter(|it| *it == MARK).count() > 100;
+    let mut pages = bytes
+        .chunks(PAGE)
+        .enumerate()
+        .filter(|(_, page)| is_marked(page));
+    let (number, _) = pages.nth_back(1).expect("a page full of that body");
+    break_page(world, number as u64);
+}
+
+/// Breaks the first page of a table.
+fn break_table(world: &World, name: &str) {
+    let db = rusqlite::Connection::open(world.path()).unwrap();
+    let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let root: u64 = db.query_row(root, [name], |row| row.get(0)).unwrap();
+    break_page(world, root - 1);
+}
+
+/// A job with so long a body that it has pages of its own.
+fn marked(queue: QueueNo, key: &[u8]) -> NewJob {
+    NewJob {
+        bytes: MARK.repeat(1_000).into(),
+        meta_len: 0,
+        ..job_of(queue, key)
+    }
+}
+
+fn pushed(world: &mut World, job: NewJob) -> JobId {
+    match world.push_to(false, job) {
+        Pushed::Accepted { id, .. } => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A store whose log is folded, with a held job whose page then goes bad.
+fn with_a_bad_job() -> (World, QueueNo, JobId) {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let bad = pushed(&mut world, marked(queue, b"lane"));
+    world.reopen();
+    world.queue("mails");
+    assert_eq!(world.refill(queue, b"lane", 9), (vec![bad], false));
+    (world, queue, bad)
+}
+
+fn damage(world: &mut World) -> Vec<String> {
+    world.settle();
+    let told = world.told.iter().filter_map(|told| match told {
+        Told::Damage(text) => Some(text.clone()),
+        _ => None,
+    });
+    told.collect()
+}
+
+fn never_failed(world: &World) {
+    let failing = |told: &Told| matches!(told, Told::Failing(_));
+    assert!(!world.told.iter().any(failing), "{:?}", world.told);
+}
+
+/// What comes later into the lane is handed over.
+fn goes_on(world: &mut World, queue: QueueNo) {
+    let next = world.push(job_of(queue, b"lane"));
+    assert!(
+        matches!(next, Pushed::Accepted { job: Some(_), .. }),
+        "{next:?}"
+    );
+}
+
+#[test]
+fn a_lane_goes_on_behind_an_end_that_was_given_up() {
+    let (mut world, queue, bad) = with_a_bad_job();
+    break_body(&world);
+    world.done(bad);
+    let told = damage(&mut world);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("ended can't be written"), "{told:?}");
+    goes_on(&mut world, queue);
+    never_failed(&world);
+}
+
+#[test]
+fn a_lane_goes_on_behind_a_retry_that_was_given_up() {
+    let (mut world, queue, bad) = with_a_bad_job();
+    break_table(&world, "history");
+    let due = world.now() + 10;
+    world.retry(bad, due, false);
+    let told = damage(&mut world);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("failed a run can't be written"),
+        "{told:?}"
+    );
+    goes_on(&mut world, queue);
+}
+
+/// Of several that ran when the server died one can't be read. The others crashed once, and not at each look.
+#[test]
+fn a_crash_that_was_given_up_is_counted_once() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let bad = pushed(&mut world, marked(queue, b"bad"));
+    let good = pushed(&mut world, job_of(queue, b"good"));
+    world.reopen();
+    world.queue("mails");
+    for key in [&b"bad"[..], b"good"] {
+        world.refill(queue, key, 9);
+    }
+    world.ask(Ask::Running {
+        jobs: vec![bad, good],
+    });
+    world.settle();
+    world.stop();
+    let db = rusqlite::Connection::open(world.path()).unwrap();
+    let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
+    db.query_row(fold, [], |_| Ok(())).unwrap();
+    drop(db);
+    break_body(&world);
+    world.restart();
+    world.queue("mails");
+    for _ in 0..3 {
+        let (jobs, _) = world.refill_jobs(queue, 0, b"good", 9);
+        assert_eq!(jobs[0].run.crashes, 1);
+        let run = Run {
+            attempt: jobs[0].run.attempt + 1,
+            ..jobs[0].run
+        };
+        let (error, due_ms) = (world.error("x"), world.now());
+        world.ask(Ask::Retry {
+            job: good,
+            run,
+            due_ms,
+            error,
+            output: None,
+            hold: false,
+        });
+        world.advance(10);
+        world.advance(10);
+    }
+    assert_eq!(world.view(good).unwrap().run.crashes, 1);
+}
+
+#[test]
+fn a_change_of_what_cannot_be_read_is_refused_alone() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let bad = pushed(&mut world, marked(queue, b"lane"));
+    world.reopen();
+    world.queue("mails");
+    break_body(&world);
+    let changed = world.change(Which::One(bad), Change::Cancel);
+    assert!(changed.is_err(), "{changed:?}");
+    pushed(&mut world, job(queue));
+    never_failed(&world);
+}
+
+#[test]
+fn a_change_goes_well_where_something_else_cannot_be_forgotten() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let bad = pushed(&mut world, marked(queue, b"lane"));
+    world.change(Which::One(bad), Change::Cancel).unwrap();
+    for _ in 0..300 {
+        pushed(&mut world, job_of(queue, b"lane"));
+    }
+    let all = Filter {
+        queue: Some(queue),
+        ..Filter::default()
+    };
+    world.change(Which::Many(all), Change::Cancel).unwrap();
+    let last = pushed(&mut world, job_of(queue, b"lane"));
+    world.reopen();
+    break_body(&world);
+    // Less is to be kept than before.
+    let keep = Keep {
+        done: 10,
+        ..Keep::default()
+    };
+    world.queue_with("mails", keep);
+    let changed = world.change(Which::One(last), Change::Cancel);
+    assert_eq!(changed.unwrap().count, 1);
+    never_failed(&world);
+}
+
+/// Another program keeps the file locked for longer than a commit waits. What was not moved is told back.
+#[test]
+fn of_held_jobs_it_is_told_which_were_not_changed() {
+    let mut world = World::sqlite();
+    let keep = Keep {
+        window: 100_000,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let other = world.queue("other");
+    let held: Vec<JobId> = (0..20_000).map(|_| world.hold(job(queue)).id).collect();
+    let path = world.path().clone();
+    let db = rusqlite::Connection::open(path).unwrap();
+    db.busy_timeout(Duration::from_secs(10)).unwrap();
+    let ticket = world.ticket();
+    world.ask(Ask::Change {
+        ticket,
+        which: Which::Held(held.clone()),
+        change: Change::Move { to: other },
+    });
+    // Between two slices of it.
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let told = world.wait(|told| matches!(told, Told::Changed { ticket: of, .. } if *of == ticket));
+    db.execute_batch("COMMIT").unwrap();
+    let Told::Changed { result, .. } = told else {
+        panic!("that is no answer");
+    };
+    let (moved, left) = match result {
+        Ok(Changed { count, held }) => (count, held),
+        Err(_) => (0, held.clone()),
+    };
+    assert_eq!(moved as usize + left.len(), held.len());
+    assert_eq!(left, held[moved as usize..]);
+    world.wait(|told| matches!(told, Told::Failing(None)));
+    let there = Filter {
+        queue: Some(other),
+        states: State::Ready.into(),
+        ..Filter::default()
+    };
+    assert_eq!(world.count(there), moved);
+}
+
+/// Those behind 500 ends that can't be written are not held up: the file is not opened anew for each.
+#[test]
+fn ends_that_cannot_be_written_hold_up_nobody() {
+    let mut world = World::sqlite();
+    let keep = Keep {
+        window: 100_000,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    for _ in 0..500 {
+        pushed(&mut world, job_of(queue, b"lane"));
+    }
+    world.reopen();
+    world.queue_with("mails", keep);
+    let (jobs, _) = world.refill(queue, b"lane", 500);
+    break_table(&world, "ended");
+    let opened = |world: &World| std::fs::metadata(world.path()).unwrap();
+    let before = opened(&world).len();
+    for job in &jobs {
+        world.ask(Ask::End {
+            job: *job,
+            run: Run::default(),
+            ending: Ending::Done { result: None },
+            told: None,
+            output: None,
+        });
+    }
+    for number in 0..1_000 {
+        world.ask(Ask::Push {
+            ticket: Ticket(number, 99),
+            room: false,
+            job: Box::new(job_of(queue, b"other")),
+        });
+    }
+    let told = damage(&mut world);
+    assert_eq!(told.len(), jobs.len());
+    assert!(opened(&world).len() >= before);
+    let accepted = |told: &&Told| matches!(told, Told::Pushed { ticket, pushed: Pushed::Accepted { .. } } if ticket.1 == 99);
+    assert_eq!(world.told.iter().filter(accepted).count(), 1_000);
+    never_failed(&world);
+}
