@@ -53,6 +53,8 @@ pub(crate) enum Alarm {
     Closed(WorkerId),
     /// A frame that was half read.
     HalfFrame(ConnId),
+    /// A job that told something of itself.
+    Untold(TaskId),
     /// The listener, after it could not accept.
     Accept,
 }

@@ -312,6 +312,7 @@ impl Plane {
                     Alarm::Stalled(conn) => self.drop_if_stalled(conn),
                     Alarm::Closed(worker) => self.socketless(worker),
                     Alarm::HalfFrame(conn) => self.half_frame_due(conn),
+                    Alarm::Untold(task) => self.tell_what_waited(task),
                     Alarm::Accept => self.accept_again(),
                 }
             }

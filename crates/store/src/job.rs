@@ -256,9 +256,9 @@ pub struct Whole {
 pub(crate) const WHOLE_BYTES: usize = 4 << 20;
 
 impl Whole {
-    /// Its bytes.
+    /// How many bytes it has in all.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         let of = |bytes: Option<usize>| bytes.unwrap_or_default();
         let body = of(self.body.as_ref().map(|body| body.bytes.len()));
         let result = of(self.result.as_ref().map(|result| result.bytes.len()));

@@ -41,6 +41,11 @@ fn what_runs_is_finished_and_what_comes_is_refused() {
     assert_eq!(late.status(), Status::UNAVAILABLE, "{}", late.text());
     let push = client.ask(&Ask::push("mails", "ok"));
     assert!(push.text().contains("the server drains"), "{}", push.text());
+    assert_eq!(
+        push.status(),
+        Status::UNAVAILABLE,
+        "a client waits for that"
+    );
     drop(held);
     assert_eq!(client.answer(running).text(), "finished");
     assert_eq!(

@@ -548,6 +548,137 @@ fn a_job_that_rests_is_moved_or_need_not_wait() {
     assert_eq!(client.job(&first)["state"], "delayed");
 }
 
+/// A pool with an ordered queue in which one job rests after a failed run, and others wait behind it.
+fn with_one_that_rests() -> (App, Client, Vec<String>) {
+    let app = start(
+        "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]",
+    );
+    let mut client = app.client();
+    let push =
+        |client: &mut Client, script: &str| client.push(&Ask::push("mails", script).key("k"));
+    let mut ids = vec![push(&mut client, "fail 64 no")];
+    client.job_in(&ids[0], "retrying");
+    for n in 1..4 {
+        ids.push(push(&mut client, &format!("note {n}")));
+    }
+    (app, client, ids)
+}
+
+#[test]
+fn nothing_runs_of_a_key_whose_jobs_are_all_suspended() {
+    let (app, mut client, ids) = with_one_that_rests();
+    let suspend = json!({"op": "suspend", "queue": "mails"});
+    assert_eq!(client.own("stoker.job", &suspend), json!({"count": 4}));
+    client.fence();
+    for id in &ids {
+        assert_eq!(client.job(id)["state"], "suspended");
+    }
+    assert!(notes(&app).is_empty());
+}
+
+#[test]
+fn nothing_runs_of_a_key_whose_jobs_are_all_cancelled() {
+    let (app, mut client, ids) = with_one_that_rests();
+    let cancel = json!({"op": "cancel", "queue": "mails"});
+    assert_eq!(client.own("stoker.job", &cancel), json!({"count": 4}));
+    for id in &ids {
+        client.job_in(id, "cancelled");
+    }
+    assert!(notes(&app).is_empty());
+    assert!(!app.log().contains("is killed"), "{}", app.log());
+}
+
+#[test]
+fn a_retry_of_an_ordered_queue_runs_when_it_runs() {
+    let app = start("workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1ms\"]");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let id = client.push(&Ask::push(
+        "mails",
+        "if first gate gate;once first;fail 64 no",
+    ));
+    let second = gate.meet();
+    assert_eq!(client.job(&id)["state"], "running");
+    let waiting = json!({"op": "cancel", "state": "retrying"});
+    assert_eq!(
+        client.own("stoker.job", &waiting),
+        json!({"count": 0, "held": 1}),
+        "it does not wait"
+    );
+    for op in ["suspend", "retry", "discard", "release"] {
+        let refused = client.try_own("stoker.job", &json!({"op": op, "id": id}));
+        let refused = refused.expect_err("it runs");
+        assert_eq!(refused.status(), Status::FAILED_PRECONDITION);
+        assert!(refused.text().contains("runs"), "{}", refused.text());
+    }
+    drop(second);
+    client.job_in(&id, "done");
+}
+
+/// What it told right after the first is told a moment later, and not only with its end.
+#[test]
+fn what_a_job_tells_twice_in_a_row_is_told() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "checkpoint 1;checkpoint 2;gate gate"));
+    let running = gate.meet();
+    until("the second checkpoint", || {
+        (client.job(&id)["checkpoint"] == "2").then_some(())
+    });
+    drop(running);
+    client.job_in(&id, "done");
+}
+
+#[test]
+fn a_crash_outlives_a_restart() {
+    let app = start("workers = 1\n[queue.mails]\n[queue.other]");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "if died note again;once died;exit 3"));
+    client.job_in(&id, "done");
+    assert_eq!(client.job(&id)["crashes"], 1);
+    let id = client.push(&Ask::push("mails", "if gone gate gate;once gone;exit 3"));
+    let gate = app.dir.gate("gate");
+    let running = gate.meet();
+    assert_eq!(client.job(&id)["crashes"], 1, "while it runs again, too");
+    drop(running);
+    client.job_in(&id, "done");
+}
+
+#[test]
+fn a_job_is_not_tried_again_while_another_has_its_key() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let push = || Ask::push("mails", "ok").meta(Key::UNIQUE, "report");
+    let first = client.push(&push().meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    let cancel = json!({"op": "cancel", "id": first});
+    client.own("stoker.job", &cancel);
+    let other = client.push(&push().meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    let retry = json!({"op": "retry", "id": first});
+    let refused = client
+        .try_own("stoker.job", &retry)
+        .expect_err("it is taken");
+    assert_eq!(refused.status(), Status::ALREADY_EXISTS);
+    client.own("stoker.job", &json!({"op": "cancel", "id": other}));
+    assert_eq!(client.own("stoker.job", &retry), json!({"count": 1}));
+    client.job_in(&first, "done");
+}
+
+#[test]
+fn a_job_that_was_edited_again_and_again_can_be_shown() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    for n in 0..6 {
+        let body = n.to_string().repeat(4 << 20);
+        client.own("stoker.job", &json!({"op": "edit", "id": id, "body": body}));
+    }
+    let job = client.job(&id);
+    assert!(job["body"].as_str().unwrap().starts_with("555"));
+    let text = job["history"][2]["text"].as_str().unwrap();
+    assert!(text.starts_with("111") && text.ends_with(" bytes more)"));
+}
+
 #[test]
 fn an_export_takes_keys_and_checkpoints_along() {
     let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]");

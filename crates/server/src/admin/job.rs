@@ -8,9 +8,10 @@ use crate::sources::jobs::{
 use serde_json::{Value, json};
 use stoker_core::Kind;
 use stoker_store::{
-    Ask, Bytes, Change, Filter, Found, Job, JobId, Look, QueueNo, State, Ticket, Trouble, Which,
+    Ask, Bytes, Change, Filter, Found, Job, JobId, Look, QueueNo, State, States, Ticket, Trouble,
+    Which,
 };
-use stoker_wire::{Codec, Frame};
+use stoker_wire::{Codec, Frame, Status};
 use uuid::Uuid;
 
 /// Jobs in one answer.
@@ -105,6 +106,13 @@ impl Plane {
         let change = self.change_of(op, ask)?;
         let which = self.which(ask)?;
         let cancel = change == Change::Cancel;
+        if let Which::One(job) = &which
+            && !cancel
+            && self.runs(*job)
+        {
+            let text = "the job runs: wait for its end, or cancel it first";
+            return Err(Refused(Status::FAILED_PRECONDITION, text.to_owned()));
+        }
         if ask["state"] == "running" && matches!(which, Which::Many(_)) {
             return match cancel {
                 true => self.cancel_running(ask),
@@ -114,7 +122,10 @@ impl Plane {
             };
         }
         let reach = match change {
-            Change::Cancel if ask["state"] == "ready" => Reach::CancelWaiting,
+            // Whoever names a state in which jobs wait does not mean those that run.
+            Change::Cancel if ask["state"].is_string() || ask["states"].is_array() => {
+                Reach::CancelWaiting
+            }
             Change::Cancel => Reach::Cancel,
             Change::Move { to } => Reach::Move {
                 to,
@@ -194,16 +205,7 @@ impl Plane {
             Some(name) => Some(self.queue_no(name)?),
             None => None,
         };
-        let state = match ask["state"].as_str() {
-            Some(name) => Some(state_named(name).ok_or_else(|| {
-                let [ready, others @ ..] = State::ALL.map(State::name);
-                let others = others.join(", ");
-                Refused::invalid(format!(
-                    "there is no state '{name}'; there is: {ready}, running, {others}"
-                ))
-            })?),
-            None => None,
-        };
+        let states = states_of(ask)?;
         let fingerprint = match ask["fingerprint"].as_str() {
             Some(text) => Some(u64::from_str_radix(text, 16).map_err(|_| {
                 Refused::invalid(format!(
@@ -215,7 +217,7 @@ impl Plane {
         let older = ask["older_ms"].as_u64();
         Ok(Filter {
             queue,
-            state,
+            states,
             kind: text("type"),
             error: text("error"),
             fingerprint,
@@ -357,6 +359,24 @@ fn means(filter: &Filter, job: &Job) -> bool {
         && filter
             .before_ms
             .is_none_or(|before| job.id.made_ms() < before)
+}
+
+/// The states that a request means: the one in `state`, or those in `states`.
+fn states_of(ask: &Value) -> Result<States, Refused> {
+    let listed = ask["states"].as_array().map(Vec::as_slice);
+    let one = std::slice::from_ref(&ask["state"]);
+    let mut states = States::default();
+    for name in listed.unwrap_or(one).iter().filter_map(Value::as_str) {
+        let state = state_named(name).ok_or_else(|| {
+            let [ready, others @ ..] = State::ALL.map(State::name);
+            let others = others.join(", ");
+            Refused::invalid(format!(
+                "there is no state '{name}'; there is: {ready}, running, {others}"
+            ))
+        })?;
+        states = states.with(state);
+    }
+    Ok(states)
 }
 
 fn limit_of(ask: &Value) -> usize {

@@ -26,7 +26,7 @@ impl MemoryStore {
                         break;
                     }
                     let view = self.view(entry, now, *whole);
-                    bytes += view.whole.as_ref().map_or(0, |whole| whole.len());
+                    bytes += view.whole.as_ref().map_or(0, |whole| whole.size());
                     jobs.push(view);
                 }
                 let more = found.len() > jobs.len();

@@ -19,6 +19,8 @@ pub(crate) struct Held {
     pub(crate) progress: Option<(u8, String)>,
     pub(crate) checkpointed: bool,
     pub(crate) told_at: Time,
+    /// An alarm is set for what the store has not heard.
+    pub(crate) is_put_off: bool,
 }
 
 impl Held {
@@ -32,6 +34,7 @@ impl Held {
             progress: None,
             checkpointed: false,
             told_at: Time::ZERO,
+            is_put_off: false,
         }
     }
 
@@ -58,6 +61,10 @@ impl Held {
                 bytes: bytes.to_vec(),
             }),
         ]
+    }
+
+    pub(crate) fn has_untold(&self) -> bool {
+        self.progress.is_some() || self.checkpointed
     }
 
     pub(crate) fn take_output(&mut self) -> Option<Vec<u8>> {

@@ -93,7 +93,9 @@ impl Plane {
 
     /// The job was not run and the server goes: it stays in its store.
     pub(crate) fn return_job(&mut self, task: TaskId) {
-        self.jobs.held.remove(task);
+        if let Some(mut held) = self.jobs.held.remove(task) {
+            self.tell_untold(&mut held);
+        }
     }
 
     /// A job whose source has heard has ended after all. What it did meanwhile is worth telling if it failed.
@@ -126,9 +128,7 @@ impl Plane {
         answer: Option<&Frame<'_>>,
     ) -> Option<(QueueId, Held)> {
         let mut held = self.jobs.held.remove(task)?;
-        for ask in held.untold().into_iter().flatten() {
-            self.jobs.ask(ask);
-        }
+        self.tell_untold(&mut held);
         let queue = self.jobs.queue_id(held.job.queue)?;
         self.jobs.runs_changed = true;
         let now = self.now;

@@ -64,7 +64,7 @@ impl Plane {
             return Err((Status::NOT_FOUND, text));
         };
         if self.core.is_draining() {
-            return Err((Status::RESOURCE_EXHAUSTED, "the server drains".to_owned()));
+            return Err((Status::UNAVAILABLE, "the server drains".to_owned()));
         }
         let queue = self.known_queue(name);
         if let Some(trouble) = &self.jobs.failing {
@@ -188,6 +188,7 @@ pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
     let status = match trouble {
         Trouble::State(_) => Status::FAILED_PRECONDITION,
         Trouble::NotFound => Status::NOT_FOUND,
+        Trouble::Taken(_) => Status::ALREADY_EXISTS,
         Trouble::Full(_) | Trouble::Busy(_) => Status::RESOURCE_EXHAUSTED,
         Trouble::Io(_) => Status::UNAVAILABLE,
     };

@@ -4,6 +4,7 @@
 use super::edge::{Asked, Operator, Reach};
 use crate::net::ConnId;
 use crate::plane::Plane;
+use std::collections::HashSet;
 use stoker_core::Event;
 use stoker_store::{Ask, Change, Changed, Ending, Job, JobId, Rest, State, Trouble, Which};
 
@@ -28,7 +29,9 @@ impl Recalled {
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.
     pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
-        let Changed { count, held } = changed;
+        let Changed { count, mut held } = changed;
+        // What rests comes last: the first that waits behind it would begin as soon as it is gone.
+        held.sort_by_key(|job| self.jobs.resting.contains(*job));
         let reached = match what {
             Operator::Changed(Reach::Move { to, alone }) => {
                 return self.recall(conn, id, count, held, Change::Move { to }, alone);
@@ -57,7 +60,7 @@ impl Plane {
         is_meant
     }
 
-    fn runs(&self, job: JobId) -> bool {
+    pub(crate) fn runs(&self, job: JobId) -> bool {
         let task = self.jobs.held.task_of(job);
         task.is_some_and(|task| self.core.is_running(task))
     }
@@ -76,7 +79,8 @@ impl Plane {
         for job in held {
             if let Some(job) = self.take_back(job) {
                 jobs.push(job);
-            } else if let Some(rest) = self.wake_for_good(job) {
+            } else if let Some(rest) = self.jobs.resting.remove(job) {
+                // Its key stays blocked until it is known that it goes.
                 rests.push(rest);
             } else {
                 running += 1;
@@ -114,18 +118,23 @@ impl Plane {
             return None;
         }
         // Nobody is told of its end, because it has not ended.
-        let held = self.jobs.held.remove(task);
+        let mut held = self.jobs.held.remove(task)?;
+        self.tell_untold(&mut held);
         self.step(Event::Cancel { task, kill: false }, None);
-        held.map(|held| held.job)
+        Some(held.job)
     }
 
     /// A job rests no more, and nothing waits for it.
     pub(crate) fn wake_for_good(&mut self, job: JobId) -> Option<Rest> {
         let rest = self.jobs.resting.remove(job)?;
+        self.unblock(&rest);
+        Some(rest)
+    }
+
+    fn unblock(&mut self, rest: &Rest) {
         if let Some(queue) = self.jobs.queue_id(rest.queue) {
             self.block_key(queue, &rest.key, false);
         }
-        Some(rest)
     }
 
     /// The store has changed what was taken back, or it could not: then all is as it was.
@@ -138,15 +147,28 @@ impl Plane {
             jobs,
             rests,
         } = recalled;
-        let result = match result {
-            Ok(changed) => Ok((count + changed.count, running)),
+        // What was not changed is the scheduler's again.
+        let (result, left) = match result {
+            Ok(changed) => {
+                let left = changed.held.len() as u64;
+                (Ok((count + changed.count, running + left)), changed.held)
+            }
             Err(trouble) => {
-                // The last one first: in an ordered queue each goes in front of those that follow it.
-                jobs.into_iter().rev().for_each(|job| self.reload_job(job));
-                rests.into_iter().for_each(|rest| self.put_to_rest(rest));
-                Err(trouble)
+                let all = jobs.iter().map(|job| job.id);
+                let left = all.chain(rests.iter().map(|rest| rest.id)).collect();
+                (Err(trouble), left)
             }
         };
+        let left: HashSet<JobId> = left.into_iter().collect();
+        for rest in rests {
+            match left.contains(&rest.id) {
+                true => self.put_to_rest(rest),
+                false => self.unblock(&rest),
+            }
+        }
+        // The last one first: in an ordered queue each goes in front of those that follow it.
+        let jobs = jobs.into_iter().rev().filter(|job| left.contains(&job.id));
+        jobs.for_each(|job| self.reload_job(job));
         self.answer_changed(conn, id, result);
     }
 

@@ -15,6 +15,10 @@ impl Resting {
         self.jobs.insert(rest.id, rest);
     }
 
+    pub(crate) fn contains(&self, id: JobId) -> bool {
+        self.jobs.contains_key(&id)
+    }
+
     /// A job rests no more, be it that it has been fetched.
     pub(crate) fn remove(&mut self, id: JobId) -> Option<Rest> {
         let rest = self.jobs.remove(&id)?;

@@ -1,8 +1,9 @@
 //! What happens between a job's delivery and its end.
 
 use super::edge::Asked;
+use super::held::Held;
 use super::outcome::run_of;
-use crate::plane::{Plane, Todo};
+use crate::plane::{Alarm, Plane, Todo};
 use crate::sources::Origin;
 use serde_json::Value;
 use stoker_core::{Event, Facts, Span, TaskId, WorkerId};
@@ -144,17 +145,38 @@ impl Plane {
     }
 
     /// Passes on what a job told of itself, so much a second at the most: a loop that tells at every turn must
-    /// not keep the store from its work. What comes in between is told with the next, or with the job's end.
+    /// not keep the store from its work. What comes in between is told a moment later.
     fn tell_progress(&mut self, task: TaskId) {
         let now = self.now;
-        if let Some(held) = self.jobs.held.get_mut(task)
-            && now.since(held.told_at) >= TELL_EVERY
-        {
+        let Some(held) = self.jobs.held.get_mut(task) else {
+            return;
+        };
+        if now.since(held.told_at) >= TELL_EVERY {
             held.told_at = now;
             let asks = held.untold();
             asks.into_iter()
                 .flatten()
                 .for_each(|ask| self.jobs.ask(ask));
+        } else if !std::mem::replace(&mut held.is_put_off, true) {
+            let at = held.told_at + TELL_EVERY;
+            self.alarms.push((at, Alarm::Untold(task)));
+        }
+    }
+
+    /// A job told something of itself too soon after what it had told before. Now is the time.
+    pub(crate) fn tell_what_waited(&mut self, task: TaskId) {
+        if let Some(held) = self.jobs.held.get_mut(task) {
+            held.is_put_off = false;
+            if held.has_untold() {
+                self.tell_progress(task);
+            }
+        }
+    }
+
+    /// Tells the store what it has not heard of a job.
+    pub(crate) fn tell_untold(&mut self, held: &mut Held) {
+        for ask in held.untold().into_iter().flatten() {
+            self.jobs.ask(ask);
         }
     }
 

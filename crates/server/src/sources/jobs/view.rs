@@ -1,7 +1,7 @@
 use crate::clock::rfc3339;
 use crate::plane::Plane;
 use serde_json::{Value, json};
-use stoker_store::{Bytes, Job, JobError, State, View, fingerprint};
+use stoker_store::{Bytes, Job, JobError, Note, State, View, fingerprint};
 
 /// The state of a name; running is ready to the store.
 pub(crate) fn state_named(name: &str) -> Option<State> {
@@ -21,7 +21,7 @@ pub(crate) fn job_json(plane: &Plane, view: &View) -> Value {
     let mut value = json!({
         "id": plane.jobs.uuid(view.id).to_string(),
         "queue": queue.map(|queue| plane.core.queue(queue).name),
-        "state": if runs && view.state == State::Ready { "running" } else { view.state.name() },
+        "state": if runs && !view.state.is_final() { "running" } else { view.state.name() },
         "type": options.and_then(|options| options.kind.as_deref()),
         "attempt": view.run.attempt,
         "crashes": view.run.crashes,
@@ -44,12 +44,23 @@ pub(crate) fn job_json(plane: &Plane, view: &View) -> Value {
         value["result"] = whole.result.as_ref().map_or(Value::Null, text_of);
         value["output"] = json!(whole.output.as_deref().map(String::from_utf8_lossy));
         value["checkpoint"] = json!(whole.checkpoint.as_deref().map(String::from_utf8_lossy));
-        let notes = whole.history.iter();
-        value["history"] = notes
-            .map(|note| json!({"at": rfc3339(note.at_ms), "what": note.what.name(), "text": note.text}))
-            .collect();
+        value["history"] = whole.history.iter().map(note_json).collect();
     }
     value
+}
+
+/// The longest text of the history that is shown: the payload before an edit may be as long as a frame.
+const NOTE_SHOWN: usize = 64 << 10;
+
+fn note_json(note: &Note) -> Value {
+    let (at, what, text) = (rfc3339(note.at_ms), note.what.name(), &note.text);
+    let mut ends = (0..=text.len().min(NOTE_SHOWN)).rev();
+    let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let shown = &text[..end];
+    match text.len() - shown.len() {
+        0 => json!({"at": at, "what": what, "text": text}),
+        cut => json!({"at": at, "what": what, "text": format!("{shown}… ({cut} bytes more)")}),
+    }
 }
 
 /// A failure as every door shows it; its first line only, where many are listed.

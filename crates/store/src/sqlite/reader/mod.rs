@@ -162,7 +162,7 @@ impl Looking<'_> {
                 return Ok(true);
             }
             let whole = view::whole(self.db, &jobs[at], now)?;
-            bytes += whole.len();
+            bytes += whole.size();
             jobs[at].whole = Some(Box::new(whole));
         }
         Ok(false)
