@@ -301,7 +301,8 @@ static int opened(const char *path, int flags, mode_t mode)
         return real_open64(path, flags, mode);
     pthread_mutex_lock(&mutex);
     int fd = -1, is_new = flags & O_CREAT && access(path, F_OK);
-    if (fails(flags & O_CREAT ? "create" : "open", name)) {
+    // A full disk does not keep a file from being opened that is there.
+    if (fails(is_new ? "create" : "open", name)) {
         errno = error_number;
     } else {
         fd = real_open64(path, flags, mode);

@@ -5,7 +5,7 @@ use crate::hand::Hand;
 use crate::runs::Script;
 use stoker_store::{Ask, Change, Keep, Pushed, State, Told, Trouble, Which};
 use stoker_testkit::Dir;
-use stoker_testkit::failing::{Call, Fault, IO, IO_ONCE, Place};
+use stoker_testkit::failing::{Call, FULL, Fault, IO, IO_ONCE, Place};
 
 /// A store with a job in it. The next sync of its log fails.
 fn begin(hand: &mut Hand) {
@@ -48,7 +48,7 @@ pub(crate) fn and_on(hand: &mut Hand) {
     }
     let refused = hand.push_once("refused", |_| {});
     assert!(
-        matches!(refused, Pushed::Refused(Trouble::Io(_))),
+        matches!(refused, Pushed::Refused(Trouble::Io(_) | Trouble::Full(_))),
         "{refused:?}"
     );
     hand.end_trouble();
@@ -121,6 +121,12 @@ fn what_a_failed_sync_lost_is_written_once_more() {
 #[test]
 fn what_nobody_knows_is_told_when_it_is_known() {
     run("syncs fail", IO);
+}
+
+/// There is no room to write the log once more, but it can be read: what stands there is not yet safe.
+#[test]
+fn what_can_be_read_and_not_synced_is_in_doubt() {
+    run("syncs fail", FULL);
 }
 
 #[test]
