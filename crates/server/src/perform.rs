@@ -92,9 +92,10 @@ impl Plane {
     }
 
     fn kill(&mut self, worker: WorkerId, why: Why) {
-        let Some(link) = self.link(worker) else {
+        let Some(link) = self.link_mut(worker) else {
             return;
         };
+        link.killed_for = killed_for(why);
         let (name, spawned) = (link.name.clone(), link.spawned);
         // One that was still booting has nothing to finish, so its end is nothing to tell.
         let quiet = !link.ready && matches!(why, Why::Shutdown | Why::Surplus | Why::Replaced);
@@ -145,13 +146,11 @@ impl Plane {
                 };
                 let (name, words) = (link.name.clone(), link.dying_words());
                 let how = exit_text(exit);
-                let pool = link.pool;
+                let (pool, died_of) = (link.pool, link.why_it_died());
                 if let Some(job) = crashed.and_then(|task| self.jobs.held.get(task)) {
                     let (job, what) = (job.job.id, What::Crashed);
-                    let words = words
-                        .as_deref()
-                        .map_or(String::new(), |words| format!(": {words}"));
-                    let text = format!("its worker died by {how}{words}");
+                    let died_of = died_of.map_or(String::new(), |text| format!(": {text}"));
+                    let text = format!("its worker died by {how}{died_of}");
                     self.jobs.ask(Ask::Note { job, what, text });
                 }
                 if expected {
@@ -213,7 +212,7 @@ impl Plane {
 fn killed_for(why: Why) -> Option<&'static str> {
     Some(match why {
         Why::BootTimeout => "it was not ready within boot_timeout",
-        Why::TaskTimeout => "its task ran longer than task_timeout",
+        Why::TaskTimeout => "its task ran longer than it may (timeout)",
         Why::Cancelled => "its task was cancelled",
         Why::Memory => "it used more memory than memory_limit allows within a task",
         Why::Misbehaved => "it broke the protocol",

@@ -25,7 +25,7 @@ fn a_poison_job_takes_three_workers_and_no_more() {
     assert_eq!(job["error"]["class"], "Quarantined");
     assert_eq!(
         job["error"]["message"],
-        "it killed 3 workers, the last one by exit code 255"
+        "it killed 3 workers, the last one by exit code 255: E_ERROR: boom at a.php:7"
     );
     assert_eq!(app.dir.notes(), ["run"; 3]);
     let found = quarantine(&app);

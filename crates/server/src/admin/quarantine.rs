@@ -124,7 +124,7 @@ impl Plane {
         }
         let last_words = facts
             .worker
-            .and_then(|worker| self.link(worker)?.dying_words());
+            .and_then(|worker| self.link(worker)?.why_it_died());
         let text = format!(
             "{kind} {name} ({}) is quarantined: it killed {} workers",
             self.task_label(task),

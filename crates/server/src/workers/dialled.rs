@@ -58,6 +58,7 @@ impl Plane {
             ready: true,
             last_words: None,
             last_stderr: Vec::new(),
+            killed_for: None,
             exit: None,
             spawned: false,
             pidfd,

@@ -30,6 +30,8 @@ pub(crate) struct Link {
     /// What it said of its own end, or the last that it wrote to stderr.
     pub(crate) last_words: Option<String>,
     pub(crate) last_stderr: Vec<u8>,
+    /// Why we ended it by force.
+    pub(crate) killed_for: Option<&'static str>,
     /// How it ended, once it has.
     pub(crate) exit: Option<Exit>,
     /// Started by the angel; otherwise it dialled in.
@@ -72,6 +74,14 @@ impl Link {
     /// pipes were read in the turn that this frame began, as they are unless they rest.
     pub(crate) fn holds_output(&self, first: bool) -> bool {
         self.pipes.iter().any(|pipe| !first || pipe.resting)
+    }
+
+    /// Why it was ended by force, if it was, and what else tells what it died of.
+    pub(crate) fn why_it_died(&self) -> Option<String> {
+        match (self.killed_for, self.dying_words()) {
+            (Some(reason), Some(words)) => Some(format!("{reason}; {words}")),
+            (reason, words) => words.or(reason.map(str::to_owned)),
+        }
     }
 
     /// The best there is to tell what a worker died of.

@@ -2,7 +2,7 @@ use super::held::Held;
 use crate::clock::wall_ms;
 use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{exit_text, ran};
-use crate::workers::is_error;
+use crate::workers::{Link, is_error};
 use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
 use stoker_store::{Ask, Bytes, Ending, Job, JobError, MAX_RESULT, Rest, Run, What};
 use stoker_wire::{Codec, Frame, Key, Status};
@@ -27,7 +27,17 @@ impl Plane {
                 result: answer.and_then(result_of),
             },
             Outcome::Cancelled => Ending::Cancelled,
-            outcome => Ending::Failed(error_of(outcome, answer)),
+            outcome => {
+                let mut error = error_of(outcome, answer);
+                let link = facts.worker.and_then(|worker| self.link(worker));
+                let died_of = link
+                    .and_then(Link::why_it_died)
+                    .filter(|_| is_a_death(outcome));
+                if let Some(died_of) = died_of {
+                    error.message = format!("{}: {died_of}", error.message);
+                }
+                Ending::Failed(error)
+            }
         };
         let run = run_of(&held, facts, answer);
         self.end_in_store(&mut held, run, ending);
@@ -223,6 +233,13 @@ fn error_of(outcome: Outcome, answer: Option<&Frame<'_>>) -> JobError {
         place: None,
         at_ms: wall_ms(),
     }
+}
+
+fn is_a_death(outcome: Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Quarantined { .. } | Outcome::WorkerDied(_)
+    )
 }
 
 fn words_of(answer: Option<&Frame<'_>>) -> JobError {

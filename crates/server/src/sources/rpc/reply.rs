@@ -88,7 +88,7 @@ impl Plane {
         if status == Status::WORKER_DIED || status == Status::QUARANTINED {
             let words = facts
                 .worker
-                .and_then(|worker| self.link(worker)?.dying_words());
+                .and_then(|worker| self.link(worker)?.why_it_died());
             text.extend(words.into_iter().flat_map(|words| ["\n".to_owned(), words]));
         }
         let untouched = facts.ran == Span::ZERO && facts.worker.is_none() && facts.crashes == 0;

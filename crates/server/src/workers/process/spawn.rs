@@ -29,6 +29,7 @@ impl Plane {
             ready: false,
             last_words: None,
             last_stderr: Vec::new(),
+            killed_for: None,
             exit: None,
             spawned: true,
             pidfd: None,
