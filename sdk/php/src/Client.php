@@ -44,7 +44,8 @@ final class Client
      * @param string|null $socket         path of the broker's socket; default: env STOKER_SOCKET, else ./stoker.sock
      * @param bool        $persistent     keep the connection open between requests of php-fpm: a request with one
      *                                    call took 18 µs, and 39 µs with a connection of its own
-     * @param float|null  $timeout        for each request that names none; null = the service's own, on the broker
+     * @param float|null  $timeout        for each request that names none, and for opening the first connection; null =
+     *                                    the service's own, on the broker
      * @param float       $connectTimeout for opening the connection
      * @param float       $reconnectFor   how long to go on trying to connect, with growing pauses of 0.1 to 5 seconds,
      *                                    within a request's timeout; 0 = once. With 30, say, a client survives a
@@ -69,7 +70,7 @@ final class Client
             $hello['worker'] = $worker;
         }
         $link = new Link($socket ?? (getenv('STOKER_SOCKET') ?: './stoker.sock'), $hello, $persistent, $connectTimeout, $reconnectFor);
-        $link->open(null);
+        $link->open($timeout === null ? null : hrtime(true) + (int) ($timeout * 1e9));
 
         return new self($link, $timeout);
     }

@@ -8,7 +8,6 @@ use Illuminate\Contracts\Container\Container;
 use Illuminate\Queue\Events\JobExceptionOccurred;
 use Illuminate\Queue\Events\JobProcessed;
 use Illuminate\Queue\Events\WorkerStopping;
-use InvalidArgumentException;
 use Stoker\Inbox;
 use Stoker\Returned;
 
@@ -32,14 +31,17 @@ final class Popped
     public static function of(Container $app, string $connection, ?string $socket, string $queue, ?int $crashes): self
     {
         if (self::$only !== null && (self::$only->queue !== $queue || self::$only->connection !== $connection)) {
-            throw new InvalidArgumentException(sprintf(
+            // Laravel's worker would report an exception, and go on serving the first queue alone.
+            fprintf(
+                STDERR,
                 'This worker serves "%s" of connection %s and can\'t serve "%s" of %s too. By which weights a worker '
-                . 'serves several queues, stoker.toml says: run queue:work with one queue, or --queue=@POOL for all of a pool',
+                . "serves several queues, stoker.toml says: run queue:work with one queue, or --queue=@POOL for all of a pool\n",
                 self::$only->queue,
                 self::$only->connection,
                 $queue,
                 $connection,
-            ));
+            );
+            exit(1);
         }
 
         return self::$only ??= new self($app, $connection, $socket, $queue, $crashes);
