@@ -25,6 +25,8 @@ const LAST_ANSWERS: Span = Span::from_secs(5);
 const LANE: u32 = 2_048;
 /// What one read takes at the most.
 const READ: usize = 64 << 10;
+/// The longest sleep while a job is to become due.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// Serves until the angel says to drain, or is gone. `listener` and `control` were inherited from it.
 pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
@@ -332,7 +334,9 @@ impl Plane {
             .min();
         let next = next.map(|at| duration(at.since(now)));
         let due = self.next_job_due().filter(|_| !self.core.is_draining());
+        // The wall clock may be set while this sleeps.
         let due = due.map(|due| Duration::from_millis(due.saturating_sub(wall_ms())));
+        let due = due.map(|due| due.min(LONGEST_SLEEP));
         [next, due].into_iter().flatten().min()
     }
 
