@@ -287,6 +287,7 @@ test('client: arguments out of range never reach the wire', function (): void {
         fn () => $client->push('q', delay: -1),
         fn () => $client->push('q', tries: 65536),
         fn () => $client->push('q', backoff: [1, -1]),
+        fn () => $client->push('q', backoff: ['1s']),
         fn () => $client->push('q', backoff: array_fill(0, 101, 1)),
         fn () => $client->push('q', timeout: 0),
         fn () => $client->push('q', unique: str_repeat('u', 201)),

@@ -6,6 +6,7 @@ namespace Stoker\Laravel;
 
 use DateTimeInterface;
 use Illuminate\Queue\Failed\FailedJobProviderInterface;
+use Illuminate\Queue\Failed\NullFailedJobProvider;
 use Illuminate\Queue\Failed\PrunableFailedJobProvider;
 use Stoker\Client;
 use Stoker\InvalidRequest;
@@ -77,7 +78,8 @@ class FailedJobs implements FailedJobProviderInterface, PrunableFailedJobProvide
             }
         }
 
-        return $this->others->forget($id);
+        // Laravel's provider of nothing says that it forgot.
+        return ! $this->others instanceof NullFailedJobProvider && $this->others->forget($id);
     }
 
     public function flush($hours = null)

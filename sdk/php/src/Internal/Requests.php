@@ -108,7 +108,7 @@ final class Requests
         }
         if (($o['backoff'] ?? []) !== []) {
             Limits::int('the number of backoff steps', count($o['backoff']), 1, 100);
-            $meta[Key::BACKOFF] = pack('N*', ...array_map(fn ($s) => Limits::ms('backoff', (float) $s), array_values($o['backoff'])));
+            $meta[Key::BACKOFF] = pack('N*', ...array_map(self::wait(...), array_values($o['backoff'])));
         }
         if (isset($o['timeout'])) {
             $meta[Key::TIMEOUT] = pack('N', Limits::ms('timeout', $o['timeout'], 1));
@@ -171,5 +171,13 @@ final class Requests
             Key::TRACESTATE => $task->meta(Key::TRACESTATE),
             Key::BAGGAGE => $task->meta(Key::BAGGAGE),
         ], 'is_string');
+    }
+
+    /** A step of a backoff in milliseconds. */
+    private static function wait(mixed $seconds): int
+    {
+        is_numeric($seconds) || throw new InvalidRequest('backoff is a list of seconds, and ' . json_encode($seconds) . ' is no number');
+
+        return Limits::ms('backoff', (float) $seconds);
     }
 }
