@@ -24,17 +24,15 @@ impl Answer {
         if self.status == Status::OK {
             return Ok(self.body);
         }
-        let class = self
-            .error_class
-            .map_or(String::new(), |class| format!(" {class}"));
         let retry = self
             .retry_ms
             .map_or(String::new(), |ms| format!(" (retry after {ms} ms)"));
         let text = String::from_utf8_lossy(&self.body);
-        Err(Failure::Failed(format!(
-            "{}{class}: {text}{retry}",
-            self.status.name()
-        )))
+        Err(Failure::Refused {
+            status: self.status,
+            class: self.error_class,
+            text: format!("{text}{retry}"),
+        })
     }
 }
 

@@ -608,3 +608,83 @@ fn a_socket_path_that_is_too_long_is_told() {
         output.stderr
     );
 }
+
+/// One pass over all states: in order of the ids, whatever a job becomes meanwhile.
+#[test]
+fn an_export_has_all_that_is_not_over_once_and_in_the_order_of_the_pushes() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let mut push = |script: &str, state: &str, delay: u64| {
+        let ask = Ask::push("mails", script).meta(Key::DELAY, delay.to_be_bytes());
+        let id = client.push(&ask);
+        client.job_in(&id, state);
+        id
+    };
+    let failed = push("fail 49 no", "failed", 0);
+    let delayed = push("ok", "delayed", 3_600_000);
+    push("ok", "done", 0);
+    good(&app, &["pause", "mails"]);
+    let ready = push("ok", "ready", 0);
+    let later = push("ok", "delayed", 3_600_000);
+    let ids = |args: &[&str]| -> Vec<String> {
+        let jobs = good(&app, &[&["jobs", "export"], args].concat());
+        let jobs = jobs.lines().map(|line| serde_json::from_str(line));
+        let jobs = jobs.map(|job: Result<Value, _>| job.expect("a JSON object a line"));
+        jobs.map(|job| job["id"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        ids(&[]),
+        [&failed, &delayed, &ready, &later].map(Clone::clone)
+    );
+    assert_eq!(ids(&["--state", "delayed"]), [delayed, later]);
+    assert_eq!(ids(&["--state", "done"]).len(), 1);
+}
+
+#[test]
+fn one_job_is_imported_in_the_singular() {
+    let app = start("workers = 1");
+    app.dir.write("jobs", r#"{"queue": "mails", "body": "ok"}"#);
+    assert_eq!(good(&app, &["jobs", "import", "jobs"]), "1 job\n");
+    app.dir
+        .write("jobs", "{\"queue\": \"mails\", \"body\": \"ok\"}\n{");
+    bad(&app, &["jobs", "import", "jobs"], 1, "line 2: ");
+}
+
+#[test]
+fn what_may_pass_later_has_a_code_of_its_own() {
+    let app = start("workers = 1\n[queue.mails]\nmax_waiting = 1");
+    good(&app, &["pause", "mails"]);
+    good(&app, &["push", "mails"]);
+    bad(&app, &["push", "mails"], 75, "stoker: RESOURCE_EXHAUSTED: ");
+    bad(&app, &["jobs", "show", "x"], 1, "INVALID_ARGUMENT");
+}
+
+#[test]
+fn machines_are_told_in_json_what_went_wrong() {
+    let app = start("workers = 1");
+    let told = |args: &[&str], code: i32| -> Value {
+        let output = app.cli(&[args, &["--json"]].concat());
+        assert_eq!((output.code, output.stdout.as_str()), (code, ""));
+        assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+        let json: Value = serde_json::from_str(&output.stderr).expect("JSON");
+        json["error"].clone()
+    };
+    assert_eq!(
+        told(&["jobs", "show", "x"], 1),
+        json!({"status": "INVALID_ARGUMENT", "message": "'x' is no job id"})
+    );
+    assert_eq!(
+        told(&["call", "t.run", r#""fail 64 no such user""#], 1)["status"],
+        "EXCEPTION"
+    );
+    assert_eq!(told(&["push", "a b"], 2)["status"], "USAGE");
+    let typo = told(&["frobnicate"], 2);
+    let message = typo["message"].as_str().unwrap_or_default();
+    assert!(message.contains("'frobnicate'"), "{message}");
+    assert_eq!(
+        told(&["queues", "--socket", "/nowhere/s.sock"], 69)["status"],
+        "NO_SERVER"
+    );
+    assert_eq!(told(&["check", "no.toml"], 78)["status"], "CONFIG");
+}
