@@ -53,7 +53,8 @@ pub(crate) enum Command {
     Workers,
     /// Resize a pool: a number, or MIN..MAX
     Scale { pool: String, workers: String },
-    /// Replace all workers without losing a task; waits until it is done
+    /// Replace all workers without losing a task, by what the configuration says of their pools now (all but
+    /// `workers`); waits until it is done, and says what else has changed and needs a restart
     Reload {
         /// Only this pool
         pool: Option<String>,

@@ -2,7 +2,7 @@
 
 use crate::admin::{Quarantine, Reloads};
 use crate::clock::Clock;
-use crate::config::{Config, Pool as PoolSpec};
+use crate::config::{Config, Launch, Pool as PoolSpec};
 use crate::net::{Conn, ConnId, Poller, Slots};
 use crate::observe::{Log, Recent};
 use crate::sources::jobs::Jobs;
@@ -68,7 +68,9 @@ pub(crate) struct Figures {
 }
 
 pub(crate) struct Plane {
+    /// As it is served: a reload changes what it says of pools.
     pub(crate) config: Config,
+    pub(crate) launch: Launch,
     pub(crate) core: Core,
     pub(crate) clock: Clock,
     pub(crate) now: Time,

@@ -2,7 +2,7 @@
 
 use crate::admin::{Quarantine, Reloads};
 use crate::clock::{Clock, duration, wall_ms};
-use crate::config::{self, Config};
+use crate::config::Launch;
 use crate::net::{Poller, Slots, Source};
 use crate::observe::Log;
 use crate::plane::{Alarm, Plane};
@@ -32,8 +32,8 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
     raise_descriptor_limit();
     watch::start(control.try_clone()?, angel)?;
     let mut channel = Channel::new(control);
-    let (config, restarts) = first_message(&mut channel)?;
-    let mut plane = Plane::new(config, channel, listener, restarts > 0)?;
+    let (launch, restarts) = first_message(&mut channel)?;
+    let mut plane = Plane::new(launch, channel, listener, restarts > 0)?;
     plane.start(restarts)?;
     let mut buffer = vec![0; READ];
     let mut ready = Vec::new();
@@ -69,15 +69,12 @@ fn raise_descriptor_limit() {
 }
 
 /// The configuration comes from the angel, which has checked it and keeps it over restarts.
-fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
+fn first_message(channel: &mut Channel) -> io::Result<(Launch, u32)> {
     use rustix::event::{PollFd, PollFlags, poll};
     loop {
         match channel.receive::<ToServer>()? {
             Some((ToServer::Config { text, restarts }, _)) => {
-                let config = config::resolve("the configuration", &text);
-                return config
-                    .map(|config| (config, restarts))
-                    .map_err(io::Error::other);
+                return Ok((Launch::decode(&text), restarts));
             }
             Some(_) => {
                 return Err(io::Error::other(
@@ -94,11 +91,12 @@ fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
 
 impl Plane {
     fn new(
-        config: Config,
+        launch: Launch,
         channel: Channel,
         listener: OwnedFd,
         is_restart: bool,
     ) -> io::Result<Self> {
+        let config = launch.config().map_err(io::Error::other)?;
         let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
         let limits = Limits {
             boots_at_once: config.boots_at_once,
@@ -138,6 +136,7 @@ impl Plane {
             partial_bytes: 0,
             unsent_bytes: 0,
             config,
+            launch,
         })
     }
 

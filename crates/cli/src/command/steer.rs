@@ -58,13 +58,22 @@ pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Res
         let name = pool["name"].as_str().unwrap_or_default();
         match pool["reloaded"] == true {
             true => format!("{name} runs version {}", pool["version"]),
-            false => format!(
-                "{name}: the new version can't run; version {} stays",
-                pool["version"]
-            ),
+            false => {
+                let error = pool["error"].as_str().map(|error| format!("\n{error}"));
+                format!(
+                    "{name}: the new version can't run; version {} stays{}",
+                    pool["version"],
+                    error.unwrap_or_default()
+                )
+            }
         }
     });
     say(&value, &lines.collect::<Vec<_>>().join("\n"), json)?;
+    if let (false, Some(restart)) = (json, value["restart"].as_array()) {
+        let keys: Vec<&str> = restart.iter().filter_map(Value::as_str).collect();
+        let keys = keys.join(", ");
+        eprintln!("stoker: the configuration has changed in more; that needs a restart: {keys}");
+    }
     match pools.iter().all(|pool| pool["reloaded"] == true) {
         true => Ok(()),
         false => Err(Failure::Code(1)),

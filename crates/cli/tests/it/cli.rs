@@ -403,7 +403,8 @@ fn a_reload_to_what_can_not_run_fails() {
     assert_eq!(output.code, 1);
     assert_eq!(
         output.stdout,
-        "p: the new version can't run; version 1 stays\n"
+        "p: the new version can't run; version 1 stays\n\
+         p-4 did not get ready (exit code 1)\n"
     );
 }
 
@@ -628,7 +629,7 @@ fn an_export_has_all_that_is_not_over_once_and_in_the_order_of_the_pushes() {
     let later = push("ok", "delayed", 3_600_000);
     let ids = |args: &[&str]| -> Vec<String> {
         let jobs = good(&app, &[&["jobs", "export"], args].concat());
-        let jobs = jobs.lines().map(|line| serde_json::from_str(line));
+        let jobs = jobs.lines().map(serde_json::from_str);
         let jobs = jobs.map(|job: Result<Value, _>| job.expect("a JSON object a line"));
         jobs.map(|job| job["id"].as_str().unwrap_or_default().to_owned())
             .collect()

@@ -5,10 +5,11 @@ mod job;
 mod pool;
 mod quarantine;
 mod queue;
+mod reload;
 mod worker;
 
-pub(crate) use pool::Reloads;
 pub(crate) use quarantine::Quarantine;
+pub(crate) use reload::Reloads;
 
 use crate::net::ConnId;
 use crate::plane::Plane;

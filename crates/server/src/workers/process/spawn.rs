@@ -47,12 +47,12 @@ impl Plane {
         self.ask_angel(&message);
     }
 
-    /// How workers of a version are started. The first of a new version finds it as it was before.
+    /// How workers of a version are started. The first of a new version finds it as the pool is now.
     fn spec_of(&mut self, pool: PoolId, version: u32) -> Option<Arc<PoolSpec>> {
-        let of_pool = self.specs.iter().filter(|((of, _), _)| *of == pool);
-        let until = of_pool.filter(|((_, known), _)| *known <= version);
-        let (_, spec) = until.max_by_key(|((_, known), _)| *known)?;
-        let spec = spec.clone();
+        if let Some(spec) = self.specs.get(&(pool, version)) {
+            return Some(spec.clone());
+        }
+        let spec = Arc::new(self.config.pools.get(pool.index())?.clone());
         self.specs.insert((pool, version), spec.clone());
         Some(spec)
     }
