@@ -39,16 +39,8 @@ pub(crate) enum Command {
     Pause { queue: String },
     /// Give out a paused queue's tasks again
     Resume { queue: String },
-    /// Change a queue's share while running
-    Set {
-        queue: String,
-        #[arg(long)]
-        weight: Option<u32>,
-        #[arg(long)]
-        reserve: Option<u32>,
-        #[arg(long)]
-        limit: Option<u32>,
-    },
+    /// Change a queue's share while running; it goes before the configuration until it is reset
+    Set(Set),
     /// Show all workers and pools
     Workers,
     /// Resize a pool: a number, or MIN..MAX
@@ -68,6 +60,21 @@ pub(crate) enum Command {
     /// The server process; started by `serve`
     #[command(hide = true)]
     Server,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Set {
+    pub(crate) queue: String,
+    #[arg(long)]
+    pub(crate) weight: Option<u32>,
+    #[arg(long)]
+    pub(crate) reserve: Option<u32>,
+    /// A number, or none
+    #[arg(long)]
+    pub(crate) limit: Option<String>,
+    /// Take all back: what the configuration says
+    #[arg(long, conflicts_with_all = ["weight", "reserve", "limit"])]
+    pub(crate) reset: bool,
 }
 
 #[derive(clap::Args)]

@@ -1,6 +1,6 @@
 //! The state of the server, owned by one thread.
 
-use crate::admin::{Quarantine, Reloads};
+use crate::admin::{Quarantine, Reloads, Steered};
 use crate::clock::Clock;
 use crate::config::{Config, Launch, Pool as PoolSpec};
 use crate::net::{Conn, ConnId, Poller, Slots};
@@ -92,6 +92,8 @@ pub(crate) struct Plane {
     pub(crate) log: Log,
     pub(crate) quarantine: Quarantine,
     pub(crate) reloads: Reloads,
+    /// Queues of which an operator has set something.
+    pub(crate) steered: HashMap<QueueId, Steered>,
     /// How workers of each version of a pool are started.
     pub(crate) specs: HashMap<(PoolId, u32), Arc<PoolSpec>>,
     /// Workers of a pool that ended without having been told to, and how the last of them did.

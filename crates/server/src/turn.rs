@@ -124,6 +124,7 @@ impl Plane {
             log,
             quarantine: Quarantine::default(),
             reloads: Reloads::default(),
+            steered: HashMap::new(),
             specs: HashMap::new(),
             restarts: HashMap::new(),
             last_exits: HashMap::new(),

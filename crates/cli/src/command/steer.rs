@@ -1,3 +1,4 @@
+use crate::args::Set;
 use crate::client::Client;
 use crate::exit::{Failure, Result, print};
 use serde_json::{Value, json};
@@ -9,19 +10,16 @@ pub(crate) fn pause(client: &mut Client, queue: &str, paused: bool, json: bool) 
     say(&value, &format!("{queue} is {word}"), json)
 }
 
-pub(crate) fn set(
-    client: &mut Client,
-    queue: &str,
-    [weight, reserve, limit]: [Option<u32>; 3],
-    json: bool,
-) -> Result {
-    if weight.or(reserve).or(limit).is_none() {
+pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
+    let Set { queue, reset, .. } = set;
+    let limit = set.limit.as_deref().map(limit).transpose()?;
+    if !reset && set.weight.or(set.reserve).is_none() && limit.is_none() {
         return Err(Failure::Usage(
-            "name what to set: --weight, --reserve or --limit".to_owned(),
+            "name what to set: --weight, --reserve or --limit, or --reset".to_owned(),
         ));
     }
-    let ask =
-        json!({"op": "set", "queue": queue, "weight": weight, "reserve": reserve, "limit": limit});
+    let ask = json!({"op": "set", "queue": queue, "weight": set.weight, "reserve": set.reserve,
+        "limit": limit, "reset": reset});
     let value = client.own("stoker.queue", &ask)?;
     let limit = value["limit"]
         .as_u64()
@@ -31,6 +29,14 @@ pub(crate) fn set(
         value["weight"], value["reserve"]
     );
     say(&value, &text, json)
+}
+
+fn limit(text: &str) -> Result<Value> {
+    let bad = |_| Failure::Usage(format!("'{text}' is neither a number nor none"));
+    match text {
+        "none" => Ok(text.into()),
+        text => text.parse::<u32>().map(Value::from).map_err(bad),
+    }
 }
 
 pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) -> Result {

@@ -342,6 +342,49 @@ fn queues_are_shown_paused_resumed_and_set() {
     );
 }
 
+/// What was set outlives a restart, and says so.
+#[test]
+fn what_was_set_of_a_queue_is_told_and_can_be_taken_back() {
+    let config = crate::pool_of("serve", "workers = 2\n[queue.mails]\nweight = 3\nlimit = 9");
+    let app = setup().config(&config).start();
+    assert!(!good(&app, &["queues"]).contains("BY STOKER SET"));
+    let set = ["set", "mails", "--weight", "5", "--limit", "none"];
+    assert_eq!(good(&app, &set), "mails: weight 5, reserve 0, limit none\n");
+    good(&app, &["set", "mails", "--reserve", "0"]);
+    procs::kill(app.server());
+    app.wait_for_log(
+        "queue mails has by `stoker set`: weight 5 (the configuration: 3), limit none (the \
+         configuration: 9); `stoker set mails --reset` takes it back",
+    );
+    app.ready();
+    let table = good(&app, &["queues"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].ends_with("BY STOKER SET"), "{table}");
+    assert!(lines[1].ends_with("weight 5, limit none"), "{table}");
+    let listed = json_of(&app, &["queues"]);
+    assert_eq!(listed["queues"][0]["set"], json!(["weight", "limit"]));
+    let reset = good(&app, &["set", "mails", "--reset"]);
+    assert_eq!(reset, "mails: weight 3, reserve 0, limit 9\n");
+    assert!(!good(&app, &["queues"]).contains("BY STOKER SET"));
+    let from = app.log().len();
+    procs::kill(app.server());
+    app.wait_for_log_after(from, "pool p is healthy");
+    assert_eq!(json_of(&app, &["queues"])["queues"][0]["weight"], 3);
+    assert!(!app.log()[from..].contains("stoker set"), "{}", app.log());
+    bad(
+        &app,
+        &["set", "mails", "--limit", "some"],
+        2,
+        "'some' is neither a number nor none",
+    );
+    bad(
+        &app,
+        &["set", "mails", "--reset", "--weight", "1"],
+        2,
+        "cannot be used with",
+    );
+}
+
 #[test]
 fn workers_are_shown_scaled_and_reloaded() {
     let app = start("workers = 1");

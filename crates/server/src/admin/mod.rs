@@ -9,6 +9,7 @@ mod reload;
 mod worker;
 
 pub(crate) use quarantine::Quarantine;
+pub(crate) use queue::Steered;
 pub(crate) use reload::Reloads;
 
 use crate::net::ConnId;
