@@ -181,9 +181,8 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
     assert_eq!(shown["error"]["message"], "broken");
     assert_eq!(json_of(&app, &["jobs", "show", failed]), shown);
     app.dir.write("mended", "");
-    let dry = |op: &str, id: &str| good(&app, &["jobs", op, id, "--dry-run"]);
-    assert_eq!(dry("retry", failed), "1 job\n");
-    assert_eq!(dry("release", failed), "0 jobs\n");
+    let dry = good(&app, &["jobs", "retry", failed, "--dry-run"]);
+    assert_eq!(dry, "1 job\n");
     app.client().job_in(failed, "failed");
     assert_eq!(good(&app, &["jobs", "retry", failed]), "1 job\n");
     app.client().job_in(failed, "done");
@@ -215,6 +214,51 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
         1,
         "there is no state 'dead'; there is: ready",
     );
+}
+
+#[test]
+fn a_dry_run_refuses_what_the_real_one_refuses() {
+    // A pool that serves these queues only.
+    let app = start_of("jobs mails,other;serve", "workers = 1");
+    let failed = good(&app, &["push", "mails", r#""fail 49 no""#]);
+    let failed = failed.trim();
+    app.client().job_in(failed, "failed");
+    for (args, why) in [
+        (
+            &["move", "--queue", "mails", "--to", "othre"][..],
+            "NOT_FOUND: there is no queue 'othre'; did you mean 'other'?",
+        ),
+        (&["move", failed, "--to", "othre"], "NOT_FOUND: "),
+        (
+            &["release", failed],
+            "FAILED_PRECONDITION: the job is failed",
+        ),
+        (
+            &["suspend", failed],
+            "FAILED_PRECONDITION: the job is failed",
+        ),
+        (
+            &["cancel", failed],
+            "FAILED_PRECONDITION: the job is failed",
+        ),
+        (
+            &["retry", "--state", "running"],
+            "INVALID_ARGUMENT: retry does not reach jobs that run",
+        ),
+        (&["retry", "--state", "dead"], "there is no state 'dead'"),
+        (&["retry", "--queue", "othre"], "NOT_FOUND: "),
+    ] {
+        let args = [&["jobs"], args].concat();
+        let (real, dry) = (
+            app.cli(&args),
+            app.cli(&[&args[..], &["--dry-run"]].concat()),
+        );
+        assert!(dry.stderr.contains(why), "{args:?}: {}", dry.stderr);
+        assert_eq!((dry.code, dry.stderr), (real.code, real.stderr), "{args:?}");
+    }
+    let fine = ["jobs", "move", failed, "--to", "other", "--dry-run"];
+    assert_eq!(good(&app, &fine), "1 job\n");
+    assert_eq!(app.client().job(failed)["queue"], "mails");
 }
 
 #[test]

@@ -255,6 +255,15 @@ impl Plane {
         differing.map(|share| share.key()).collect()
     }
 
+    /// Whether jobs may go to a queue, as a move or a push would find it.
+    pub(super) fn find_queue(&mut self, ask: &Value) -> Answer {
+        let name = text_of(ask, "queue")?;
+        match self.core.resolve_job(name) {
+            Ok(_) => Ok(Some(json!({"queue": name}))),
+            Err(_) => Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
+        }
+    }
+
     /// A pool must have as many workers for certain as its queues reserve.
     fn check_reserves(&self, changed: QueueId, reserve: u32) -> Result<(), Refused> {
         for (pool, _) in self.core.queue(changed).pools {
