@@ -21,7 +21,7 @@ pub(crate) fn run(args: Args) -> Result {
     match args.command {
         Command::Serve(serve) => serve::serve(args.socket, &serve),
         Command::Server => serve::server(),
-        Command::Check { file } => check::check(file, json),
+        Command::Check { file } => check::check(args.socket, file, json),
         Command::Call(call) => call::call(&mut connect()?, &call),
         Command::Push(push) => push::push(&mut connect()?, &push, json),
         Command::Jobs(jobs) => jobs::jobs(&mut connect()?, &jobs, json),

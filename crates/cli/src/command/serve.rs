@@ -6,7 +6,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 use stoker_angel::{Options, env as names};
-use stoker_server::config::{Config, ConfigError, Launch, read_file, resolve};
+use stoker_server::config::{Config, ConfigError, Launch, Source, read_file, resolve};
+
+/// What stands for a file in messages where there is none.
+const COMMAND_LINE: &str = "the command line";
 
 /// Becomes the angel. Nothing before this has started a thread.
 pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
@@ -14,7 +17,22 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     // What the command line and the environment name is relative to where one stands, what the file
     // names to where the file is.
     let named = socket::named(option).map(std::path::absolute).transpose()?;
-    enter_directory_of(serve)?;
+    let (shown, directory) = match serve.worker.is_empty() {
+        true => {
+            let file = file_of(serve);
+            (file.display().to_string(), directory_of(&file).to_owned())
+        }
+        false => (COMMAND_LINE.to_owned(), PathBuf::from(".")),
+    };
+    let source = Source {
+        file: &shown,
+        text: &launch.text,
+        config: &config,
+        base: &directory,
+        socket_is_named: named.is_some(),
+    };
+    source.check_server().map_err(bad)?;
+    env::set_current_dir(&directory)?;
     if let Some(file) = &config.log.file {
         stoker_server::open_log(file).map_err(|error| Failure::Config(error.to_string()))?;
     }
@@ -37,22 +55,22 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     }
 }
 
-/// Makes the configuration file's directory that of the workers, the socket and the log.
-fn enter_directory_of(serve: &Serve) -> Result {
-    let file = serve.config.as_deref().filter(|_| serve.worker.is_empty());
-    match file
-        .and_then(Path::parent)
-        .filter(|parent| !parent.as_os_str().is_empty())
-    {
-        Some(parent) => Ok(env::set_current_dir(parent)?),
-        None => Ok(()),
-    }
+/// A configuration file's directory, which is that of the workers, the socket, the store and the log.
+pub(crate) fn directory_of(file: &Path) -> &Path {
+    let parent = file.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+fn file_of(serve: &Serve) -> PathBuf {
+    let file = serve.config.clone();
+    file.unwrap_or_else(|| "stoker.toml".into())
 }
 
 /// The configuration, as servers get it and what it means: a file's, or one made for a lone worker.
 fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
     if serve.worker.is_empty() {
-        let file = serve.config.clone().unwrap_or_else(|| "stoker.toml".into());
+        let file = file_of(serve);
         let (text, config) = read(&file)?;
         // What can be read only once, as a pipe, a reload does not read again.
         let file = file.is_file().then(|| std::path::absolute(file));
@@ -64,7 +82,7 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
         return Ok((launch, config));
     }
     let text = Config::for_command(&command_of(&serve.worker)?);
-    let config = resolve("the command line", &text).map_err(bad)?;
+    let config = resolve(COMMAND_LINE, &text).map_err(bad)?;
     let launch = Launch {
         text,
         ..Launch::default()
@@ -85,7 +103,7 @@ pub(crate) fn read(file: &Path) -> Result<(String, Config)> {
     Ok((text, config))
 }
 
-fn bad(error: ConfigError) -> Failure {
+pub(crate) fn bad(error: ConfigError) -> Failure {
     Failure::Config(error.to_string())
 }
 

@@ -3,6 +3,7 @@
 mod change;
 mod error;
 mod launch;
+mod places;
 mod reader;
 mod resolve;
 pub mod schema;
@@ -11,6 +12,7 @@ mod units;
 pub use error::{ConfigError, Mistake};
 pub(crate) use launch::to_toml;
 pub use launch::{Launch, read_file};
+pub use places::Source;
 pub use reader::nearest;
 pub(crate) use reader::suggest;
 pub use resolve::resolve;

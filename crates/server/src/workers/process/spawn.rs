@@ -128,10 +128,21 @@ impl Plane {
 
     pub(crate) fn not_spawned(&mut self, key: WorkerKey, error: &str) {
         let id = Link::of_key(key);
-        let Some(link) = self.link_mut(id) else {
+        let Some(link) = self.link(id) else {
             return;
         };
-        link.last_words = Some(error.to_owned());
+        let is_root = rustix::process::geteuid().is_root();
+        let user = self.config.pools.get(link.pool.index());
+        let user = user.and_then(|pool| pool.user.as_deref());
+        let hint = match user {
+            Some(user) if !is_root => {
+                format!(" (only root can start workers as user = \"{user}\")")
+            }
+            _ => String::new(),
+        };
+        if let Some(link) = self.link_mut(id) {
+            link.last_words = Some(format!("{error}{hint}"));
+        }
         self.step(
             Event::Exited {
                 worker: id,
