@@ -91,7 +91,7 @@ pub(crate) struct Serve {
 pub(crate) struct Call {
     /// SERVICE.METHOD
     pub(crate) method: String,
-    /// The request as JSON
+    /// The request as JSON; - for standard input
     #[arg(value_name = "JSON")]
     pub(crate) body: Option<String>,
     /// Time for the answer, such as 500ms or 2s [default: the service's]
@@ -108,7 +108,7 @@ pub(crate) struct Call {
 #[derive(clap::Args)]
 pub(crate) struct Push {
     pub(crate) queue: String,
-    /// The job as JSON
+    /// The job as JSON; - for standard input
     #[arg(value_name = "JSON")]
     pub(crate) body: Option<String>,
     /// Push it so many times
@@ -189,7 +189,7 @@ pub(crate) enum Jobs {
         #[command(flatten)]
         which: Which,
         /// So many a second
-        #[arg(long, value_name = "RATE")]
+        #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         per_second: Option<u32>,
     },
     /// End jobs that are not finished, running ones included
@@ -211,6 +211,7 @@ pub(crate) enum Jobs {
     /// Give a failed, cancelled, delayed or suspended job another payload; its history keeps the former
     Edit {
         id: String,
+        /// - for standard input
         #[arg(value_name = "JSON")]
         body: String,
     },

@@ -21,4 +21,4 @@ pub use turn::run;
 
 /// The largest frame accepted from a peer. Below the wire's own limit by what the broker may have to add
 /// to a frame on its way: metadata and a name.
-pub(crate) const MAX_FRAME: usize = stoker_wire::MAX_FRAME - (128 << 10);
+pub const MAX_FRAME: usize = stoker_wire::MAX_FRAME - (128 << 10);

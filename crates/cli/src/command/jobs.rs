@@ -34,7 +34,7 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
         Jobs::Move { which, to } => change(client, "move", which, json!({"to": to}), json),
         Jobs::Edit { id, body } => {
             let body = super::call::json_body(Some(body))?;
-            let value = ask(client, "edit", json!({"id": id, "body": body}))?;
+            let value = ask(client, "edit", json!({"id": id, "body": &*body}))?;
             say_count(&value, json)
         }
         Jobs::Export(filter) => carry::export(client, &filter_json(filter)?),

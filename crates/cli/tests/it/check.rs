@@ -118,7 +118,12 @@ const BAD: &[(&str, &str)] = &[
         ":4: queue.mails.weight: expected a number from 1 to 1000000, found 0\n\
          :5: queue.mails.tries: expected a number from 0 to 65535, found 70000\n\
          :6: queue.mails.backoff: expected \"exponential\", a list of up to 100 times, or { base = \"1s\", cap \
-         = \"10m\" }, found \"linear\"",
+         = \"10m\" } with base not above cap, found \"linear\"",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[queue.mails]\nbackoff = { base = \"5s\", cap = \"1s\" }\n",
+        ":4: queue.mails.backoff: expected \"exponential\", a list of up to 100 times, or { base = \"1s\", cap \
+         = \"10m\" } with base not above cap, found a value of type table",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[service.users]\nidempotent = \"get\"\n",

@@ -119,6 +119,47 @@ fn push_prints_ids() {
 }
 
 #[test]
+fn a_body_comes_from_standard_input() {
+    let app = start("workers = 1");
+    good(&app, &["pause", "mails"]);
+    let piped = |script: &str| {
+        let script = format!("{script} | \"$0\" push mails -");
+        let stoker = env!("CARGO_BIN_EXE_stoker");
+        let args = ["-c", &script, stoker];
+        run(Spawn::new("/bin/sh")
+            .args(&args)
+            .env("STOKER_SOCKET", app.socket()))
+    };
+    let pushed = piped(r#"printf '{"to":"x"}'"#);
+    assert_eq!((pushed.code, pushed.stderr.as_str()), (0, ""));
+    assert_eq!(
+        app.client().job(pushed.stdout.trim())["body"],
+        r#"{"to":"x"}"#
+    );
+    let wrong = piped("printf {");
+    assert_eq!(wrong.code, 2);
+    assert!(
+        wrong
+            .stderr
+            .starts_with("stoker: the body is not JSON: EOF"),
+        "{}",
+        wrong.stderr
+    );
+    assert!(!wrong.stderr.contains("shell"), "{}", wrong.stderr);
+    // As large as it may be, and larger: a number of so many digits.
+    let zeros = |len: usize| piped(&format!("printf '\"%0{}d\"' 0", len - 2));
+    let most = (16 << 20) - 1 - (128 << 10) - (64 << 10);
+    let large = zeros(most);
+    assert_eq!((large.code, large.stderr.as_str()), (0, ""));
+    let larger = zeros(most + 1);
+    let told = format!(
+        "stoker: the body has more than {most} bytes, and a frame has room for {most}; send where it can be \
+         fetched instead\n"
+    );
+    assert_eq!((larger.code, larger.stderr), (2, told));
+}
+
+#[test]
 fn push_passes_on_what_its_options_say() {
     let app = start("workers = 1");
     let args = [
@@ -567,6 +608,10 @@ fn misuse_is_told_with_the_usage() {
             "cannot be used with",
         ),
         (&["jobs", "list", "--limit", "0"], "0 is not in 1..=1000"),
+        (
+            &["jobs", "retry", "--all", "--per-second", "0"],
+            "0 is not in 1..=1000000",
+        ),
         (
             &["serve", "no-such-worker.php"],
             "there is no file no-such-worker.php",

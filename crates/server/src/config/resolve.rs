@@ -386,7 +386,8 @@ fn read_queue(
 }
 
 fn read_backoff(section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> Option<Backoff> {
-    let wanted = "\"exponential\", a list of up to 100 times, or { base = \"1s\", cap = \"10m\" }";
+    let wanted = "\"exponential\", a list of up to 100 times, or { base = \"1s\", cap = \"10m\" } with base not \
+                  above cap";
     let time = |value: &Spanned<DeValue<'_>>| parse_time(value.get_ref().as_str()?);
     section.get("backoff", mistakes, wanted, |value| match value {
         DeValue::String(text) => (text == "exponential").then(Backoff::default),
@@ -397,7 +398,7 @@ fn read_backoff(section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> Optio
             .map(Backoff::List),
         DeValue::Table(both) if both.len() == 2 => {
             let (base, cap) = (time(both.get("base")?)?, time(both.get("cap")?)?);
-            Some(Backoff::Exponential { base, cap })
+            (base <= cap).then_some(Backoff::Exponential { base, cap })
         }
         _ => None,
     })
