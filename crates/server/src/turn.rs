@@ -3,6 +3,7 @@
 use crate::admin::{Quarantine, Reloads};
 use crate::clock::{Clock, duration, wall_ms};
 use crate::config::Launch;
+use crate::counted;
 use crate::net::{Poller, Slots, Source};
 use crate::observe::Log;
 use crate::plane::{Alarm, Plane};
@@ -162,8 +163,9 @@ impl Plane {
                 true => "jobs go on from their store",
                 false => "jobs in memory are lost",
             };
+            let times = counted(restarts, "time");
             self.log.warn(format!(
-                "the server was started again ({restarts} times by now); {lost}"
+                "the server was started again ({times} by now); {lost}"
             ));
         }
         self.now = self.clock.now();
@@ -367,9 +369,16 @@ impl Plane {
     fn leave(mut self) {
         let left = self.jobs.unfinished();
         match self.jobs.store.abilities().durable {
-            true if left > 0 => self.log.info(format!("{left} jobs stay in the store")),
+            true if left > 0 => {
+                let (jobs, stay) = (
+                    counted(left, "job"),
+                    if left == 1 { "stays" } else { "stay" },
+                );
+                self.log.info(format!("{jobs} {stay} in the store"));
+            }
             false if left > 0 => self.log.warn(format!(
-                "{left} jobs in memory were not finished and are lost"
+                "{} in memory had not finished and got lost",
+                counted(left, "job")
             )),
             _ => {}
         }

@@ -3,6 +3,7 @@ use crate::socket;
 use serde_json::json;
 use std::path::PathBuf;
 use stoker_server::config::{Config, Source};
+use stoker_server::counted;
 
 /// Says what a configuration means, or what is wrong with it and with what it names.
 pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) -> Result {
@@ -30,11 +31,11 @@ fn explain(config: &Config) -> String {
     let mut lines = Vec::new();
     for (at, pool) in config.pools.iter().enumerate() {
         let (min, max) = (pool.core.min, pool.core.max);
-        let (workers, dial) = match (min, max) {
-            (1, 1) => ("1 worker".to_owned(), "dials"),
-            (min, max) if min == max => (format!("{min} workers"), "dial"),
-            (min, max) => (format!("{min} to {max} workers"), "dial"),
+        let workers = match min == max {
+            true => counted(max, "worker"),
+            false => format!("{min} to {max} workers"),
         };
+        let dial = if max == 1 { "dials" } else { "dial" };
         let command = match pool.command.is_empty() {
             true => format!("that {dial} in"),
             false => format!("of: {}", pool.command.join(" ")),

@@ -229,10 +229,7 @@ fn say_count(value: &Value, json: bool) -> Result {
 }
 
 pub(super) fn counted(count: u64) -> String {
-    match count {
-        1 => "1 job".to_owned(),
-        count => format!("{count} jobs"),
-    }
+    stoker_server::counted(count, "job")
 }
 
 pub(super) fn print_whole(value: Value, json: bool) -> Result {

@@ -2,6 +2,7 @@ use crate::args::Set;
 use crate::client::Client;
 use crate::exit::{Failure, Result, print};
 use serde_json::{Value, json};
+use stoker_server::counted;
 
 pub(crate) fn pause(client: &mut Client, queue: &str, paused: bool, json: bool) -> Result {
     let op = if paused { "pause" } else { "resume" };
@@ -47,11 +48,12 @@ pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) 
     };
     let ask = json!({"op": "scale", "pool": pool, "min": number(min)?, "max": number(max)?});
     let value = client.own("stoker.pool", &ask)?;
-    say(
-        &value,
-        &format!("{pool}: {} to {} workers", value["min"], value["max"]),
-        json,
-    )
+    let (min, max) = (value["min"].as_u64(), value["max"].as_u64().unwrap_or(0));
+    let workers = match min == Some(max) {
+        true => counted(max, "worker"),
+        false => format!("{} to {max} workers", value["min"]),
+    };
+    say(&value, &format!("{pool}: {workers}"), json)
 }
 
 /// Reloads and waits. A pool whose new version can't run makes it fail.

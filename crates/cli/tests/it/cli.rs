@@ -497,7 +497,7 @@ fn workers_are_shown_scaled_and_reloaded() {
     let json = json_of(&app, &["workers"]);
     assert_eq!(json["workers"][0]["pid"].to_string(), pid);
     assert!(json["workers"][0]["rss_bytes"].as_u64() > Some(100_000));
-    assert_eq!(good(&app, &["scale", "p", "2"]), "p: 2 to 2 workers\n");
+    assert_eq!(good(&app, &["scale", "p", "2"]), "p: 2 workers\n");
     assert_eq!(good(&app, &["scale", "p", "1..3"]), "p: 1 to 3 workers\n");
     app.ready();
     assert_eq!(good(&app, &["reload"]), "p runs version 2\n");

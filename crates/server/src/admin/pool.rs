@@ -1,4 +1,5 @@
 use super::{Answer, Refused, text_of};
+use crate::counted;
 use crate::plane::Plane;
 use serde_json::Value;
 use stoker_core::{Event, PoolId};
@@ -24,7 +25,8 @@ impl Plane {
         let reserved: u32 = queues.map(|queue| queue.config.reserve).sum();
         if min < reserved {
             return Err(Refused::invalid(format!(
-                "the pool's queues reserve {reserved} workers, so min is at least that"
+                "the pool's queues reserve {}, so min is at least that",
+                counted(reserved, "worker")
             )));
         }
         self.step(Event::Scale { pool, min, max }, None);

@@ -1,4 +1,5 @@
 use super::{Answer, Refused, text_of};
+use crate::counted;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::Asked;
@@ -274,8 +275,8 @@ impl Plane {
             let (name, config, _, _) = self.core.pool(*pool);
             if sum > config.min {
                 let text = format!(
-                    "pool {name} has only {} workers for certain, and {sum} would be reserved",
-                    config.min
+                    "pool {name} has only {} for certain, and {sum} would be reserved",
+                    counted(config.min, "worker")
                 );
                 return Err(Refused::invalid(text));
             }

@@ -4,6 +4,7 @@ use super::{
     Config, ConfigError, JobsConfig, LogConfig, MAX_FILE, Pool, Queue, Service, StoreConfig,
     parse_time,
 };
+use crate::counted;
 use std::path::PathBuf;
 use stoker_core::{Backoff, PoolConfig, QueueConfig, Span};
 use toml::Spanned;
@@ -504,7 +505,8 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
         let reserved: u64 = of_pool.map(|(_, core)| u64::from(core.reserve)).sum();
         if pool.core.spawned && reserved > u64::from(pool.core.min) {
             let what = format!(
-                "its queues reserve {reserved} workers, but it has only {} for certain",
+                "its queues reserve {}, but it has only {} for certain",
+                counted(reserved, "worker"),
                 pool.core.min
             );
             let hint = format!("raise the minimum of workers to {reserved}, or lower a reserve");
