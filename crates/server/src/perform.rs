@@ -202,6 +202,7 @@ impl Plane {
                         "pool {pool}: many different tasks kill its workers; the version is to blame"
                     )),
                 }
+                self.tell_orphans();
             }
             Notice::ReloadGivenUp { pool } => {
                 let pool = self.core.pool(pool).0.to_owned();

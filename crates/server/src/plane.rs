@@ -103,6 +103,8 @@ pub(crate) struct Plane {
     pub(crate) todo: VecDeque<Todo>,
     pub(crate) meta: MetaBuf,
     pub(crate) drained: bool,
+    /// It was told which queues of the store nobody serves.
+    pub(crate) orphans_told: bool,
     pub(crate) lost_angel: bool,
     pub(crate) max_lag_us: u64,
     /// Bytes of frames that are half read.

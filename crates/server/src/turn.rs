@@ -133,6 +133,7 @@ impl Plane {
             todo: VecDeque::new(),
             meta: MetaBuf::new(),
             drained: false,
+            orphans_told: false,
             lost_angel: false,
             max_lag_us: 0,
             partial_bytes: 0,
@@ -170,6 +171,7 @@ impl Plane {
         }
         self.now = self.clock.now();
         self.step(Event::Tick, None);
+        self.tell_orphans();
         Ok(())
     }
 

@@ -4,8 +4,11 @@ use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::Asked;
 use serde_json::{Map, Value, json};
-use stoker_core::{Event, Kind, QueueConfig, QueueId, Span};
+use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId, Span};
 use stoker_store::{Ask, QueueNo, Ticket};
+
+/// Queues without a pool that are told one by one.
+const ORPHANS: usize = 20;
 
 /// What an operator has set of a queue while running.
 #[derive(Clone)]
@@ -254,6 +257,38 @@ impl Plane {
         let shares = Share::ALL.iter();
         let differing = shares.filter(|share| share.of(config) != share.of(&steered.own));
         differing.map(|share| share.key()).collect()
+    }
+
+    /// Says once after a start which queues have jobs and no pool: what a worker serves is known when the first
+    /// of each pool is ready, or has shown that it can't be. Pools whose workers dial in are not waited for.
+    pub(crate) fn tell_orphans(&mut self) {
+        let mut pools = self.core.pools().map(|pool| self.core.pool(pool));
+        let is_known = |(_, config, health, _): (_, &PoolConfig, _, _)| {
+            !config.spawned || health != Health::Starting
+        };
+        if self.orphans_told || !pools.all(is_known) {
+            return;
+        }
+        self.orphans_told = true;
+        let queues = self.core.queues();
+        let queues = queues.filter(|queue| queue.kind == Kind::Jobs && queue.pools.is_empty());
+        let orphans = queues.filter_map(|queue| {
+            let counts = self.jobs.counts(queue.id);
+            let jobs = counts.ready + counts.delayed + counts.suspended;
+            (jobs > 0).then(|| (queue.name.to_owned(), counted(jobs, "unfinished job")))
+        });
+        let orphans: Vec<(String, String)> = orphans.collect();
+        for (name, jobs) in orphans.iter().take(ORPHANS) {
+            self.log.warn(format!(
+                "queue {name} has {jobs}, and no pool serves it: name it in the configuration or in a worker, \
+                 or move them by `stoker jobs move --queue {name} --to …`"
+            ));
+        }
+        if let Some(more @ 1..) = orphans.len().checked_sub(ORPHANS) {
+            let more = counted(more as u64, "more queue");
+            self.log
+                .warn(format!("{more} with jobs that no pool serves"));
+        }
     }
 
     /// Whether jobs may go to a queue, as a move or a push would find it.
