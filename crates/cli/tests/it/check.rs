@@ -19,7 +19,16 @@ const BAD: &[(&str, &str)] = &[
     ("[pool.app\n", ":1: not TOML: unclosed table, expected `]`"),
     (
         "[pool.app]\ncommand = [\"x\"]\ncommand = [\"y\"]\n",
-        ":3: not TOML: duplicate key",
+        ":3: not TOML: duplicate key 'command'",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n\n[pool.app]\nworkers = 1\n",
+        ":4: not TOML: duplicate key 'app'",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[queue.mails.urgent]\nweight = 3\n[service.a.b.c]\n",
+        ":3: queue.mails.urgent: unknown key\n    quote a name with dots: [queue.\"mails.urgent\"]\n\
+         :5: service.a.b: unknown key\n    quote a name with dots: [service.\"a.b.c\"]",
     ),
     (
         "[pool.app]\ncomand = [\"php\"]\n",

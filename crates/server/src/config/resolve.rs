@@ -39,8 +39,14 @@ fn read(text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config> {
     let root = match DeTable::parse(text) {
         Ok(root) => root,
         Err(error) => {
-            let at = error.span().map_or(0, |span| span.start);
-            mistakes.add(at, "", format!("not TOML: {}", error.message()), None);
+            let span = error.span().unwrap_or(0..0);
+            // What is there twice it does not name by itself.
+            let twice = text
+                .get(span.clone())
+                .filter(|key| error.message() == "duplicate key" && !key.is_empty());
+            let twice = twice.map_or(String::new(), |key| format!(" '{key}'"));
+            let what = format!("not TOML: {}{twice}", error.message());
+            mistakes.add(span.start, "", what, None);
             return None;
         }
     };
