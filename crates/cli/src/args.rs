@@ -39,21 +39,14 @@ pub(crate) enum Command {
     Pause { queue: String },
     /// Give out a paused queue's tasks again
     Resume { queue: String },
-    /// Change a queue's share while running
-    Set {
-        queue: String,
-        #[arg(long)]
-        weight: Option<u32>,
-        #[arg(long)]
-        reserve: Option<u32>,
-        #[arg(long)]
-        limit: Option<u32>,
-    },
+    /// Change a queue's share while running; it goes before the configuration until it is reset
+    Set(Set),
     /// Show all workers and pools
     Workers,
     /// Resize a pool: a number, or MIN..MAX
     Scale { pool: String, workers: String },
-    /// Replace all workers without losing a task; waits until it is done
+    /// Replace all workers without losing a task, by what the configuration says of their pools now (all but
+    /// `workers`); waits until it is done, and says what else has changed and needs a restart
     Reload {
         /// Only this pool
         pool: Option<String>,
@@ -70,6 +63,21 @@ pub(crate) enum Command {
 }
 
 #[derive(clap::Args)]
+pub(crate) struct Set {
+    pub(crate) queue: String,
+    #[arg(long)]
+    pub(crate) weight: Option<u32>,
+    #[arg(long)]
+    pub(crate) reserve: Option<u32>,
+    /// A number, or none
+    #[arg(long)]
+    pub(crate) limit: Option<String>,
+    /// Take all back: what the configuration says
+    #[arg(long, conflicts_with_all = ["weight", "reserve", "limit"])]
+    pub(crate) reset: bool,
+}
+
+#[derive(clap::Args)]
 pub(crate) struct Serve {
     /// A worker script (.php, .py, .js) or program; instead of a configuration file
     #[arg(value_name = "WORKER")]
@@ -83,7 +91,7 @@ pub(crate) struct Serve {
 pub(crate) struct Call {
     /// SERVICE.METHOD
     pub(crate) method: String,
-    /// The request as JSON
+    /// The request as JSON; - for standard input
     #[arg(value_name = "JSON")]
     pub(crate) body: Option<String>,
     /// Time for the answer, such as 500ms or 2s [default: the service's]
@@ -100,7 +108,7 @@ pub(crate) struct Call {
 #[derive(clap::Args)]
 pub(crate) struct Push {
     pub(crate) queue: String,
-    /// The job as JSON
+    /// The job as JSON; - for standard input
     #[arg(value_name = "JSON")]
     pub(crate) body: Option<String>,
     /// Push it so many times
@@ -181,7 +189,7 @@ pub(crate) enum Jobs {
         #[command(flatten)]
         which: Which,
         /// So many a second
-        #[arg(long, value_name = "RATE")]
+        #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         per_second: Option<u32>,
     },
     /// End jobs that are not finished, running ones included
@@ -203,6 +211,7 @@ pub(crate) enum Jobs {
     /// Give a failed, cancelled, delayed or suspended job another payload; its history keeps the former
     Edit {
         id: String,
+        /// - for standard input
         #[arg(value_name = "JSON")]
         body: String,
     },

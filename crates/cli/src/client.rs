@@ -24,17 +24,15 @@ impl Answer {
         if self.status == Status::OK {
             return Ok(self.body);
         }
-        let class = self
-            .error_class
-            .map_or(String::new(), |class| format!(" {class}"));
         let retry = self
             .retry_ms
             .map_or(String::new(), |ms| format!(" (retry after {ms} ms)"));
         let text = String::from_utf8_lossy(&self.body);
-        Err(Failure::Failed(format!(
-            "{}{class}: {text}{retry}",
-            self.status.name()
-        )))
+        Err(Failure::Refused {
+            status: self.status,
+            class: self.error_class,
+            text: format!("{text}{retry}"),
+        })
     }
 }
 
@@ -47,6 +45,15 @@ pub(crate) struct Request<'a> {
     pub(crate) ttl_ms: u32,
     pub(crate) meta: &'a MetaBuf,
     pub(crate) body: &'a [u8],
+}
+
+/// What a body may have at the most: a frame as the server takes it, less what stands around a body.
+pub(crate) const MAX_BODY: usize = stoker_server::MAX_FRAME - (64 << 10);
+
+pub(crate) fn too_large(bytes: &str) -> Failure {
+    Failure::Usage(format!(
+        "the body has {bytes} bytes, and a frame has room for {MAX_BODY}; send where it can be fetched instead"
+    ))
 }
 
 /// How long an answer may take that does not wait for work: looks and steering, and each push.
@@ -101,8 +108,8 @@ impl Client {
 
     /// Queues a request and returns its id.
     pub(crate) fn put(&mut self, request: &Request<'_>) -> Result<u32> {
-        if request.body.len() > MAX_FRAME / 2 {
-            return Err(Failure::Usage("the body is larger than 8 MB".to_owned()));
+        if request.body.len() > MAX_BODY {
+            return Err(too_large(&request.body.len().to_string()));
         }
         self.next_id += 1;
         encode(

@@ -1,10 +1,19 @@
+use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use stoker_wire::Status;
 
 /// Why a command did not do what it was asked, and the exit code that says so to scripts.
 #[derive(Debug)]
 pub(crate) enum Failure {
+    /// The server refused, or what it was asked for failed.
+    Refused {
+        status: Status,
+        /// Of the error, where the application threw one.
+        class: Option<String>,
+        text: String,
+    },
     /// The thing itself failed.
     Failed(String),
     /// The command line asks for something that can't be.
@@ -18,9 +27,14 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// 1, 2, and of `sysexits.h` 69 (EX_UNAVAILABLE) and 78 (EX_CONFIG).
+    /// 1, 2, and of `sysexits.h` 69 (EX_UNAVAILABLE), 75 (EX_TEMPFAIL), 77 (EX_NOPERM) and 78 (EX_CONFIG).
     fn code(&self) -> u8 {
         match self {
+            Self::Refused { status, .. } => match *status {
+                Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE | Status::UNKNOWN => 75,
+                Status::PERMISSION_DENIED => 77,
+                _ => 1,
+            },
             Self::Failed(_) => 1,
             Self::Usage(_) => 2,
             Self::Unreachable(_) => 69,
@@ -28,16 +42,55 @@ impl Failure {
             Self::Code(code) => *code,
         }
     }
+
+    /// What kind of failure it is, for machines: the server's status, or a name of its own.
+    fn status(&self) -> &'static str {
+        match self {
+            Self::Refused { status, .. } => status.name(),
+            Self::Failed(_) | Self::Code(_) => "FAILED",
+            Self::Usage(_) => "USAGE",
+            Self::Unreachable(_) => "NO_SERVER",
+            Self::Config(_) => "CONFIG",
+        }
+    }
+
+    /// What is to be told, without the status; nothing where all has been said.
+    fn message(&self) -> &str {
+        match self {
+            Self::Refused { text, .. }
+            | Self::Failed(text)
+            | Self::Usage(text)
+            | Self::Unreachable(text)
+            | Self::Config(text) => text,
+            Self::Code(_) => "",
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        let mut error = json!({"status": self.status(), "message": self.message()});
+        if let Self::Refused {
+            class: Some(class), ..
+        } = self
+        {
+            error["class"] = class.as_str().into();
+        }
+        json!({"error": error})
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Failed(text)
-            | Self::Usage(text)
-            | Self::Unreachable(text)
-            | Self::Config(text) => f.write_str(text),
-            Self::Code(_) => Ok(()),
+            Self::Refused {
+                status,
+                class,
+                text,
+            } => {
+                let class = class.iter().map(|class| format!(" {class}"));
+                let class = class.collect::<String>();
+                write!(f, "{}{class}: {text}", status.name())
+            }
+            other => f.write_str(other.message()),
         }
     }
 }
@@ -50,15 +103,18 @@ impl From<io::Error> for Failure {
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
-/// Says on stderr what went wrong, and turns it into the exit code.
-pub(crate) fn code(result: Result) -> ExitCode {
+/// Says on stderr what went wrong, to machines as one line of JSON, and turns it into the exit code.
+pub(crate) fn code(result: Result, json: bool) -> ExitCode {
     let Err(failure) = result else {
         return ExitCode::SUCCESS;
     };
-    let text = failure.to_string();
-    if !text.is_empty() {
+    if !failure.message().is_empty() {
+        let line = match json {
+            true => failure.as_json().to_string(),
+            false => format!("stoker: {failure}"),
+        };
         // There is nothing to do about a stderr that can't be written.
-        writeln!(io::stderr(), "stoker: {text}").ok();
+        writeln!(io::stderr(), "{line}").ok();
     }
     ExitCode::from(failure.code())
 }
@@ -73,5 +129,48 @@ pub(crate) fn print(text: &str) -> Result {
     {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_codes_by_what_a_script_does_about_them() {
+        let code = |status| {
+            let (class, text) = (None, String::new());
+            Failure::Refused {
+                status,
+                class,
+                text,
+            }
+            .code()
+        };
+        let passing = [
+            Status::RESOURCE_EXHAUSTED,
+            Status::UNAVAILABLE,
+            Status::UNKNOWN,
+        ];
+        assert_eq!(passing.map(code), [75; 3]);
+        assert_eq!(code(Status::PERMISSION_DENIED), 77);
+        let lasting = [
+            Status::NOT_FOUND,
+            Status::INVALID_ARGUMENT,
+            Status::EXCEPTION,
+        ];
+        assert_eq!(lasting.map(code), [1; 3]);
+    }
+
+    #[test]
+    fn a_class_stands_behind_the_status() {
+        let failure = Failure::Refused {
+            status: Status::EXCEPTION,
+            class: Some("LogicException".to_owned()),
+            text: "no".to_owned(),
+        };
+        assert_eq!(failure.to_string(), "EXCEPTION LogicException: no");
+        let json = json!({"status": "EXCEPTION", "message": "no", "class": "LogicException"});
+        assert_eq!(failure.as_json(), json!({"error": json}));
     }
 }

@@ -9,9 +9,23 @@ mod reference;
 mod socket;
 mod table;
 
+use args::Args;
 use clap::Parser;
+use std::env;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    exit::code(command::run(args::Args::parse()))
+    match Args::try_parse() {
+        Ok(args) => {
+            let json = args.json;
+            exit::code(command::run(args), json)
+        }
+        // Machines are told of a wrong command line as of everything else.
+        Err(error) if error.use_stderr() && env::args_os().any(|word| word == "--json") => {
+            let text = error.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text).trim();
+            exit::code(Err(exit::Failure::Usage(text.to_owned())), true)
+        }
+        Err(error) => error.exit(),
+    }
 }

@@ -31,8 +31,13 @@ fn config_page() -> String {
 
 fn cli_page() -> String {
     let mut page = String::from(
-        "# Command line\n\nGenerated from the program. Results go to stdout, talk to stderr. Exit codes: 0 done, 1 the thing \
-         itself failed, 2 the command line is wrong, 69 no Stoker answers, 78 the configuration is wrong.\n",
+        "# Command line\n\nGenerated from the program. Results go to stdout, talk to stderr. With `--json` what went wrong is \
+         one line on stderr, `{\"error\": {\"status\": \"NOT_FOUND\", \"message\": \"…\"}}`: the status of the \
+         [protocol](../protocol.md), or `FAILED`, `USAGE`, `NO_SERVER`, `CONFIG`.\n\n\
+         | exit code | means |\n|---|---|\n| 0 | done |\n| 1 | the thing itself failed, or was refused for good |\n\
+         | 2 | the command line is wrong |\n| 69 | no Stoker answers |\n\
+         | 75 | refused for now, or in doubt (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `UNKNOWN`): try again later |\n\
+         | 77 | not permitted to this user (`PERMISSION_DENIED`) |\n| 78 | the configuration is wrong |\n",
     );
     let mut stoker = Args::command();
     stoker.build();

@@ -36,14 +36,20 @@ fn is_served(peer: &UnixStream) -> bool {
     listener.is_ok_and(|listener| !stoker_angel::is_dead(listener.pid.as_raw_nonzero().get()))
 }
 
-/// Binds the socket. One that a dead server left behind is replaced; one that is served is not touched.
-pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<OwnedFd> {
-    let shown = path.display();
-    let address = SocketAddrUnix::new(path).map_err(|_| {
+/// A path as a socket's address, which is short.
+pub(crate) fn address(path: &Path) -> Result<SocketAddrUnix> {
+    SocketAddrUnix::new(path).map_err(|_| {
+        let shown = path.display();
         Failure::Usage(format!(
             "the socket path {shown} is longer than the 107 bytes a socket may have"
         ))
-    })?;
+    })
+}
+
+/// Binds the socket. One that a dead server left behind is replaced; one that is served is not touched.
+pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<OwnedFd> {
+    let shown = path.display();
+    let address = address(path)?;
     if let Ok(metadata) = fs::metadata(path) {
         // Connecting to a plain file is refused too, and that is no socket of a dead server.
         if !metadata.file_type().is_socket() {

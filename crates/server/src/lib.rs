@@ -19,6 +19,14 @@ mod workers;
 pub use observe::open as open_log;
 pub use turn::run;
 
+/// So many of a thing, as people say it: `1 job`, `2 jobs`.
+pub fn counted(count: impl Into<u64>, thing: &str) -> String {
+    match count.into() {
+        1 => format!("1 {thing}"),
+        count => format!("{count} {thing}s"),
+    }
+}
+
 /// The largest frame accepted from a peer. Below the wire's own limit by what the broker may have to add
 /// to a frame on its way: metadata and a name.
-pub(crate) const MAX_FRAME: usize = stoker_wire::MAX_FRAME - (128 << 10);
+pub const MAX_FRAME: usize = stoker_wire::MAX_FRAME - (128 << 10);

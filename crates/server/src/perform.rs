@@ -181,11 +181,15 @@ impl Plane {
                     true => "ended before it was of use",
                     false => "did not get ready",
                 };
-                self.log.error(format!(
-                    "{name} {what} ({how}){words}; next boot in {ms} ms"
-                ));
+                let (pool, text) = (link.pool, format!("{name} {what} ({how}){words}"));
+                self.log.error(format!("{text}; next boot in {ms} ms"));
+                self.last_exits.insert(pool, format!("{how} at boot"));
+                self.reloads.boot_failed(pool, text);
             }
             Notice::Health { pool, health } => {
+                if health == Health::Healthy {
+                    self.reloads.is_healthy(pool);
+                }
                 let pool = self.core.pool(pool).0.to_owned();
                 match health {
                     Health::Healthy => self.log.info(format!("pool {pool} is healthy")),
@@ -197,6 +201,7 @@ impl Plane {
                         "pool {pool}: many different tasks kill its workers; the version is to blame"
                     )),
                 }
+                self.tell_orphans();
             }
             Notice::ReloadGivenUp { pool } => {
                 let pool = self.core.pool(pool).0.to_owned();

@@ -1,8 +1,8 @@
 //! The state of the server, owned by one thread.
 
-use crate::admin::{Quarantine, Reloads};
+use crate::admin::{Quarantine, Reloads, Steered};
 use crate::clock::Clock;
-use crate::config::{Config, Pool as PoolSpec};
+use crate::config::{Config, Launch, Pool as PoolSpec};
 use crate::net::{Conn, ConnId, Poller, Slots};
 use crate::observe::{Log, Recent};
 use crate::sources::jobs::Jobs;
@@ -70,7 +70,9 @@ pub(crate) struct Figures {
 }
 
 pub(crate) struct Plane {
+    /// As it is served: a reload changes what it says of pools.
     pub(crate) config: Config,
+    pub(crate) launch: Launch,
     pub(crate) core: Core,
     pub(crate) clock: Clock,
     pub(crate) now: Time,
@@ -92,6 +94,8 @@ pub(crate) struct Plane {
     pub(crate) log: Log,
     pub(crate) quarantine: Quarantine,
     pub(crate) reloads: Reloads,
+    /// Queues of which an operator has set something.
+    pub(crate) steered: HashMap<QueueId, Steered>,
     /// How workers of each version of a pool are started.
     pub(crate) specs: HashMap<(PoolId, u32), Arc<PoolSpec>>,
     /// Workers of a pool that ended without having been told to, and how the last of them did.
@@ -101,6 +105,8 @@ pub(crate) struct Plane {
     pub(crate) todo: VecDeque<Todo>,
     pub(crate) meta: MetaBuf,
     pub(crate) drained: bool,
+    /// It was told which queues of the store nobody serves.
+    pub(crate) orphans_told: bool,
     pub(crate) lost_angel: bool,
     pub(crate) max_lag_us: u64,
     /// Bytes of frames that are half read.

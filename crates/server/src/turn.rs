@@ -2,7 +2,8 @@
 
 use crate::admin::{Quarantine, Reloads};
 use crate::clock::{Clock, duration, wall_ms};
-use crate::config::{self, Config};
+use crate::config::Launch;
+use crate::counted;
 use crate::net::{Poller, Slots, Source};
 use crate::observe::Log;
 use crate::plane::{Alarm, Plane};
@@ -34,8 +35,8 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
     raise_descriptor_limit();
     watch::start(control.try_clone()?, angel)?;
     let mut channel = Channel::new(control);
-    let (config, restarts) = first_message(&mut channel)?;
-    let mut plane = Plane::new(config, channel, listener, restarts > 0)?;
+    let (launch, restarts) = first_message(&mut channel)?;
+    let mut plane = Plane::new(launch, channel, listener, restarts > 0)?;
     plane.start(restarts)?;
     let mut buffer = vec![0; READ];
     let mut ready = Vec::new();
@@ -71,15 +72,12 @@ fn raise_descriptor_limit() {
 }
 
 /// The configuration comes from the angel, which has checked it and keeps it over restarts.
-fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
+fn first_message(channel: &mut Channel) -> io::Result<(Launch, u32)> {
     use rustix::event::{PollFd, PollFlags, poll};
     loop {
         match channel.receive::<ToServer>()? {
             Some((ToServer::Config { text, restarts }, _)) => {
-                let config = config::resolve("the configuration", &text);
-                return config
-                    .map(|config| (config, restarts))
-                    .map_err(io::Error::other);
+                return Ok((Launch::decode(&text), restarts));
             }
             Some(_) => {
                 return Err(io::Error::other(
@@ -96,11 +94,12 @@ fn first_message(channel: &mut Channel) -> io::Result<(Config, u32)> {
 
 impl Plane {
     fn new(
-        config: Config,
+        launch: Launch,
         channel: Channel,
         listener: OwnedFd,
         is_restart: bool,
     ) -> io::Result<Self> {
+        let config = launch.config().map_err(io::Error::other)?;
         let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
         let limits = Limits {
             boots_at_once: config.boots_at_once,
@@ -128,6 +127,7 @@ impl Plane {
             log,
             quarantine: Quarantine::default(),
             reloads: Reloads::default(),
+            steered: HashMap::new(),
             specs: HashMap::new(),
             restarts: HashMap::new(),
             last_exits: HashMap::new(),
@@ -135,11 +135,13 @@ impl Plane {
             todo: VecDeque::new(),
             meta: MetaBuf::new(),
             drained: false,
+            orphans_told: false,
             lost_angel: false,
             max_lag_us: 0,
             partial_bytes: 0,
             unsent_bytes: 0,
             config,
+            launch,
         })
     }
 
@@ -164,12 +166,14 @@ impl Plane {
                 true => "jobs go on from their store",
                 false => "jobs in memory are lost",
             };
+            let times = counted(restarts, "time");
             self.log.warn(format!(
-                "the server was started again ({restarts} times by now); {lost}"
+                "the server was started again ({times} by now); {lost}"
             ));
         }
         self.now = self.clock.now();
         self.step(Event::Tick, None);
+        self.tell_orphans();
         Ok(())
     }
 
@@ -372,9 +376,16 @@ impl Plane {
     fn leave(mut self) {
         let left = self.jobs.unfinished();
         match self.jobs.store.abilities().durable {
-            true if left > 0 => self.log.info(format!("{left} jobs stay in the store")),
+            true if left > 0 => {
+                let (jobs, stay) = (
+                    counted(left, "job"),
+                    if left == 1 { "stays" } else { "stay" },
+                );
+                self.log.info(format!("{jobs} {stay} in the store"));
+            }
             false if left > 0 => self.log.warn(format!(
-                "{left} jobs in memory were not finished and are lost"
+                "{} in memory had not finished and got lost",
+                counted(left, "job")
             )),
             _ => {}
         }

@@ -1,7 +1,8 @@
 use crate::args::Call;
-use crate::client::{Client, Request};
+use crate::client::{Client, MAX_BODY, Request, too_large};
 use crate::exit::{Failure, Result, print};
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{Read, Write, stdin};
 use std::time::Duration;
 use stoker_server::config::parse_time;
 use stoker_wire::{Codec, Flags, MetaBuf, check_name};
@@ -46,18 +47,32 @@ pub(crate) fn call(client: &mut Client, call: &Call) -> Result {
     }
 }
 
-/// The body of a request, checked to be JSON; `null` where there is none.
-pub(crate) fn json_body(text: Option<&str>) -> Result<&str> {
-    let text = text.unwrap_or("null");
-    match serde_json::from_str::<serde_json::Value>(text) {
-        Ok(_) => Ok(text),
-        Err(error) => {
-            let hint = "quote it for the shell, as '{\"name\":\"Ada\"}'";
-            Err(Failure::Usage(format!(
-                "the body is not JSON: {error}; {hint}"
-            )))
+/// The body of a request, checked to be JSON: `-` for standard input, `null` where there is none.
+pub(crate) fn json_body(text: Option<&str>) -> Result<Cow<'_, str>> {
+    let (text, hint) = match text {
+        Some("-") => (Cow::Owned(body_from(stdin().lock())?), ""),
+        text => {
+            let hint = "; quote it for the shell, as '{\"name\":\"Ada\"}'";
+            (Cow::Borrowed(text.unwrap_or("null")), hint)
         }
+    };
+    match serde_json::from_str::<serde_json::Value>(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(Failure::Usage(format!(
+            "the body is not JSON: {error}{hint}"
+        ))),
     }
+}
+
+/// Reads no more than what can be too much.
+fn body_from(input: impl Read) -> Result<String> {
+    let mut bytes = Vec::new();
+    input.take(MAX_BODY as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_BODY {
+        return Err(too_large(&format!("more than {MAX_BODY}")));
+    }
+    let bad = |_| Failure::Usage("the body is not UTF-8".to_owned());
+    String::from_utf8(bytes).map_err(bad)
 }
 
 pub(crate) fn milliseconds(text: &str) -> Result<u32> {

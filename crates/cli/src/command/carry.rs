@@ -1,6 +1,6 @@
 //! Jobs out of a store and into another, a JSON object a line.
 
-use super::jobs::ask;
+use super::jobs::{ask, counted};
 use crate::client::Client;
 use crate::exit::{Failure, Result, print};
 use serde_json::{Value, json};
@@ -14,20 +14,18 @@ const PAGE: usize = 500;
 /// Of a request, below what a frame may hold.
 const BYTES: usize = 4 << 20;
 
-/// Prints all jobs that a filter means; without a state those that are not done or cancelled.
-pub(super) fn export(client: &mut Client, filter: &Value) -> Result {
-    if !filter["state"].is_null() {
-        return export_state(client, filter);
-    }
-    for state in ["ready", "delayed", "retrying", "suspended", "failed"] {
-        let mut filter = filter.clone();
-        filter["state"] = state.into();
-        export_state(client, &filter)?;
-    }
-    Ok(())
-}
+/// The states of an export that names none: whatever is not over.
+const UNFINISHED: [&str; 5] = ["ready", "delayed", "retrying", "suspended", "failed"];
 
-fn export_state(client: &mut Client, filter: &Value) -> Result {
+/// Prints all jobs that a filter means; without a state those that are not done or cancelled. All states in
+/// one pass by id: a job that goes from one to another meanwhile is met once whatever it does.
+pub(super) fn export(client: &mut Client, filter: &Value) -> Result {
+    let mut filter = filter.clone();
+    let any = filter["state"].is_null();
+    if any {
+        filter["states"] = json!(UNFINISHED);
+    }
+    let is_meant = |job: &Value| !any || UNFINISHED.iter().any(|state| job["state"] == *state);
     let (mut after, mut limit) = (Value::Null, PAGE);
     loop {
         let mut page = filter.clone();
@@ -35,13 +33,17 @@ fn export_state(client: &mut Client, filter: &Value) -> Result {
         page["limit"] = limit.into();
         let value = match ask(client, "export", page) {
             // Large payloads: fewer at a time, down to one.
-            Err(Failure::Failed(text)) if limit > 1 && text.contains("larger than a frame") => {
+            Err(Failure::Refused { text, .. })
+                if limit > 1 && text.contains("larger than a frame") =>
+            {
                 limit /= 4;
                 continue;
             }
             value => value?,
         };
-        for job in value["jobs"].as_array().into_iter().flatten() {
+        let jobs = value["jobs"].as_array().into_iter().flatten();
+        // A server that is older than this program sends all states.
+        for job in jobs.filter(|job| is_meant(job)) {
             print(&job.to_string())?;
         }
         after = value["next"].clone();
@@ -67,8 +69,13 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
         if line.trim().is_empty() {
             continue;
         }
-        let bad =
-            |error| Failure::Failed(format!("line {}: {error} ({count} jobs are in)", at + 1));
+        let bad = |error| {
+            let so_far = counted(count);
+            Failure::Failed(format!(
+                "line {}: {error} ({so_far} imported before it)",
+                at + 1
+            ))
+        };
         let job = serde_json::from_str::<Value>(&line).map_err(bad)?;
         if !jobs.is_empty() && (jobs.len() == PAGE || bytes + line.len() > BYTES) {
             count += send(client, &mut jobs)?;
@@ -82,7 +89,7 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
     }
     match json {
         true => print(&json!({"count": count}).to_string()),
-        false => print(&format!("{count} jobs")),
+        false => print(&counted(count)),
     }
 }
 

@@ -1,12 +1,26 @@
 use crate::exit::{Result, print};
+use crate::socket;
 use serde_json::json;
 use std::path::PathBuf;
-use stoker_server::config::Config;
+use stoker_server::config::{Config, Source};
+use stoker_server::counted;
 
-/// Says what a configuration means, or what is wrong with it.
-pub(crate) fn check(file: Option<PathBuf>, json: bool) -> Result {
+/// Says what a configuration means, or what is wrong with it and with what it names.
+pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) -> Result {
     let file = file.unwrap_or_else(|| "stoker.toml".into());
-    let (_, config) = super::serve::read(&file)?;
+    let (text, config) = super::serve::read(&file)?;
+    let named = socket::named(option).map(std::path::absolute).transpose()?;
+    if let Some(path) = &named {
+        socket::address(path)?;
+    }
+    let source = Source {
+        file: &file.display().to_string(),
+        text: &text,
+        config: &config,
+        base: super::serve::directory_of(&file),
+        socket_is_named: named.is_some(),
+    };
+    source.check_all().map_err(super::serve::bad)?;
     match json {
         true => print(&as_json(&config).to_string()),
         false => print(&format!("{} is good\n{}", file.display(), explain(&config))),
@@ -16,12 +30,14 @@ pub(crate) fn check(file: Option<PathBuf>, json: bool) -> Result {
 fn explain(config: &Config) -> String {
     let mut lines = Vec::new();
     for (at, pool) in config.pools.iter().enumerate() {
-        let workers = match (pool.core.min, pool.core.max) {
-            (min, max) if min == max => format!("{min} workers"),
-            (min, max) => format!("{min} to {max} workers"),
+        let (min, max) = (pool.core.min, pool.core.max);
+        let workers = match min == max {
+            true => counted(max, "worker"),
+            false => format!("{min} to {max} workers"),
         };
+        let dial = if max == 1 { "dials" } else { "dial" };
         let command = match pool.command.is_empty() {
-            true => "that dial in".to_owned(),
+            true => format!("that {dial} in"),
             false => format!("of: {}", pool.command.join(" ")),
         };
         lines.push(format!("pool {}: {workers} {command}", pool.name));

@@ -6,8 +6,9 @@ use crate::args::{Filter, Jobs, Which};
 use crate::client::Client;
 use crate::exit::{Failure, Result, print};
 use serde_json::{Value, json};
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Write, stderr, stdin};
 use stoker_server::config::parse_time;
+use stoker_wire::Status;
 
 pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
     match jobs {
@@ -33,7 +34,7 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
         Jobs::Move { which, to } => change(client, "move", which, json!({"to": to}), json),
         Jobs::Edit { id, body } => {
             let body = super::call::json_body(Some(body))?;
-            let value = ask(client, "edit", json!({"id": id, "body": body}))?;
+            let value = ask(client, "edit", json!({"id": id, "body": &*body}))?;
             say_count(&value, json)
         }
         Jobs::Export(filter) => carry::export(client, &filter_json(filter)?),
@@ -112,18 +113,11 @@ fn change(client: &mut Client, op: &str, which: &Which, more: Value, json: bool)
                 .to_owned(),
         ));
     }
-    let goes_on = match &which.id {
-        Some(id) if which.dry_run => {
-            let job = ask(client, "show", json!({"id": id}))?;
-            let is_meant = states_of(op).iter().any(|state| job["state"] == *state)
-                || (op == "cancel" && job["state"] == "running");
-            say_count(&json!({"count": u8::from(is_meant)}), json)?;
-            false
-        }
-        Some(_) => true,
-        None => is_meant(client, op, which, &meant, json)?,
-    };
-    if !goes_on {
+    if which.dry_run {
+        let count = try_out(client, op, which, &meant, &more)?;
+        return say_count(&json!({"count": count}), json);
+    }
+    if which.id.is_none() && !is_meant(client, op, which, &meant)? {
         return Ok(());
     }
     if which.all {
@@ -138,18 +132,43 @@ fn change(client: &mut Client, op: &str, which: &Which, more: Value, json: bool)
     say_count(&value, json)
 }
 
-/// Says how many jobs a filter means, and on a terminal asks whether they are.
-fn is_meant(
+/// How many jobs would be changed. What the change itself would refuse is refused.
+fn try_out(
     client: &mut Client,
     op: &str,
     which: &Which,
     meant: &Value,
-    json: bool,
-) -> Result<bool> {
-    let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !which.dry_run && (which.yes || !asks) {
-        return Ok(true);
+    more: &Value,
+) -> Result<u64> {
+    if let Some(to) = more["to"].as_str() {
+        client.own("stoker.queue", &json!({"op": "find", "queue": to}))?;
     }
+    let refused = |status, text| {
+        let class = None;
+        Failure::Refused {
+            status,
+            class,
+            text,
+        }
+    };
+    let Some(id) = &which.id else {
+        if op != "cancel" && meant["state"] == "running" {
+            let text = format!("{op} does not reach jobs that run");
+            return Err(refused(Status::INVALID_ARGUMENT, text));
+        }
+        return count(client, op, which, meant);
+    };
+    let job = ask(client, "show", json!({"id": id}))?;
+    let can = states_of(op).iter().any(|state| job["state"] == *state)
+        || (op == "cancel" && job["state"] == "running");
+    let state = job["state"].as_str().unwrap_or_default();
+    let text = || format!("the job is {state}");
+    let wrong = || refused(Status::FAILED_PRECONDITION, text());
+    can.then_some(1).ok_or_else(wrong)
+}
+
+/// How many jobs a filter means that an operation is for.
+fn count(client: &mut Client, op: &str, which: &Which, meant: &Value) -> Result<u64> {
     let states = match which.filter.state {
         Some(_) => &[],
         None => states_of(op),
@@ -166,14 +185,20 @@ fn is_meant(
         }
         count += ask(client, "count", meant)?["count"].as_u64().unwrap_or(0);
     }
-    if which.dry_run {
-        say_count(&json!({"count": count}), json)?;
-        return Ok(false);
+    Ok(count)
+}
+
+/// On a terminal says how many jobs a filter means, and asks whether they are.
+fn is_meant(client: &mut Client, op: &str, which: &Which, meant: &Value) -> Result<bool> {
+    let asks = stdin().is_terminal() && stderr().is_terminal();
+    if which.yes || !asks {
+        return Ok(true);
     }
+    let count = count(client, op, which, meant)?;
     eprint!("{op} {}? [y/N] ", counted(count));
-    std::io::stderr().flush()?;
+    stderr().flush()?;
     let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
+    stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
@@ -204,10 +229,7 @@ fn say_count(value: &Value, json: bool) -> Result {
 }
 
 pub(super) fn counted(count: u64) -> String {
-    match count {
-        1 => "1 job".to_owned(),
-        count => format!("{count} jobs"),
-    }
+    stoker_server::counted(count, "job")
 }
 
 pub(super) fn print_whole(value: Value, json: bool) -> Result {

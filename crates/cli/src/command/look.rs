@@ -18,28 +18,45 @@ pub(super) fn show(value: &Value, key: &str, columns: Columns<'_>, json: bool) -
 }
 
 pub(crate) fn queues(client: &mut Client, json: bool) -> Result {
-    let value = client.own("stoker.queue", &json!({"op": "list"}))?;
-    show(
-        &value,
-        "queues",
-        &[
-            ("NAME", "/name"),
-            ("KIND", "/kind"),
-            ("POOL", "/pool"),
-            ("WEIGHT", "/weight"),
-            ("PAUSED", "/paused"),
-            ("READY", "/ready"),
-            ("DELAYED", "/delayed"),
-            ("RUNNING", "/running"),
-            ("DONE", "/done"),
-            ("FAILED", "/failed"),
-            ("WAIT P50", "/wait_ms/p50"),
-            ("P99 MS", "/wait_ms/p99"),
-            ("RUN P50", "/run_ms/p50"),
-            ("P99 MS", "/run_ms/p99"),
-        ],
-        json,
-    )
+    let mut value = client.own("stoker.queue", &json!({"op": "list"}))?;
+    let mut columns = vec![
+        ("NAME", "/name"),
+        ("KIND", "/kind"),
+        ("POOL", "/pool"),
+        ("WEIGHT", "/weight"),
+        ("PAUSED", "/paused"),
+        ("READY", "/ready"),
+        ("DELAYED", "/delayed"),
+        ("RUNNING", "/running"),
+        ("DONE", "/done"),
+        ("FAILED", "/failed"),
+        ("WAIT P50", "/wait_ms/p50"),
+        ("P99 MS", "/wait_ms/p99"),
+        ("RUN P50", "/run_ms/p50"),
+        ("P99 MS", "/run_ms/p99"),
+    ];
+    let mut any = false;
+    let rows = value["queues"].as_array_mut();
+    for queue in rows.into_iter().flatten().filter(|_| !json) {
+        let text = set_by_hand(queue);
+        any |= text.is_some();
+        queue["set"] = text.into();
+    }
+    if any {
+        columns.push(("BY STOKER SET", "/set"));
+    }
+    show(&value, "queues", &columns, json)
+}
+
+/// What of a queue is not as the configuration says, as `weight 5, limit none`.
+fn set_by_hand(queue: &Value) -> Option<String> {
+    let keys = queue["set"].as_array().filter(|keys| !keys.is_empty())?;
+    let keys = keys.iter().filter_map(Value::as_str);
+    let shown = keys.map(|key| match &queue[key] {
+        Value::Null => format!("{key} none"),
+        number => format!("{key} {number}"),
+    });
+    Some(shown.collect::<Vec<String>>().join(", "))
 }
 
 pub(crate) fn workers(client: &mut Client, json: bool) -> Result {

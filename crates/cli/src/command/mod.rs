@@ -21,7 +21,7 @@ pub(crate) fn run(args: Args) -> Result {
     match args.command {
         Command::Serve(serve) => serve::serve(args.socket, &serve),
         Command::Server => serve::server(),
-        Command::Check { file } => check::check(file, json),
+        Command::Check { file } => check::check(args.socket, file, json),
         Command::Call(call) => call::call(&mut connect()?, &call),
         Command::Push(push) => push::push(&mut connect()?, &push, json),
         Command::Jobs(jobs) => jobs::jobs(&mut connect()?, &jobs, json),
@@ -32,12 +32,7 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Store(what) => store::store(&what, json),
         Command::Pause { queue } => steer::pause(&mut connect()?, &queue, true, json),
         Command::Resume { queue } => steer::pause(&mut connect()?, &queue, false, json),
-        Command::Set {
-            queue,
-            weight,
-            reserve,
-            limit,
-        } => steer::set(&mut connect()?, &queue, [weight, reserve, limit], json),
+        Command::Set(set) => steer::set(&mut connect()?, &set, json),
         Command::Scale { pool, workers } => steer::scale(&mut connect()?, &pool, &workers, json),
         Command::Reload { pool } => steer::reload(&mut connect()?, pool.as_deref(), json),
     }

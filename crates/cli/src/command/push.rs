@@ -10,6 +10,9 @@ use stoker_wire::{Codec, Flags, Key, MetaBuf, Status, check_name};
 /// Pushes in one write; well below what a connection may have unanswered.
 const BATCH: u64 = 500;
 
+/// Bytes of bodies in one write, one body apart.
+const BATCH_BYTES: usize = 8 << 20;
+
 /// Pushes jobs and prints their ids, one a line.
 pub(crate) fn push(client: &mut Client, push: &Push, json: bool) -> Result {
     check_name(push.queue.as_bytes()).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -26,8 +29,10 @@ pub(crate) fn push(client: &mut Client, push: &Push, json: bool) -> Result {
     };
     let mut ids = Vec::new();
     let mut left = push.count;
+    let fitting = BATCH_BYTES / body.len().max(1);
+    let most = BATCH.min(fitting.max(1) as u64);
     while left > 0 {
-        let batch = left.min(BATCH);
+        let batch = left.min(most);
         for _ in 0..batch {
             client.put(&request)?;
         }

@@ -6,15 +6,33 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 use stoker_angel::{Options, env as names};
-use stoker_server::config::{Config, ConfigError, MAX_FILE, resolve};
+use stoker_server::config::{Config, ConfigError, Launch, Source, read_file, resolve};
+
+/// What stands for a file in messages where there is none.
+const COMMAND_LINE: &str = "the command line";
 
 /// Becomes the angel. Nothing before this has started a thread.
 pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
-    let (text, config) = configuration(serve)?;
+    let (launch, config) = configuration(serve)?;
     // What the command line and the environment name is relative to where one stands, what the file
     // names to where the file is.
     let named = socket::named(option).map(std::path::absolute).transpose()?;
-    enter_directory_of(serve)?;
+    let (shown, directory) = match serve.worker.is_empty() {
+        true => {
+            let file = file_of(serve);
+            (file.display().to_string(), directory_of(&file).to_owned())
+        }
+        false => (COMMAND_LINE.to_owned(), PathBuf::from(".")),
+    };
+    let source = Source {
+        file: &shown,
+        text: &launch.text,
+        config: &config,
+        base: &directory,
+        socket_is_named: named.is_some(),
+    };
+    source.check_server().map_err(bad)?;
+    env::set_current_dir(&directory)?;
     if let Some(file) = &config.log.file {
         stoker_server::open_log(file).map_err(|error| Failure::Config(error.to_string()))?;
     }
@@ -25,7 +43,7 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     let result = stoker_angel::run(Options {
         listener,
         socket_path,
-        config: text,
+        config: launch.encode(),
     });
     // It may be gone already, or be a later server's; then there is nothing to do.
     if ours.is_some() && ours == socket::identity(&path) {
@@ -37,50 +55,55 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     }
 }
 
-/// Makes the configuration file's directory that of the workers, the socket and the log.
-fn enter_directory_of(serve: &Serve) -> Result {
-    let file = serve.config.as_deref().filter(|_| serve.worker.is_empty());
-    match file
-        .and_then(Path::parent)
-        .filter(|parent| !parent.as_os_str().is_empty())
-    {
-        Some(parent) => Ok(env::set_current_dir(parent)?),
-        None => Ok(()),
-    }
+/// A configuration file's directory, which is that of the workers, the socket, the store and the log.
+pub(crate) fn directory_of(file: &Path) -> &Path {
+    let parent = file.parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
-/// The configuration's text and what it means: a file's, or one made for a lone worker.
-fn configuration(serve: &Serve) -> Result<(String, Config)> {
+fn file_of(serve: &Serve) -> PathBuf {
+    let file = serve.config.clone();
+    file.unwrap_or_else(|| "stoker.toml".into())
+}
+
+/// The configuration, as servers get it and what it means: a file's, or one made for a lone worker.
+fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
     if serve.worker.is_empty() {
-        let file = serve.config.clone().unwrap_or_else(|| "stoker.toml".into());
-        return read(&file);
+        let file = file_of(serve);
+        let (text, config) = read(&file)?;
+        // What can be read only once, as a pipe, a reload does not read again.
+        let file = file.is_file().then(|| std::path::absolute(file));
+        let launch = Launch {
+            file: file.transpose()?,
+            text,
+            ..Launch::default()
+        };
+        return Ok((launch, config));
     }
     let text = Config::for_command(&command_of(&serve.worker)?);
-    let config = resolve("the command line", &text).map_err(bad)?;
-    Ok((text, config))
+    let config = resolve(COMMAND_LINE, &text).map_err(bad)?;
+    let launch = Launch {
+        text,
+        ..Launch::default()
+    };
+    Ok((launch, config))
 }
 
 /// Reads and resolves a configuration file.
 pub(crate) fn read(file: &Path) -> Result<(String, Config)> {
-    let shown = file.display().to_string();
-    let bytes = fs::read(file).map_err(|error| {
-        Failure::Config(format!(
-            "cannot read {shown}: {error}; 'stoker serve worker.php' needs no file"
-        ))
+    let text = read_file(file).map_err(|error| {
+        let hint = match file.exists() {
+            true => "",
+            false => "; 'stoker serve worker.php' needs no file",
+        };
+        Failure::Config(format!("{error}{hint}"))
     })?;
-    if bytes.len() > MAX_FILE {
-        return Err(Failure::Config(format!(
-            "{shown} is larger than {} KB",
-            MAX_FILE / 1024
-        )));
-    }
-    let text =
-        String::from_utf8(bytes).map_err(|_| Failure::Config(format!("{shown} is not UTF-8")))?;
-    let config = resolve(&shown, &text).map_err(bad)?;
+    let config = resolve(&file.display().to_string(), &text).map_err(bad)?;
     Ok((text, config))
 }
 
-fn bad(error: ConfigError) -> Failure {
+pub(crate) fn bad(error: ConfigError) -> Failure {
     Failure::Config(error.to_string())
 }
 

@@ -1,6 +1,8 @@
+use crate::args::Set;
 use crate::client::Client;
 use crate::exit::{Failure, Result, print};
 use serde_json::{Value, json};
+use stoker_server::counted;
 
 pub(crate) fn pause(client: &mut Client, queue: &str, paused: bool, json: bool) -> Result {
     let op = if paused { "pause" } else { "resume" };
@@ -9,19 +11,16 @@ pub(crate) fn pause(client: &mut Client, queue: &str, paused: bool, json: bool) 
     say(&value, &format!("{queue} is {word}"), json)
 }
 
-pub(crate) fn set(
-    client: &mut Client,
-    queue: &str,
-    [weight, reserve, limit]: [Option<u32>; 3],
-    json: bool,
-) -> Result {
-    if weight.or(reserve).or(limit).is_none() {
+pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
+    let Set { queue, reset, .. } = set;
+    let limit = set.limit.as_deref().map(limit).transpose()?;
+    if !reset && set.weight.or(set.reserve).is_none() && limit.is_none() {
         return Err(Failure::Usage(
-            "name what to set: --weight, --reserve or --limit".to_owned(),
+            "name what to set: --weight, --reserve or --limit, or --reset".to_owned(),
         ));
     }
-    let ask =
-        json!({"op": "set", "queue": queue, "weight": weight, "reserve": reserve, "limit": limit});
+    let ask = json!({"op": "set", "queue": queue, "weight": set.weight, "reserve": set.reserve,
+        "limit": limit, "reset": reset});
     let value = client.own("stoker.queue", &ask)?;
     let limit = value["limit"]
         .as_u64()
@@ -33,6 +32,14 @@ pub(crate) fn set(
     say(&value, &text, json)
 }
 
+fn limit(text: &str) -> Result<Value> {
+    let bad = |_| Failure::Usage(format!("'{text}' is neither a number nor none"));
+    match text {
+        "none" => Ok(text.into()),
+        text => text.parse::<u32>().map(Value::from).map_err(bad),
+    }
+}
+
 pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) -> Result {
     let (min, max) = workers.split_once("..").unwrap_or((workers, workers));
     let number = |text: &str| {
@@ -41,11 +48,12 @@ pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) 
     };
     let ask = json!({"op": "scale", "pool": pool, "min": number(min)?, "max": number(max)?});
     let value = client.own("stoker.pool", &ask)?;
-    say(
-        &value,
-        &format!("{pool}: {} to {} workers", value["min"], value["max"]),
-        json,
-    )
+    let (min, max) = (value["min"].as_u64(), value["max"].as_u64().unwrap_or(0));
+    let workers = match min == Some(max) {
+        true => counted(max, "worker"),
+        false => format!("{} to {max} workers", value["min"]),
+    };
+    say(&value, &format!("{pool}: {workers}"), json)
 }
 
 /// Reloads and waits. A pool whose new version can't run makes it fail.
@@ -58,13 +66,22 @@ pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Res
         let name = pool["name"].as_str().unwrap_or_default();
         match pool["reloaded"] == true {
             true => format!("{name} runs version {}", pool["version"]),
-            false => format!(
-                "{name}: the new version can't run; version {} stays",
-                pool["version"]
-            ),
+            false => {
+                let error = pool["error"].as_str().map(|error| format!("\n{error}"));
+                format!(
+                    "{name}: the new version can't run; version {} stays{}",
+                    pool["version"],
+                    error.unwrap_or_default()
+                )
+            }
         }
     });
     say(&value, &lines.collect::<Vec<_>>().join("\n"), json)?;
+    if let (false, Some(restart)) = (json, value["restart"].as_array()) {
+        let keys: Vec<&str> = restart.iter().filter_map(Value::as_str).collect();
+        let keys = keys.join(", ");
+        eprintln!("stoker: the configuration has changed in more; that needs a restart: {keys}");
+    }
     match pools.iter().all(|pool| pool["reloaded"] == true) {
         true => Ok(()),
         false => Err(Failure::Code(1)),

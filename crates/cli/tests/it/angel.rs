@@ -18,7 +18,7 @@ fn a_killed_server_is_started_again_and_its_workers_do_not_outlive_it() {
     procs::kill(server);
     assert!(client.try_answer(call).is_none(), "the connection ends");
     assert!(workers.iter().all(|pid| procs::ends_within(*pid, 2.0)));
-    app.wait_for_log("the server was started again (1 times by now); jobs in memory are lost");
+    app.wait_for_log("the server was started again (1 time by now); jobs in memory are lost");
     app.ready();
     assert_ne!(app.server(), server);
     assert_eq!(
@@ -45,7 +45,7 @@ fn a_server_that_is_killed_again_and_again_comes_back_each_time() {
     for times in 1..=3 {
         procs::kill(app.server());
         app.wait_for_log(&format!(
-            "the server was started again ({times} times by now)"
+            "the server was started again ({times} time*by now)"
         ));
         app.ready();
         assert_eq!(app.call("t.run", "ok").status(), Status::OK);
@@ -275,7 +275,7 @@ fn a_server_that_has_nothing_to_ask_for_is_not_hopeless() {
     for times in 1..=3 {
         procs::kill(app.server());
         app.wait_for_log(&format!(
-            "the server was started again ({times} times by now)"
+            "the server was started again ({times} time*by now)"
         ));
         app.client();
     }

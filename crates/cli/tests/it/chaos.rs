@@ -205,7 +205,7 @@ fn a_server_killed_again_and_again_is_found_again_by_its_clients() {
             .for_each(|client| client.join().expect("it went on"));
     });
     app.wait_for_log(&format!(
-        "the server was started again ({times} times by now)"
+        "the server was started again ({times} time*by now)"
     ));
     app.ready();
     assert_eq!(app.processes().len(), 4, "angel, server and two workers");

@@ -19,7 +19,16 @@ const BAD: &[(&str, &str)] = &[
     ("[pool.app\n", ":1: not TOML: unclosed table, expected `]`"),
     (
         "[pool.app]\ncommand = [\"x\"]\ncommand = [\"y\"]\n",
-        ":3: not TOML: duplicate key",
+        ":3: not TOML: duplicate key 'command'",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n\n[pool.app]\nworkers = 1\n",
+        ":4: not TOML: duplicate key 'app'",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[queue.mails.urgent]\nweight = 3\n[service.a.b.c]\n",
+        ":3: queue.mails.urgent: unknown key\n    quote a name with dots: [queue.\"mails.urgent\"]\n\
+         :5: service.a.b: unknown key\n    quote a name with dots: [service.\"a.b.c\"]",
     ),
     (
         "[pool.app]\ncomand = [\"php\"]\n",
@@ -118,7 +127,12 @@ const BAD: &[(&str, &str)] = &[
         ":4: queue.mails.weight: expected a number from 1 to 1000000, found 0\n\
          :5: queue.mails.tries: expected a number from 0 to 65535, found 70000\n\
          :6: queue.mails.backoff: expected \"exponential\", a list of up to 100 times, or { base = \"1s\", cap \
-         = \"10m\" }, found \"linear\"",
+         = \"10m\" } with base not above cap, found \"linear\"",
+    ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\n[queue.mails]\nbackoff = { base = \"5s\", cap = \"1s\" }\n",
+        ":4: queue.mails.backoff: expected \"exponential\", a list of up to 100 times, or { base = \"1s\", cap \
+         = \"10m\" } with base not above cap, found a value of type table",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[service.users]\nidempotent = \"get\"\n",
@@ -164,9 +178,9 @@ fn serve_says_of_a_bad_configuration_what_check_says() {
 /// Values of one key that are good, and what is said of those that are not.
 fn values(section: &str, key: &str, good: &[&str], bad: &[&str], wanted: &str) {
     let toml =
-        |value: &str| format!("[pool.app]\ncommand = [\"x\"]\n[{section}]\n{key} = {value}\n");
+        |value: &str| format!("[pool.app]\ncommand = [\"sh\"]\n[{section}]\n{key} = {value}\n");
     let toml = |value: &str| match section {
-        "pool.app" => format!("[pool.app]\ncommand = [\"x\"]\n{key} = {value}\n"),
+        "pool.app" => format!("[pool.app]\ncommand = [\"sh\"]\n{key} = {value}\n"),
         _ => toml(value),
     };
     for value in good {
@@ -237,6 +251,118 @@ fn times_and_sizes_have_units_and_bounds() {
     );
 }
 
+/// What a configuration names that is not there: after `[pool.p]` and its line, what is said.
+const NOT_THERE: &[(&str, &str)] = &[
+    (
+        "command = [\"no-such-program\"]\nenv = { PATH = \"/bin:/usr/bin\" }",
+        ":2: pool.p.command: there is no program 'no-such-program' in PATH (/bin:/usr/bin)\n    install it, or \
+         name it by its whole path",
+    ),
+    (
+        "command = [\"./run.sh\"]",
+        ":2: pool.p.command: there is no file DIR/./run.sh\n    mend the path; it is relative to the pool's \
+         directory",
+    ),
+    (
+        "command = [\"sub/plain\"]",
+        ":2: pool.p.command: DIR/sub/plain is not executable\n    make it so with chmod +x, or name its \
+         interpreter first, as [\"php\", \"worker.php\"]",
+    ),
+    (
+        "command = [\"sh\"]\ndirectory = \"gone\"\nuser = \"no-such-user\"",
+        ":3: pool.p.directory: there is no directory DIR/gone\n    make it, or mend the path; it is relative to \
+         the configuration file\n\
+         :4: pool.p.user: there is no user 'no-such-user'\n    name one of /etc/passwd, or give uid or uid:gid \
+         as numbers",
+    ),
+    (
+        "command = [\"sh\"]\n[store]\npath = \"sub\"\n[log]\nfile = \"gone/log\"",
+        ":4: store.path: sub is a directory\n    name a file, as \"sub/stoker.db\"\n\
+         :6: log.file: there is no directory DIR/gone for it\n    make it, or mend the path; it is relative to \
+         the configuration file",
+    ),
+    (
+        "command = [\"sh\"]\n[store]\npath = \"gone/jobs.db\"\n[stoker]\nsocket = \"gone/s.sock\"",
+        ":4: store.path: there is no directory DIR/gone for it\n    make it, or mend the path; it is relative to \
+         the configuration file\n\
+         :6: stoker.socket: there is no directory DIR/gone for it\n    make it, or mend the path; it is relative \
+         to the configuration file",
+    ),
+];
+
+#[test]
+fn what_a_configuration_names_has_to_be_there() {
+    for (toml, said) in NOT_THERE {
+        let dir = Dir::new();
+        std::fs::create_dir(dir.file("sub")).expect("a directory can be made");
+        dir.write("sub/plain", "");
+        dir.write("stoker.toml", format!("[pool.p]\n{toml}\n"));
+        let stoker = |args: &[&str]| {
+            let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"));
+            run(spawn.args(args).within(dir.path()))
+        };
+        let lines = said.lines().map(|line| match line.starts_with(':') {
+            true => format!("stoker.toml{line}"),
+            false => line.to_owned(),
+        });
+        let said = lines.collect::<Vec<String>>().join("\n");
+        let said = said.replace("DIR", &dir.path().display().to_string());
+        let output = stoker(&["check"]);
+        assert_eq!(output.stderr, format!("stoker: {said}\n"), "{toml}");
+        assert_eq!((output.code, output.stdout.as_str()), (78, ""), "{toml}");
+        // What is none of a worker's, the server can't do without, and litters nothing.
+        if !said.contains("pool.p") {
+            let served = stoker(&["serve"]);
+            assert_eq!((served.code, served.stderr), (78, output.stderr), "{toml}");
+            let left = std::fs::read_dir(dir.path()).expect("it is there").count();
+            assert_eq!(left, 2, "{toml}");
+        }
+    }
+}
+
+#[test]
+fn the_path_of_a_socket_is_short() {
+    let long = format!("/tmp/{}.sock", "x".repeat(110));
+    let toml = format!("[pool.p]\nworkers = 1\n[stoker]\nsocket = {long:?}\n");
+    let said = format!(
+        "stoker: stoker.toml:4: stoker.socket: {long} has 120 bytes, and the path of a socket may have 107\n    \
+         name one in a shorter directory, as \"/run/stoker/stoker.sock\"\n"
+    );
+    for command in ["check", "serve"] {
+        let output = check(&toml, &[command]);
+        assert_eq!((output.code, &output.stderr), (78, &said), "{command}");
+    }
+    // One that is named elsewhere goes before it.
+    let output = check(&toml, &["check", "--socket", "s.sock"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let output = check("[pool.p]\nworkers = 1\n", &["check", "--socket", &long]);
+    assert_eq!(output.code, 2, "{}", output.stderr);
+}
+
+/// Told by one that is not root, whoever runs the tests.
+#[test]
+fn another_user_takes_root() {
+    let dir = Dir::new();
+    let toml = "[pool.p]\ncommand = [\"sh\"]\nuser = \"0:0\"\n";
+    dir.write("stoker.toml", toml);
+    let script = "if [ $(id -u) = 0 ]; then exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"; \
+                  else exec \"$@\"; fi";
+    // The program where anybody may run it.
+    let stoker = dir.file("stoker");
+    std::fs::copy(env!("CARGO_BIN_EXE_stoker"), &stoker).expect("it can be copied");
+    let stoker = stoker.to_str().expect("a plain path");
+    let args = ["-c", script, "sh", stoker, "check"];
+    let output = run(Spawn::new("/bin/sh").args(&args).within(dir.path()));
+    assert_eq!(
+        (output.code, output.stderr.as_str()),
+        (
+            78,
+            "stoker: stoker.toml:3: pool.p.user: only root can start workers as '0:0'\n    start Stoker as \
+             root, or leave user out\n"
+        )
+    );
+}
+
 #[test]
 fn a_good_configuration_is_explained() {
     let toml = "[pool.web]\ncommand = [\"php\", \"web.php\"]\nworkers = { min = 2, max = 8 }\n\
@@ -250,7 +376,7 @@ fn a_good_configuration_is_explained() {
         "stoker.toml is good\n\
          pool web: 2 to 8 workers of: php web.php\n  service users: weight 1\n\
          pool mail: 3 workers of: php mail.php\n  queue mails: weight 3, 1 reserved, at most 2\n\
-         pool far: 1 workers that dial in\n\
+         pool far: 1 worker that dials in\n\
          queues and services that workers announce are added with weight 1\n"
     );
     let output = check(toml, &["check", "--json"]);

@@ -119,6 +119,47 @@ fn push_prints_ids() {
 }
 
 #[test]
+fn a_body_comes_from_standard_input() {
+    let app = start("workers = 1");
+    good(&app, &["pause", "mails"]);
+    let piped = |script: &str| {
+        let script = format!("{script} | \"$0\" push mails -");
+        let stoker = env!("CARGO_BIN_EXE_stoker");
+        let args = ["-c", &script, stoker];
+        run(Spawn::new("/bin/sh")
+            .args(&args)
+            .env("STOKER_SOCKET", app.socket()))
+    };
+    let pushed = piped(r#"printf '{"to":"x"}'"#);
+    assert_eq!((pushed.code, pushed.stderr.as_str()), (0, ""));
+    assert_eq!(
+        app.client().job(pushed.stdout.trim())["body"],
+        r#"{"to":"x"}"#
+    );
+    let wrong = piped("printf {");
+    assert_eq!(wrong.code, 2);
+    assert!(
+        wrong
+            .stderr
+            .starts_with("stoker: the body is not JSON: EOF"),
+        "{}",
+        wrong.stderr
+    );
+    assert!(!wrong.stderr.contains("shell"), "{}", wrong.stderr);
+    // As large as it may be, and larger: a number of so many digits.
+    let zeros = |len: usize| piped(&format!("printf '\"%0{}d\"' 0", len - 2));
+    let most = (16 << 20) - 1 - (128 << 10) - (64 << 10);
+    let large = zeros(most);
+    assert_eq!((large.code, large.stderr.as_str()), (0, ""));
+    let larger = zeros(most + 1);
+    let told = format!(
+        "stoker: the body has more than {most} bytes, and a frame has room for {most}; send where it can be \
+         fetched instead\n"
+    );
+    assert_eq!((larger.code, larger.stderr), (2, told));
+}
+
+#[test]
 fn push_passes_on_what_its_options_say() {
     let app = start("workers = 1");
     let args = [
@@ -181,9 +222,8 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
     assert_eq!(shown["error"]["message"], "broken");
     assert_eq!(json_of(&app, &["jobs", "show", failed]), shown);
     app.dir.write("mended", "");
-    let dry = |op: &str, id: &str| good(&app, &["jobs", op, id, "--dry-run"]);
-    assert_eq!(dry("retry", failed), "1 job\n");
-    assert_eq!(dry("release", failed), "0 jobs\n");
+    let dry = good(&app, &["jobs", "retry", failed, "--dry-run"]);
+    assert_eq!(dry, "1 job\n");
     app.client().job_in(failed, "failed");
     assert_eq!(good(&app, &["jobs", "retry", failed]), "1 job\n");
     app.client().job_in(failed, "done");
@@ -215,6 +255,51 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
         1,
         "there is no state 'dead'; there is: ready",
     );
+}
+
+#[test]
+fn a_dry_run_refuses_what_the_real_one_refuses() {
+    // A pool that serves these queues only.
+    let app = start_of("jobs mails,other;serve", "workers = 1");
+    let failed = good(&app, &["push", "mails", r#""fail 49 no""#]);
+    let failed = failed.trim();
+    app.client().job_in(failed, "failed");
+    for (args, why) in [
+        (
+            &["move", "--queue", "mails", "--to", "othre"][..],
+            "NOT_FOUND: there is no queue 'othre'; did you mean 'other'?",
+        ),
+        (&["move", failed, "--to", "othre"], "NOT_FOUND: "),
+        (
+            &["release", failed],
+            "FAILED_PRECONDITION: the job is failed",
+        ),
+        (
+            &["suspend", failed],
+            "FAILED_PRECONDITION: the job is failed",
+        ),
+        (
+            &["cancel", failed],
+            "FAILED_PRECONDITION: the job is failed",
+        ),
+        (
+            &["retry", "--state", "running"],
+            "INVALID_ARGUMENT: retry does not reach jobs that run",
+        ),
+        (&["retry", "--state", "dead"], "there is no state 'dead'"),
+        (&["retry", "--queue", "othre"], "NOT_FOUND: "),
+    ] {
+        let args = [&["jobs"], args].concat();
+        let (real, dry) = (
+            app.cli(&args),
+            app.cli(&[&args[..], &["--dry-run"]].concat()),
+        );
+        assert!(dry.stderr.contains(why), "{args:?}: {}", dry.stderr);
+        assert_eq!((dry.code, dry.stderr), (real.code, real.stderr), "{args:?}");
+    }
+    let fine = ["jobs", "move", failed, "--to", "other", "--dry-run"];
+    assert_eq!(good(&app, &fine), "1 job\n");
+    assert_eq!(app.client().job(failed)["queue"], "mails");
 }
 
 #[test]
@@ -342,6 +427,49 @@ fn queues_are_shown_paused_resumed_and_set() {
     );
 }
 
+/// What was set outlives a restart, and says so.
+#[test]
+fn what_was_set_of_a_queue_is_told_and_can_be_taken_back() {
+    let config = crate::pool_of("serve", "workers = 2\n[queue.mails]\nweight = 3\nlimit = 9");
+    let app = setup().config(&config).start();
+    assert!(!good(&app, &["queues"]).contains("BY STOKER SET"));
+    let set = ["set", "mails", "--weight", "5", "--limit", "none"];
+    assert_eq!(good(&app, &set), "mails: weight 5, reserve 0, limit none\n");
+    good(&app, &["set", "mails", "--reserve", "0"]);
+    procs::kill(app.server());
+    app.wait_for_log(
+        "queue mails has by `stoker set`: weight 5 (the configuration: 3), limit none (the \
+         configuration: 9); `stoker set mails --reset` takes it back",
+    );
+    app.ready();
+    let table = good(&app, &["queues"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].ends_with("BY STOKER SET"), "{table}");
+    assert!(lines[1].ends_with("weight 5, limit none"), "{table}");
+    let listed = json_of(&app, &["queues"]);
+    assert_eq!(listed["queues"][0]["set"], json!(["weight", "limit"]));
+    let reset = good(&app, &["set", "mails", "--reset"]);
+    assert_eq!(reset, "mails: weight 3, reserve 0, limit 9\n");
+    assert!(!good(&app, &["queues"]).contains("BY STOKER SET"));
+    let from = app.log().len();
+    procs::kill(app.server());
+    app.wait_for_log_after(from, "pool p is healthy");
+    assert_eq!(json_of(&app, &["queues"])["queues"][0]["weight"], 3);
+    assert!(!app.log()[from..].contains("stoker set"), "{}", app.log());
+    bad(
+        &app,
+        &["set", "mails", "--limit", "some"],
+        2,
+        "'some' is neither a number nor none",
+    );
+    bad(
+        &app,
+        &["set", "mails", "--reset", "--weight", "1"],
+        2,
+        "cannot be used with",
+    );
+}
+
 #[test]
 fn workers_are_shown_scaled_and_reloaded() {
     let app = start("workers = 1");
@@ -369,7 +497,7 @@ fn workers_are_shown_scaled_and_reloaded() {
     let json = json_of(&app, &["workers"]);
     assert_eq!(json["workers"][0]["pid"].to_string(), pid);
     assert!(json["workers"][0]["rss_bytes"].as_u64() > Some(100_000));
-    assert_eq!(good(&app, &["scale", "p", "2"]), "p: 2 to 2 workers\n");
+    assert_eq!(good(&app, &["scale", "p", "2"]), "p: 2 workers\n");
     assert_eq!(good(&app, &["scale", "p", "1..3"]), "p: 1 to 3 workers\n");
     app.ready();
     assert_eq!(good(&app, &["reload"]), "p runs version 2\n");
@@ -403,7 +531,8 @@ fn a_reload_to_what_can_not_run_fails() {
     assert_eq!(output.code, 1);
     assert_eq!(
         output.stdout,
-        "p: the new version can't run; version 1 stays\n"
+        "p: the new version can't run; version 1 stays\n\
+         p-4 did not get ready (exit code 1)\n"
     );
 }
 
@@ -479,6 +608,10 @@ fn misuse_is_told_with_the_usage() {
             "cannot be used with",
         ),
         (&["jobs", "list", "--limit", "0"], "0 is not in 1..=1000"),
+        (
+            &["jobs", "retry", "--all", "--per-second", "0"],
+            "0 is not in 1..=1000000",
+        ),
         (
             &["serve", "no-such-worker.php"],
             "there is no file no-such-worker.php",
@@ -607,4 +740,84 @@ fn a_socket_path_that_is_too_long_is_told() {
         "{}",
         output.stderr
     );
+}
+
+/// One pass over all states: in order of the ids, whatever a job becomes meanwhile.
+#[test]
+fn an_export_has_all_that_is_not_over_once_and_in_the_order_of_the_pushes() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let mut push = |script: &str, state: &str, delay: u64| {
+        let ask = Ask::push("mails", script).meta(Key::DELAY, delay.to_be_bytes());
+        let id = client.push(&ask);
+        client.job_in(&id, state);
+        id
+    };
+    let failed = push("fail 49 no", "failed", 0);
+    let delayed = push("ok", "delayed", 3_600_000);
+    push("ok", "done", 0);
+    good(&app, &["pause", "mails"]);
+    let ready = push("ok", "ready", 0);
+    let later = push("ok", "delayed", 3_600_000);
+    let ids = |args: &[&str]| -> Vec<String> {
+        let jobs = good(&app, &[&["jobs", "export"], args].concat());
+        let jobs = jobs.lines().map(serde_json::from_str);
+        let jobs = jobs.map(|job: Result<Value, _>| job.expect("a JSON object a line"));
+        jobs.map(|job| job["id"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    };
+    assert_eq!(
+        ids(&[]),
+        [&failed, &delayed, &ready, &later].map(Clone::clone)
+    );
+    assert_eq!(ids(&["--state", "delayed"]), [delayed, later]);
+    assert_eq!(ids(&["--state", "done"]).len(), 1);
+}
+
+#[test]
+fn one_job_is_imported_in_the_singular() {
+    let app = start("workers = 1");
+    app.dir.write("jobs", r#"{"queue": "mails", "body": "ok"}"#);
+    assert_eq!(good(&app, &["jobs", "import", "jobs"]), "1 job\n");
+    app.dir
+        .write("jobs", "{\"queue\": \"mails\", \"body\": \"ok\"}\n{");
+    bad(&app, &["jobs", "import", "jobs"], 1, "line 2: ");
+}
+
+#[test]
+fn what_may_pass_later_has_a_code_of_its_own() {
+    let app = start("workers = 1\n[queue.mails]\nmax_waiting = 1");
+    good(&app, &["pause", "mails"]);
+    good(&app, &["push", "mails"]);
+    bad(&app, &["push", "mails"], 75, "stoker: RESOURCE_EXHAUSTED: ");
+    bad(&app, &["jobs", "show", "x"], 1, "INVALID_ARGUMENT");
+}
+
+#[test]
+fn machines_are_told_in_json_what_went_wrong() {
+    let app = start("workers = 1");
+    let told = |args: &[&str], code: i32| -> Value {
+        let output = app.cli(&[args, &["--json"]].concat());
+        assert_eq!((output.code, output.stdout.as_str()), (code, ""));
+        assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+        let json: Value = serde_json::from_str(&output.stderr).expect("JSON");
+        json["error"].clone()
+    };
+    assert_eq!(
+        told(&["jobs", "show", "x"], 1),
+        json!({"status": "INVALID_ARGUMENT", "message": "'x' is no job id"})
+    );
+    assert_eq!(
+        told(&["call", "t.run", r#""fail 64 no such user""#], 1)["status"],
+        "EXCEPTION"
+    );
+    assert_eq!(told(&["push", "a b"], 2)["status"], "USAGE");
+    let typo = told(&["frobnicate"], 2);
+    let message = typo["message"].as_str().unwrap_or_default();
+    assert!(message.contains("'frobnicate'"), "{message}");
+    assert_eq!(
+        told(&["queues", "--socket", "/nowhere/s.sock"], 69)["status"],
+        "NO_SERVER"
+    );
+    assert_eq!(told(&["check", "no.toml"], 78)["status"], "CONFIG");
 }

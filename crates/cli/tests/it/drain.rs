@@ -74,7 +74,7 @@ fn a_running_job_is_finished_and_a_waiting_one_is_counted_as_lost() {
     assert!(
         ended
             .log
-            .contains("2 jobs in memory were not finished and are lost"),
+            .contains("2 jobs in memory had not finished and got lost"),
         "{}",
         ended.log
     );
@@ -287,7 +287,7 @@ fn drain_a_deep_backlog(workers: &str, script: &str, keys: usize) {
     let ended = app.ended();
     assert_eq!(ended.code, 0, "{}", ended.log);
     assert!(!ended.log.contains("killed"), "{}", ended.log);
-    let line = ended.log.lines().find(|line| line.contains("are lost"));
+    let line = ended.log.lines().find(|line| line.contains("got lost"));
     let line = line.expect("it says what is lost");
     let words = line.split_whitespace().filter_map(|word| word.parse().ok());
     let lost: Vec<usize> = words.collect();

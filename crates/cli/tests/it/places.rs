@@ -55,7 +55,8 @@ fn a_log_that_can_not_be_written_is_a_configuration_error() {
     let output = run(spawn);
     assert_eq!(output.code, 78, "{}", output.stderr);
     assert!(
-        output.stderr.contains("no/such/place.log"),
+        output.stderr.contains("log.file: there is no directory")
+            && output.stderr.contains("/no/such for it"),
         "{}",
         output.stderr
     );

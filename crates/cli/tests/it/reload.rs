@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use stoker_testkit::{App, Ask, procs, until};
+use stoker_testkit::{App, Ask, bad_worker, procs, until};
 use stoker_wire::Status;
 
 /// Does something while several clients call. Every call must succeed.
@@ -180,7 +180,7 @@ fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
         ),
         (
             json!({"op": "scale", "pool": "p", "min": 0, "max": 1}),
-            "reserve 1 workers, so min is at least that",
+            "reserve 1 worker, so min is at least that",
         ),
         (
             json!({"op": "scale", "pool": "p", "min": "1", "max": 1}),
@@ -193,4 +193,119 @@ fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
         assert!(refused.text().contains(why), "{ask}: {}", refused.text());
     }
     assert_eq!(app.pool()["max"], 2);
+}
+
+/// A configuration whose pool runs the script of its environment.
+fn by_environment(script: &str, rest: &str) -> String {
+    let start = format!("exec {} \"$SCRIPT\"", bad_worker().display());
+    format!(
+        "[pool.p]\ncommand = [\"sh\", \"-c\", {start:?}]\nenv = {{ SCRIPT = {script:?} }}\n{rest}\n"
+    )
+}
+
+#[test]
+fn a_reload_takes_of_the_file_what_it_says_of_pools_now() {
+    let before = pool_of("serve", "workers = 1");
+    let app = setup().config(&before).start();
+    let after = by_environment("calls t.run,t.new;serve", "workers = 1\nmax_tasks = 2");
+    app.dir.write("stoker.toml", &after);
+    let output = app.cli(&["reload"]);
+    assert_eq!(
+        (output.code, output.stdout.as_str(), output.stderr.as_str()),
+        (0, "p runs version 2\n", "")
+    );
+    app.wait_for_log("pool p as * says now: command, env, max_tasks");
+    assert_eq!(app.call("t.new", "ok new").text(), "new");
+    app.call("t.new", "ok");
+    app.wait_for_log("p-2 has gone");
+    app.ready();
+    // What was taken is kept by the angel for a server that it starts again.
+    procs::kill(app.server());
+    until("the server is back", || {
+        app.log()
+            .contains("the server was started again")
+            .then_some(())
+    });
+    app.ready();
+    assert_eq!(app.call("t.new", "ok new").text(), "new");
+    assert_eq!(reload(&app)["restart"], Value::Null, "nothing has changed");
+}
+
+#[test]
+fn a_reload_says_what_in_the_file_it_does_not_take() {
+    let app = start("workers = 1");
+    let more = "workers = 2\n[stoker]\nmax_inflight = 5\n[queue.mails]\nweight = 3";
+    app.dir.write("stoker.toml", pool_of("serve", more));
+    let answer = reload(&app);
+    let restart = json!(["stoker.max_inflight", "pool.p.workers", "queue.mails"]);
+    assert_eq!(answer["restart"], restart);
+    app.wait_for_log("*stoker.toml has changed*needs a restart: stoker.max_inflight, pool.p.w*");
+    let output = app.cli(&["reload"]);
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (0, "p runs version 3\n")
+    );
+    assert!(
+        output
+            .stderr
+            .ends_with("that needs a restart: stoker.max_inflight, pool.p.workers, queue.mails\n"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(app.pool()["max"], 1);
+}
+
+#[test]
+fn a_reload_by_a_wrong_file_is_refused_with_its_mistakes() {
+    let app = start("workers = 1");
+    let before = app.pids();
+    app.dir.write("stoker.toml", "[pool.p]\ncomand = []\n");
+    let output = app.cli(&["reload"]);
+    assert_eq!((output.code, output.stdout.as_str()), (1, ""));
+    let what = "stoker.toml:2: pool.p.comand: unknown key\n    did you mean 'command'?";
+    assert!(output.stderr.contains(what), "{}", output.stderr);
+    procs::signal(app.angel(), Signal::HUP);
+    app.wait_for_log("nothing is reloaded: *stoker.toml:2: pool.p.comand: unknown key");
+    std::fs::remove_file(app.dir.file("stoker.toml")).expect("it was written");
+    let output = app.cli(&["reload"]);
+    assert!(output.stderr.contains("cannot read "), "{}", output.stderr);
+    assert_eq!((app.pids(), &app.pool()["version"]), (before, &json!(1)));
+}
+
+#[test]
+fn what_can_not_run_is_told_with_its_last_words_and_leaves_the_pool_as_it_was() {
+    let app = setup()
+        .config(&by_environment("serve", "workers = 1"))
+        .start();
+    let broken = by_environment("stderr Parse error: odd;exit 255", "workers = 1");
+    app.dir.write("stoker.toml", &broken);
+    let output = app.cli(&["reload"]);
+    assert_eq!(output.code, 1);
+    let told = "p: the new version can't run; version 1 stays\np-";
+    assert!(output.stdout.starts_with(told), "{}", output.stdout);
+    let words = "did not get ready (exit code 255): Parse error: odd\n";
+    assert!(output.stdout.ends_with(words), "{}", output.stdout);
+    // Its workers are replaced by such as before.
+    procs::kill(app.pids()[0]);
+    app.wait_for_log("p-5 is ready");
+    assert_eq!(app.call("t.run", "ok as before").text(), "as before");
+}
+
+#[test]
+fn how_the_last_boot_of_a_pool_ended_is_shown() {
+    let script = "stdout Parse error: odd;exit 255";
+    let app = setup().config(&pool_of(script, "workers = 1")).launch();
+    app.wait_for_log("pool p is unhealthy*");
+    let table = app.cli(&["workers"]).stdout;
+    assert!(
+        table
+            .lines()
+            .any(|line| line.ends_with("exit code 255 at boot")),
+        "{table}"
+    );
+    let failed = app.pool()["failed_boot"].to_string();
+    assert!(
+        failed.contains("(exit code 255): Parse error: odd"),
+        "{failed}"
+    );
 }

@@ -1,6 +1,6 @@
 //! Jobs on disk: what is accepted stays, whoever dies.
 
-use crate::{pool_of, setup, start};
+use crate::{pool_of, setup, start, start_of};
 use serde_json::{Value, json};
 use stoker_testkit::failing::{self, Call, Place};
 use stoker_testkit::{App, Ask, Client, Dir, Output, Spawn, procs, run, until};
@@ -737,4 +737,30 @@ fn who_waits_for_a_commit_in_doubt_is_told_so() {
     assert_eq!(notes(&app), ["1", "2"]);
     let fails = std::fs::read_to_string(place.report()).unwrap();
     assert!(fails.contains("fails sync jobs.db-wal 1"), "{fails}");
+}
+
+#[test]
+fn a_start_tells_of_jobs_that_no_pool_serves() {
+    let app = start_of("if narrow jobs mails;serve", "workers = 1\n[queue.kept]");
+    let mut client = app.client();
+    for queue in ["mails", "kept", "old", "older"] {
+        client.own("stoker.queue", &json!({"op": "pause", "queue": queue}));
+    }
+    for queue in ["mails", "kept", "old", "older", "older"] {
+        client.push(&Ask::push(queue, "ok"));
+    }
+    app.dir.write("narrow", "");
+    let from = app.log().len();
+    procs::kill(app.server());
+    let told = "has 2 unfinished jobs, and no pool serves it: *stoker jobs move --queue older --to";
+    app.wait_for_log_after(from, &format!("warn queue older {told}"));
+    let log = app.log();
+    let told = log[from..]
+        .lines()
+        .filter(|line| line.contains("no pool serves it"));
+    assert_eq!(told.count(), 2, "{log}");
+    assert!(
+        log[from..].contains("queue old has 1 unfinished job, and"),
+        "{log}"
+    );
 }

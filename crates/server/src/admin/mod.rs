@@ -5,10 +5,12 @@ mod job;
 mod pool;
 mod quarantine;
 mod queue;
+mod reload;
 mod worker;
 
-pub(crate) use pool::Reloads;
 pub(crate) use quarantine::Quarantine;
+pub(crate) use queue::Steered;
+pub(crate) use reload::Reloads;
 
 use crate::net::ConnId;
 use crate::plane::Plane;
@@ -71,6 +73,7 @@ impl Plane {
         match (frame.name, op) {
             ("stoker.job", op) => self.job_method(conn, frame, op, &ask),
             ("stoker.queue", "list") => Ok(Some(self.list_queues())),
+            ("stoker.queue", "find") => self.find_queue(&ask),
             ("stoker.queue", "pause") => self.pause_queue(to, &ask, true),
             ("stoker.queue", "resume") => self.pause_queue(to, &ask, false),
             ("stoker.queue", "set") => self.set_queue(to, &ask),

@@ -3,6 +3,7 @@
 
 use super::{Answer, Refused, text_of};
 use crate::clock::{rfc3339, wall_ms};
+use crate::counted;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use crate::sources::rpc::exit_text;
@@ -65,8 +66,8 @@ impl Quarantine {
             .filter(|killer| now < killer.until)?;
         let minutes = killer.until.since(now).as_millis().div_ceil(60_000);
         Some(format!(
-            "this very call killed {} workers; it is refused for {minutes} min",
-            killer.deaths
+            "this very call killed {}; it is refused for {minutes} min",
+            counted(killer.deaths, "worker")
         ))
     }
 
@@ -126,9 +127,9 @@ impl Plane {
             .worker
             .and_then(|worker| self.link(worker)?.why_it_died());
         let text = format!(
-            "{kind} {name} ({}) is quarantined: it killed {} workers",
+            "{kind} {name} ({}) is quarantined: it killed {}",
             self.task_label(task),
-            facts.crashes
+            counted(facts.crashes, "worker")
         );
         self.log.error(text);
         self.quarantine.numbers += 1;

@@ -1,10 +1,93 @@
 use super::{Answer, Refused, text_of};
+use crate::counted;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::Asked;
-use serde_json::{Value, json};
-use stoker_core::{Event, Kind, QueueId, Span};
+use serde_json::{Map, Value, json};
+use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId, Span};
 use stoker_store::{Ask, QueueNo, Ticket};
+
+/// Queues without a pool that are told one by one.
+const ORPHANS: usize = 20;
+
+/// What an operator has set of a queue while running.
+#[derive(Clone)]
+pub(crate) struct Steered {
+    /// As the configuration says, or for a queue that it does not name as by default.
+    own: QueueConfig,
+    /// By their keys, the numbers that go before those; as the store keeps them.
+    set: Map<String, Value>,
+}
+
+impl Steered {
+    /// What the queue is like, all in all.
+    fn config(&self, now: &QueueConfig) -> QueueConfig {
+        let number = |share: Share| {
+            let set = self.set.get(share.key()).and_then(Value::as_u64);
+            set.map_or(share.of(&self.own), |number| number as u32)
+        };
+        QueueConfig {
+            weight: number(Share::Weight),
+            reserve: number(Share::Reserve),
+            limit: number(Share::Limit),
+            ..now.clone()
+        }
+    }
+}
+
+/// What can be set of a queue while running.
+#[derive(Clone, Copy)]
+enum Share {
+    Weight,
+    Reserve,
+    Limit,
+}
+
+impl Share {
+    const ALL: [Self; 3] = [Self::Weight, Self::Reserve, Self::Limit];
+
+    fn key(self) -> &'static str {
+        match self {
+            Self::Weight => "weight",
+            Self::Reserve => "reserve",
+            Self::Limit => "limit",
+        }
+    }
+
+    fn of(self, config: &QueueConfig) -> u32 {
+        match self {
+            Self::Weight => config.weight,
+            Self::Reserve => config.reserve,
+            Self::Limit => config.limit,
+        }
+    }
+
+    /// For people: a limit that is none is none.
+    fn show(self, config: &QueueConfig) -> String {
+        match self.of(config) {
+            u32::MAX => "none".to_owned(),
+            number => number.to_string(),
+        }
+    }
+
+    /// The number that a request wants it to be, if any.
+    fn asked(self, ask: &Value) -> Result<Option<u32>, Refused> {
+        let (key, from) = (self.key(), u64::from(!matches!(self, Self::Reserve)));
+        match (self, &ask[key]) {
+            (_, Value::Null) => Ok(None),
+            (Self::Limit, Value::String(none)) if none == "none" => Ok(Some(u32::MAX)),
+            (_, value) => {
+                let number = value.as_u64();
+                let number = number.filter(|n| (from..=1_000_000).contains(n));
+                let wrong = || {
+                    let text = format!("'{key}' is a number from {from} to 1000000");
+                    Refused::invalid(text)
+                };
+                number.map(|n| Some(n as u32)).ok_or_else(wrong)
+            }
+        }
+    }
+}
 
 impl Plane {
     pub(crate) fn list_queues(&mut self) -> Value {
@@ -28,6 +111,7 @@ impl Plane {
         let pool = queue.pools.first().map(|(pool, _)| self.core.pool(*pool).0);
         let bound = |limit: u32| (limit != u32::MAX).then_some(limit);
         let running = u64::from(queue.running);
+        let set = self.set_by_hand(id);
         let is_jobs = queue.kind == Kind::Jobs;
         let mut value = json!({
             "name": queue.name,
@@ -36,6 +120,7 @@ impl Plane {
             "weight": queue.config.weight,
             "reserve": queue.config.reserve,
             "limit": bound(queue.config.limit),
+            "set": set,
             "paused": queue.paused,
             "ready": if is_jobs { counts.ready.saturating_sub(running) } else { u64::from(queue.waiting) },
             "delayed": counts.delayed,
@@ -86,30 +171,34 @@ impl Plane {
 
     pub(crate) fn set_queue(&mut self, to: (ConnId, u32), ask: &Value) -> Answer {
         let id = self.queue_of(ask)?;
-        let mut config = self.core.queue(id).config.clone();
-        let number = |key: &str, from: u64, now: u32| match &ask[key] {
-            Value::Null => Ok(now),
-            value => value
-                .as_u64()
-                .filter(|n| (from..=1_000_000).contains(n))
-                .map(|n| n as u32)
-                .ok_or_else(|| {
-                    Refused::invalid(format!("'{key}' is a number from {from} to 1000000"))
-                }),
-        };
-        config.weight = number("weight", 1, config.weight)?;
-        config.reserve = number("reserve", 0, config.reserve)?;
-        config.limit = number("limit", 1, config.limit)?;
+        let mut steered = self.steered_of(id);
+        let reset = ask["reset"] == true;
+        for share in Share::ALL {
+            match (reset, share.asked(ask)?) {
+                (true, None) => drop(steered.set.remove(share.key())),
+                (true, Some(_)) => {
+                    let text = "'reset' takes back all, so nothing can be set with it";
+                    return Err(Refused::invalid(text));
+                }
+                (false, Some(number)) => {
+                    steered.set.insert(share.key().to_owned(), number.into());
+                }
+                (false, None) => {}
+            }
+        }
+        let config = steered.config(self.core.queue(id).config);
         if config.reserve > config.limit {
             return Err(Refused::invalid("the reserve would be above the limit"));
         }
         self.check_reserves(id, config.reserve)?;
-        let settings =
-            json!({"weight": config.weight, "reserve": config.reserve, "limit": config.limit});
+        let settings = match steered.set.is_empty() {
+            true => String::new(),
+            false => Value::from(steered.set.clone()).to_string(),
+        };
+        self.steered.insert(id, steered);
         self.core.configure_queue(id, config);
         self.step(Event::Tick, None);
         let value = self.queue_json(id);
-        let settings = settings.to_string();
         self.answer_when_kept(to, id, value, |queue, told| Ask::Settings {
             queue,
             settings,
@@ -119,17 +208,95 @@ impl Plane {
 
     /// What an operator had set of a queue before the server was started again.
     pub(crate) fn apply_settings(&mut self, id: QueueId, settings: &str) {
-        let Ok(settings) = serde_json::from_str::<Value>(settings) else {
+        let Ok(Value::Object(set)) = serde_json::from_str::<Value>(settings) else {
             return;
         };
-        let mut config = self.core.queue(id).config.clone();
-        let number = |key: &str, now: u32| settings[key].as_u64().map_or(now, |n| n as u32);
-        config.weight = number("weight", config.weight);
-        config.reserve = number("reserve", config.reserve);
-        config.limit = number("limit", config.limit);
+        let mut steered = self.steered_of(id);
+        steered.set = set;
+        let queue = self.core.queue(id);
+        let (name, config) = (queue.name.to_owned(), steered.config(queue.config));
         // The configuration may have changed since; what does not fit it any more is left out.
-        if self.check_reserves(id, config.reserve).is_ok() && config.reserve <= config.limit {
-            self.core.configure_queue(id, config);
+        if self.check_reserves(id, config.reserve).is_err() || config.reserve > config.limit {
+            self.log.warn(format!(
+                "queue {name}: what `stoker set` set does not fit the configuration any more, and is left \
+                 out; `stoker set {name} --reset` forgets it"
+            ));
+            return;
+        }
+        let differing = Share::ALL
+            .iter()
+            .filter(|share| share.of(&config) != share.of(&steered.own));
+        let differing = differing.map(|share| {
+            let (now, own) = (share.show(&config), share.show(&steered.own));
+            format!("{} {now} (the configuration: {own})", share.key())
+        });
+        let differing = differing.collect::<Vec<String>>().join(", ");
+        if !differing.is_empty() {
+            self.log.info(format!(
+                "queue {name} has by `stoker set`: {differing}; `stoker set {name} --reset` takes it back"
+            ));
+        }
+        self.steered.insert(id, steered);
+        self.core.configure_queue(id, config);
+    }
+
+    fn steered_of(&self, id: QueueId) -> Steered {
+        let steered = self.steered.get(&id).cloned();
+        steered.unwrap_or_else(|| Steered {
+            own: self.core.queue(id).config.clone(),
+            set: Map::new(),
+        })
+    }
+
+    /// What of a queue is not as the configuration says.
+    fn set_by_hand(&self, id: QueueId) -> Vec<&'static str> {
+        let Some(steered) = self.steered.get(&id) else {
+            return Vec::new();
+        };
+        let config = self.core.queue(id).config;
+        let shares = Share::ALL.iter();
+        let differing = shares.filter(|share| share.of(config) != share.of(&steered.own));
+        differing.map(|share| share.key()).collect()
+    }
+
+    /// Says once after a start which queues have jobs and no pool: what a worker serves is known when the first
+    /// of each pool is ready, or has shown that it can't be. Pools whose workers dial in are not waited for.
+    pub(crate) fn tell_orphans(&mut self) {
+        let mut pools = self.core.pools().map(|pool| self.core.pool(pool));
+        let is_known = |(_, config, health, _): (_, &PoolConfig, _, _)| {
+            !config.spawned || health != Health::Starting
+        };
+        if self.orphans_told || !pools.all(is_known) {
+            return;
+        }
+        self.orphans_told = true;
+        let queues = self.core.queues();
+        let queues = queues.filter(|queue| queue.kind == Kind::Jobs && queue.pools.is_empty());
+        let orphans = queues.filter_map(|queue| {
+            let counts = self.jobs.counts(queue.id);
+            let jobs = counts.ready + counts.delayed + counts.suspended;
+            (jobs > 0).then(|| (queue.name.to_owned(), counted(jobs, "unfinished job")))
+        });
+        let orphans: Vec<(String, String)> = orphans.collect();
+        for (name, jobs) in orphans.iter().take(ORPHANS) {
+            self.log.warn(format!(
+                "queue {name} has {jobs}, and no pool serves it: name it in the configuration or in a worker, \
+                 or move them by `stoker jobs move --queue {name} --to …`"
+            ));
+        }
+        if let Some(more @ 1..) = orphans.len().checked_sub(ORPHANS) {
+            let more = counted(more as u64, "more queue");
+            self.log
+                .warn(format!("{more} with jobs that no pool serves"));
+        }
+    }
+
+    /// Whether jobs may go to a queue, as a move or a push would find it.
+    pub(super) fn find_queue(&mut self, ask: &Value) -> Answer {
+        let name = text_of(ask, "queue")?;
+        match self.core.resolve_job(name) {
+            Ok(_) => Ok(Some(json!({"queue": name}))),
+            Err(_) => Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
         }
     }
 
@@ -143,8 +310,8 @@ impl Plane {
             let (name, config, _, _) = self.core.pool(*pool);
             if sum > config.min {
                 let text = format!(
-                    "pool {name} has only {} workers for certain, and {sum} would be reserved",
-                    config.min
+                    "pool {name} has only {} for certain, and {sum} would be reserved",
+                    counted(config.min, "worker")
                 );
                 return Err(Refused::invalid(text));
             }

@@ -59,6 +59,7 @@ impl Plane {
             "busy": of_pool().filter(|worker| worker.state == "busy").count(),
             "restarts": self.restarts.get(&id).copied().unwrap_or(0),
             "last_exit": self.last_exits.get(&id),
+            "failed_boot": self.reloads.failed_boot(id),
         })
     }
 }

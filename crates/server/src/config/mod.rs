@@ -1,12 +1,18 @@
 //! `stoker.toml`: read permissively, resolved once into a type that can't be invalid.
 
+mod change;
 mod error;
+mod launch;
+mod places;
 mod reader;
 mod resolve;
 pub mod schema;
 mod units;
 
 pub use error::{ConfigError, Mistake};
+pub(crate) use launch::to_toml;
+pub use launch::{Launch, read_file};
+pub use places::Source;
 pub use reader::nearest;
 pub(crate) use reader::suggest;
 pub use resolve::resolve;

@@ -77,6 +77,20 @@ pub(crate) fn suggest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str> +
     }
 }
 
+/// How to write a section whose name has a dot in it, which TOML takes for a section in a section.
+fn quoted(path: &str, key: &str, value: &DeValue<'_>) -> Option<String> {
+    let (kind, name) = path.split_once('.')?;
+    let mut table = value.as_table()?;
+    let mut name = format!("{name}.{key}");
+    while let (1, Some((key, value))) = (table.len(), table.iter().next())
+        && let Some(inner) = value.get_ref().as_table()
+    {
+        name += &format!(".{}", key.get_ref());
+        table = inner;
+    }
+    Some(format!("quote a name with dots: [{kind}.\"{name}\"]"))
+}
+
 /// One table of the file, under its dotted name.
 pub(crate) struct Section<'t, 'i> {
     table: Option<&'t DeTable<'i>>,
@@ -91,10 +105,11 @@ impl<'t, 'i> Section<'t, 'i> {
         schema: &SectionDoc,
         mistakes: &mut Mistakes<'_>,
     ) -> Self {
-        for key in table.into_iter().flat_map(|table| table.keys()) {
+        for (key, value) in table.into_iter().flatten() {
             let name: &str = key.get_ref();
             if !schema.keys.iter().any(|known| known.name == name) {
-                let hint = suggest(name, schema.keys.iter().map(|known| known.name));
+                let hint = quoted(&path, name, value.get_ref())
+                    .unwrap_or_else(|| suggest(name, schema.keys.iter().map(|known| known.name)));
                 let full = format!("{path}.{name}");
                 mistakes.add(
                     key.span().start,

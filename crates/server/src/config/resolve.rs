@@ -4,6 +4,7 @@ use super::{
     Config, ConfigError, JobsConfig, LogConfig, MAX_FILE, Pool, Queue, Service, StoreConfig,
     parse_time,
 };
+use crate::counted;
 use std::path::PathBuf;
 use stoker_core::{Backoff, PoolConfig, QueueConfig, Span};
 use toml::Spanned;
@@ -38,8 +39,14 @@ fn read(text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config> {
     let root = match DeTable::parse(text) {
         Ok(root) => root,
         Err(error) => {
-            let at = error.span().map_or(0, |span| span.start);
-            mistakes.add(at, "", format!("not TOML: {}", error.message()), None);
+            let span = error.span().unwrap_or(0..0);
+            // What is there twice it does not name by itself.
+            let twice = text
+                .get(span.clone())
+                .filter(|key| error.message() == "duplicate key" && !key.is_empty());
+            let twice = twice.map_or(String::new(), |key| format!(" '{key}'"));
+            let what = format!("not TOML: {}{twice}", error.message());
+            mistakes.add(span.start, "", what, None);
             return None;
         }
     };
@@ -386,7 +393,8 @@ fn read_queue(
 }
 
 fn read_backoff(section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> Option<Backoff> {
-    let wanted = "\"exponential\", a list of up to 100 times, or { base = \"1s\", cap = \"10m\" }";
+    let wanted = "\"exponential\", a list of up to 100 times, or { base = \"1s\", cap = \"10m\" } with base not \
+                  above cap";
     let time = |value: &Spanned<DeValue<'_>>| parse_time(value.get_ref().as_str()?);
     section.get("backoff", mistakes, wanted, |value| match value {
         DeValue::String(text) => (text == "exponential").then(Backoff::default),
@@ -397,7 +405,7 @@ fn read_backoff(section: &Section<'_, '_>, mistakes: &mut Mistakes<'_>) -> Optio
             .map(Backoff::List),
         DeValue::Table(both) if both.len() == 2 => {
             let (base, cap) = (time(both.get("base")?)?, time(both.get("cap")?)?);
-            Some(Backoff::Exponential { base, cap })
+            (base <= cap).then_some(Backoff::Exponential { base, cap })
         }
         _ => None,
     })
@@ -503,7 +511,8 @@ fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'
         let reserved: u64 = of_pool.map(|(_, core)| u64::from(core.reserve)).sum();
         if pool.core.spawned && reserved > u64::from(pool.core.min) {
             let what = format!(
-                "its queues reserve {reserved} workers, but it has only {} for certain",
+                "its queues reserve {}, but it has only {} for certain",
+                counted(reserved, "worker"),
                 pool.core.min
             );
             let hint = format!("raise the minimum of workers to {reserved}, or lower a reserve");

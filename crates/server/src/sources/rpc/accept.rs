@@ -1,4 +1,5 @@
 use crate::MAX_FRAME;
+use crate::counted;
 use crate::net::{Conn, ConnId, Flow, Role, Source};
 use crate::plane::{Alarm, Plane};
 use rustix::io::Errno;
@@ -370,7 +371,11 @@ impl Plane {
 
 /// Tells one connection too many why it is not served. It may not hear it; it is gone either way.
 fn turn_away(socket: &rustix::fd::OwnedFd, max: usize) {
-    let text = format!("{max} connections are open already (stoker.max_connections)");
+    let text = format!(
+        "{} {} open already (stoker.max_connections)",
+        counted(max as u64, "connection"),
+        if max == 1 { "is" } else { "are" }
+    );
     let mut out = Vec::new();
     let (code, body) = (Status::RESOURCE_EXHAUSTED.0, text.as_bytes());
     encode(

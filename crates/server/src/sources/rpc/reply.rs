@@ -236,7 +236,8 @@ fn explain(outcome: Outcome) -> (Status, String, Option<u32>) {
         ),
         Outcome::Quarantined { crashes, exit } => {
             let text = format!(
-                "it killed {crashes} workers, the last one by {}",
+                "it killed {}, the last one by {}",
+                crate::counted(crashes, "worker"),
                 exit_text(exit)
             );
             (Status::QUARANTINED, text, None)

@@ -47,7 +47,9 @@ impl Plane {
         };
         match read(&pipe.fd, &mut *buffer) {
             Ok(count) if count > 0 => {
-                if stream == Stream::Stderr {
+                // Until it is ready, all that it writes may tell why it does not get so: PHP says on stdout what
+                // it can't parse, unless it was told otherwise.
+                if stream == Stream::Stderr || !link.ready {
                     link.remember_stderr(&buffer[..count]);
                 }
                 let (log, tag) = (link.log.clone(), tag(self));

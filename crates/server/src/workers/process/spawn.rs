@@ -48,12 +48,12 @@ impl Plane {
         self.ask_angel(&message);
     }
 
-    /// How workers of a version are started. The first of a new version finds it as it was before.
+    /// How workers of a version are started. The first of a new version finds it as the pool is now.
     fn spec_of(&mut self, pool: PoolId, version: u32) -> Option<Arc<PoolSpec>> {
-        let of_pool = self.specs.iter().filter(|((of, _), _)| *of == pool);
-        let until = of_pool.filter(|((_, known), _)| *known <= version);
-        let (_, spec) = until.max_by_key(|((_, known), _)| *known)?;
-        let spec = spec.clone();
+        if let Some(spec) = self.specs.get(&(pool, version)) {
+            return Some(spec.clone());
+        }
+        let spec = Arc::new(self.config.pools.get(pool.index())?.clone());
         self.specs.insert((pool, version), spec.clone());
         Some(spec)
     }
@@ -129,10 +129,21 @@ impl Plane {
 
     pub(crate) fn not_spawned(&mut self, key: WorkerKey, error: &str) {
         let id = Link::of_key(key);
-        let Some(link) = self.link_mut(id) else {
+        let Some(link) = self.link(id) else {
             return;
         };
-        link.last_words = Some(error.to_owned());
+        let is_root = rustix::process::geteuid().is_root();
+        let user = self.config.pools.get(link.pool.index());
+        let user = user.and_then(|pool| pool.user.as_deref());
+        let hint = match user {
+            Some(user) if !is_root => {
+                format!(" (only root can start workers as user = \"{user}\")")
+            }
+            _ => String::new(),
+        };
+        if let Some(link) = self.link_mut(id) {
+            link.last_words = Some(format!("{error}{hint}"));
+        }
         self.step(
             Event::Exited {
                 worker: id,

@@ -1,0 +1,231 @@
+//! Whether what a configuration names is there: programs, directories, users, and room for socket, store and
+//! log. Looked at before anything starts, since what is missing then is a mistake in the file.
+
+use super::reader::Mistakes;
+use super::{Config, ConfigError, Pool};
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use toml::de::DeTable;
+
+/// What the name of a socket may have at the most, in bytes (unix(7)).
+const SOCKET_PATH: usize = 107;
+/// Where programs are looked for when nothing says where, as libc has it.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// A configuration file, its text and what it means.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Its name in messages.
+    pub file: &'a str,
+    pub text: &'a str,
+    pub config: &'a Config,
+    /// The directory that its paths are relative to.
+    pub base: &'a Path,
+    /// The socket is named elsewhere, so that the file's is of no use.
+    pub socket_is_named: bool,
+}
+
+impl Source<'_> {
+    /// What keeps the server from starting.
+    pub fn check_server(&self) -> Result<(), ConfigError> {
+        self.gather(|places| places.check_server())
+    }
+
+    /// The same, and what keeps workers from starting.
+    pub fn check_all(&self) -> Result<(), ConfigError> {
+        self.gather(|places| {
+            places.check_server();
+            places.check_pools();
+        })
+    }
+
+    fn gather(&self, check: impl FnOnce(&mut Places<'_>)) -> Result<(), ConfigError> {
+        // The socket's name is the longer the more directories it is in, so that counts.
+        let base = fs::canonicalize(self.base).unwrap_or_else(|_| self.base.to_owned());
+        let mut places = Places {
+            source: self,
+            base,
+            mistakes: Mistakes::new(self.text),
+        };
+        check(&mut places);
+        let mut mistakes = places.mistakes.found;
+        mistakes.sort_by_key(|mistake| mistake.line);
+        let file = self.file.to_owned();
+        match mistakes.is_empty() {
+            true => Ok(()),
+            false => Err(ConfigError { file, mistakes }),
+        }
+    }
+}
+
+struct Places<'a> {
+    source: &'a Source<'a>,
+    base: PathBuf,
+    mistakes: Mistakes<'a>,
+}
+
+impl Places<'_> {
+    fn check_server(&mut self) {
+        let config = self.source.config;
+        if !self.source.socket_is_named {
+            self.check_socket(config);
+        }
+        if let Some(file) = &config.log.file {
+            self.check_file(&["log", "file"], file, "stoker.log");
+        }
+        if let Some(file) = &config.store.path {
+            self.check_file(&["store", "path"], file, "stoker.db");
+        }
+    }
+
+    fn check_socket(&mut self, config: &Config) {
+        let path = config.socket.as_deref().unwrap_or(Path::new("stoker.sock"));
+        let path = self.base.join(path);
+        let len = path.as_os_str().len();
+        if len > SOCKET_PATH {
+            let what = format!(
+                "{} has {len} bytes, and the path of a socket may have {SOCKET_PATH}",
+                path.display()
+            );
+            let hint = "name one in a shorter directory, as \"/run/stoker/stoker.sock\"";
+            self.wrong(&["stoker", "socket"], what, hint);
+        } else if !is_in_directory(&path) {
+            let (what, hint) = no_directory_for(&path);
+            self.wrong(&["stoker", "socket"], what, &hint);
+        }
+    }
+
+    /// A file that is there or can be made.
+    fn check_file(&mut self, key: &[&str], path: &Path, example: &str) {
+        let whole = self.base.join(path);
+        if whole.is_dir() {
+            let what = format!("{} is a directory", path.display());
+            let hint = format!("name a file, as \"{}\"", path.join(example).display());
+            self.wrong(key, what, &hint);
+        } else if !is_in_directory(&whole) {
+            let (what, hint) = no_directory_for(&whole);
+            self.wrong(key, what, &hint);
+        }
+    }
+
+    fn check_pools(&mut self) {
+        let started = self.source.config.pools.iter();
+        for pool in started.filter(|pool| pool.core.spawned) {
+            self.check_user(pool);
+            let directory = match &pool.directory {
+                None => self.base.clone(),
+                Some(directory) => self.base.join(directory),
+            };
+            if directory.is_dir() {
+                self.check_program(pool, &directory);
+            } else {
+                let what = format!("there is no directory {}", directory.display());
+                let hint = "make it, or mend the path; it is relative to the configuration file";
+                self.wrong(&["pool", &pool.name, "directory"], what, hint);
+            }
+        }
+    }
+
+    fn check_user(&mut self, pool: &Pool) {
+        let Some(user) = &pool.user else { return };
+        let own = rustix::process::geteuid().as_raw();
+        let (what, hint) = match uid_of(user) {
+            None => (
+                format!("there is no user '{user}'"),
+                "name one of /etc/passwd, or give uid or uid:gid as numbers",
+            ),
+            Some(uid) if own != 0 && uid != own => (
+                format!("only root can start workers as '{user}'"),
+                "start Stoker as root, or leave user out",
+            ),
+            Some(_) => return,
+        };
+        self.wrong(&["pool", &pool.name, "user"], what, hint);
+    }
+
+    /// Looks for a pool's program as exec does, in the directory and with the PATH that workers get.
+    fn check_program(&mut self, pool: &Pool, directory: &Path) {
+        let Some(program) = pool.command.first() else {
+            return;
+        };
+        let key = ["pool", &pool.name, "command"];
+        if program.contains('/') {
+            let path = directory.join(program);
+            if !path.is_file() {
+                let what = format!("there is no file {}", path.display());
+                let hint = "mend the path; it is relative to the pool's directory";
+                self.wrong(&key, what, hint);
+            } else if !is_executable(&path) {
+                let what = format!("{} is not executable", path.display());
+                let hint = "make it so with chmod +x, or name its interpreter first, as \
+                            [\"php\", \"worker.php\"]";
+                self.wrong(&key, what, hint);
+            }
+            return;
+        }
+        let own = pool.env.iter().find(|(name, _)| name == "PATH");
+        let search = own.map(|(_, value)| OsString::from(value));
+        let search = search.or_else(|| env::var_os("PATH"));
+        let search = search.unwrap_or_else(|| DEFAULT_PATH.into());
+        let found = env::split_paths(&search)
+            .any(|place| is_executable(&directory.join(place).join(program)));
+        if !found {
+            let search = search.to_string_lossy();
+            let what = format!("there is no program '{program}' in PATH ({search})");
+            self.wrong(&key, what, "install it, or name it by its whole path");
+        }
+    }
+
+    /// A mistake at a key of the file, or without a place if the file leaves the key out.
+    fn wrong(&mut self, key: &[&str], what: String, hint: &str) {
+        let dotted = key.join(".");
+        let hint = Some(hint.to_owned());
+        match offset_of(self.source.text, key) {
+            Some(offset) => self.mistakes.add(offset, &dotted, what, hint),
+            None => self.mistakes.add_without_place(&dotted, what, hint),
+        }
+    }
+}
+
+/// Where the value of a key stands.
+fn offset_of(text: &str, key: &[&str]) -> Option<usize> {
+    let root = DeTable::parse(text).ok()?;
+    let (last, sections) = key.split_last()?;
+    let mut table = root.get_ref();
+    for section in sections {
+        table = table.get(*section)?.get_ref().as_table()?;
+    }
+    Some(table.get(*last)?.span().start)
+}
+
+fn is_in_directory(path: &Path) -> bool {
+    path.parent().is_none_or(Path::is_dir)
+}
+
+fn no_directory_for(path: &Path) -> (String, String) {
+    let parent = path.parent().unwrap_or(path).display();
+    (
+        format!("there is no directory {parent} for it"),
+        "make it, or mend the path; it is relative to the configuration file".to_owned(),
+    )
+}
+
+fn is_executable(path: &Path) -> bool {
+    let metadata = fs::metadata(path);
+    metadata.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// The uid of a user as the angel finds it: a name of `/etc/passwd`, `uid`, or `uid:gid`.
+fn uid_of(user: &str) -> Option<u32> {
+    if let Some((uid, gid)) = user.split_once(':') {
+        return gid.parse::<u32>().ok().and(uid.parse().ok());
+    }
+    let passwd = fs::read_to_string("/etc/passwd").ok()?;
+    let mut lines = passwd.lines().map(|line| line.split(':'));
+    let named = lines
+        .find_map(|mut fields| (fields.next()? == user).then(|| fields.nth(1)?.parse().ok())?);
+    named.or_else(|| user.parse().ok())
+}
