@@ -32,19 +32,21 @@ final class Socket
     }
 
     /**
-     * The socket of a worker, and the HELLO for it: the inherited one if Stoker started this process, else one dialled.
+     * The socket of a worker, the HELLO for it, and whether it is inherited: so it is if Stoker started this process,
+     * else it is dialled.
      *
      * @param array<string, mixed> $hello
      * @param string|null $socket where to dial; default: env STOKER_SOCKET
      * @param string|null $pool   the pool to join, for one that dials; default: env STOKER_POOL
      * @param string|null $token  default: env STOKER_TOKEN
-     * @return array{resource, string}
+     * @return array{resource, string, bool}
      * @throws ConnectionRefused
      */
     public static function ofWorker(array $hello, ?string $socket, ?string $pool, ?string $token): array
     {
         $fd = getenv('STOKER_FD');
-        if ($fd !== false) {
+        $isSpawned = $fd !== false;
+        if ($isSpawned) {
             $stream = self::inherited($fd);
             // Children of this process, and code that looks around, have no business with it.
             putenv('STOKER_FD');
@@ -58,7 +60,7 @@ final class Socket
             $hello += array_filter(['pool' => $pool ?? getenv('STOKER_POOL'), 'token' => $token ?? getenv('STOKER_TOKEN')]);
         }
 
-        return [$stream, json_encode($hello, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE)];
+        return [$stream, json_encode($hello, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE), $isSpawned];
     }
 
     /**
