@@ -61,7 +61,7 @@ pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result
         command.current_dir(dir);
     }
     if let Some(user) = &spec.user {
-        let (uid, gid) = user::resolve(user)?;
+        let (uid, gid) = user::resolve_user(user)?;
         command.uid(uid).gid(gid);
     }
     let sockets = theirs.iter().map(AsRawFd::as_raw_fd).collect();

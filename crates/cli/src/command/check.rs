@@ -1,3 +1,4 @@
+use crate::access::Access;
 use crate::exit::{Result, print};
 use serde_json::json;
 use std::path::PathBuf;
@@ -7,13 +8,17 @@ use stoker_server::config::Config;
 pub(crate) fn check(file: Option<PathBuf>, json: bool) -> Result {
     let file = file.unwrap_or_else(|| "stoker.toml".into());
     let (_, config) = super::serve::read(&file)?;
+    let access = Access::of(&config)?;
     match json {
-        true => print(&as_json(&config).to_string()),
-        false => print(&format!("{} is good\n{}", file.display(), explain(&config))),
+        true => print(&as_json(&config, &access).to_string()),
+        false => {
+            let text = explain(&config, &access);
+            print(&format!("{} is good\n{text}", file.display()))
+        }
     }
 }
 
-fn explain(config: &Config) -> String {
+fn explain(config: &Config, access: &Access) -> String {
     let mut lines = Vec::new();
     for (at, pool) in config.pools.iter().enumerate() {
         let workers = match (pool.core.min, pool.core.max) {
@@ -31,6 +36,14 @@ fn explain(config: &Config) -> String {
         lines.extend(services.map(|service| share("service", &service.name, &service.core)));
     }
     lines.push("queues and services that workers announce are added with weight 1".to_owned());
+    if let Some(group) = access.group {
+        let (_, group) = stoker_angel::names(0, group);
+        let mode = config.socket_mode;
+        lines.push(format!(
+            "the socket is for group {group}, with mode {mode:04o}"
+        ));
+    }
+    lines.extend(access.warning.clone());
     lines.join("\n")
 }
 
@@ -45,7 +58,7 @@ fn share(kind: &str, name: &str, core: &stoker_server::config::QueueConfig) -> S
     line
 }
 
-fn as_json(config: &Config) -> serde_json::Value {
+fn as_json(config: &Config, access: &Access) -> serde_json::Value {
     let pools: Vec<_> = config.pools.iter().map(|pool| {
         json!({"name": pool.name, "command": pool.command, "min": pool.core.min, "max": pool.core.max})
     }).collect();
@@ -63,5 +76,6 @@ fn as_json(config: &Config) -> serde_json::Value {
         .iter()
         .map(|service| of(&service.name, service.pool, &service.core))
         .collect();
-    json!({"pools": pools, "queues": queues, "services": services})
+    json!({"pools": pools, "queues": queues, "services": services,
+        "socket_group": access.group, "warning": access.warning})
 }

@@ -14,6 +14,7 @@ final class Socket
      * holds, a read with bytes at hand can block.
      */
     public const CHUNK = 65536;
+    private const EACCES = 13;
 
     /**
      * The socket that a spawned worker inherits.
@@ -79,8 +80,12 @@ final class Socket
         set_error_handler(static fn (): bool => true);
         try {
             $stream = stream_socket_client($address, $errno, $why, $timeout, $flags);
+            $whose = $stream === false && $errno === self::EACCES ? self::whose($socket) : null;
         } finally {
             restore_error_handler();
+        }
+        if ($whose !== null) {
+            throw new ConnectionRefused("this user may not open Stoker's socket $socket ($why): $whose");
         }
         if ($stream === false) {
             throw new ConnectionRefused(
@@ -90,6 +95,25 @@ final class Socket
         }
 
         return self::tuned($stream);
+    }
+
+    /** Whom a socket lets in, for who is not among them. */
+    private static function whose(string $socket): string
+    {
+        $path = str_replace('unix://', '', $socket);
+        clearstatcache(true, $path);
+        if (($stat = stat($path)) === false) {
+            return 'a directory on the way to it is closed to this user';
+        }
+        $user = function_exists('posix_getpwuid') ? posix_getpwuid($stat['uid'])['name'] ?? null : null;
+        $group = function_exists('posix_getgrgid') ? posix_getgrgid($stat['gid'])['name'] ?? null : null;
+
+        return sprintf(
+            'it is for user %s and group %s, with mode %04o; socket_group and socket_mode of [stoker] in the server\'s configuration say so',
+            $user ?? $stat['uid'],
+            $group ?? $stat['gid'],
+            $stat['mode'] & 0777,
+        );
     }
 
     /**
