@@ -3,7 +3,7 @@ use crate::{End, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 use std::collections::HashMap;
@@ -33,6 +33,9 @@ const KILLED: End = End::Signal(9);
 const SETTLED: Duration = Duration::from_secs(60);
 /// When to look again at what tells nothing of itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Signals to end that come within this time of the first one are the same wish: `timeout` and systemd may
+/// signal the process and its group, or all that runs, one by one.
+const SAME_WISH: Duration = Duration::from_secs(1);
 /// How long what is killed may take to be gone before the angel goes on without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -97,7 +100,8 @@ struct Angel {
     ever_served: bool,
     /// The server said that it is done.
     done: bool,
-    drain_asked: bool,
+    /// When an operator first asked for the end.
+    drain_asked: Option<Instant>,
     /// An adopted process could not tell yet whose it is.
     look_again: bool,
 }
@@ -105,7 +109,7 @@ struct Angel {
 impl Angel {
     fn new(options: Options) -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
-        let wanted = [SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGHUP];
+        let wanted = [SIGCHLD].into_iter().chain(spawn::HARMLESS);
         let signals = SignalDelivery::with_pipe(read, write, SignalOnly, wanted)?;
         Ok(Self {
             options,
@@ -121,7 +125,7 @@ impl Angel {
             strangers: procfs::children(getpid().as_raw_nonzero().get()),
             ever_served: false,
             done: false,
-            drain_asked: false,
+            drain_asked: None,
             look_again: false,
         })
     }
@@ -134,7 +138,7 @@ impl Angel {
             restarts: self.restarts,
         };
         channel.send(&config, Vec::new())?;
-        if self.drain_asked {
+        if self.drain_asked.is_some() {
             channel.send(&ToServer::Drain, Vec::new())?;
         }
         self.channel = Some(channel);
@@ -176,15 +180,21 @@ impl Angel {
         for signal in self.signals.pending().collect::<Vec<_>>() {
             match signal {
                 SIGHUP => self.tell(&ToServer::Reload, Vec::new()),
-                SIGTERM | SIGINT | SIGQUIT if self.drain_asked || self.server.is_none() => {
-                    self.end(1);
-                }
-                SIGTERM | SIGINT | SIGQUIT => {
-                    self.drain_asked = true;
-                    self.tell(&ToServer::Drain, Vec::new());
-                }
+                SIGUSR1 => self.tell(&ToServer::ReopenLog, Vec::new()),
+                SIGTERM | SIGINT | SIGQUIT => self.asked_to_end(),
                 _ => {}
             }
+        }
+    }
+
+    fn asked_to_end(&mut self) {
+        match self.drain_asked {
+            None if self.server.is_some() => {
+                self.drain_asked = Some(Instant::now());
+                self.tell(&ToServer::Drain, Vec::new());
+            }
+            Some(first) if first.elapsed() < SAME_WISH => {}
+            _ => self.end(1),
         }
     }
 
@@ -352,7 +362,7 @@ impl Angel {
             Phase::Serving if self.done && self.server.is_none() => self.end(0),
             Phase::Serving => {}
             Phase::Clearing { since } if self.is_alone() || since.elapsed() > PATIENCE => {
-                if self.drain_asked {
+                if self.drain_asked.is_some() {
                     self.end(1);
                     return Ok(None);
                 }

@@ -16,6 +16,7 @@ pub use angel::{Options, run};
 pub use channel::{Channel, MAX_MESSAGE};
 pub use message::{End, Spec, ToAngel, ToServer, WorkerKey};
 pub use procfs::{children, descendants, is_dead, kill_tree, resident_bytes, with_cookie};
+pub use user::{names, resolve_group, resolve_user};
 
 /// Names of the variables by which a child learns what it inherited.
 pub mod env {

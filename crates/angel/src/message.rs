@@ -74,6 +74,8 @@ pub enum ToServer {
     /// An operator's signal.
     Drain,
     Reload,
+    /// The log's file may have been moved away: write to the one of its name.
+    ReopenLog,
 }
 
 /// How a process ended.

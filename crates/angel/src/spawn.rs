@@ -1,15 +1,26 @@
 //! Starting processes: the one place that forks, and the one place of the angel with `unsafe` in it.
 
 use crate::{Spec, env, user};
+use libc::{SIG_IGN, SIGPWR, c_int};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
+};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+
+/// Signals that end a program which has not heard of them, and tell of nothing that is wrong with it. The angel
+/// hears them all. The server ignores them: who signals a whole session or control group means the angel, which
+/// passes on what it makes of that.
+pub(crate) const HARMLESS: [c_int; 11] = [
+    SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
+];
 
 /// A worker that was started: its pid, and the descriptors that the server gets.
 pub(crate) struct Spawned {
@@ -50,11 +61,11 @@ pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result
         command.current_dir(dir);
     }
     if let Some(user) = &spec.user {
-        let (uid, gid) = user::resolve(user)?;
+        let (uid, gid) = user::resolve_user(user)?;
         command.uid(uid).gid(gid);
     }
     let sockets = theirs.iter().map(AsRawFd::as_raw_fd).collect();
-    inherit(&mut command, sockets, true);
+    inherit(&mut command, sockets, Role::Worker);
     let child = command.spawn().map_err(|error| explain(spec, &error))?;
     let fds: Vec<OwnedFd> = [stdout, stderr].into_iter().chain(ours).collect();
     for fd in &fds {
@@ -85,7 +96,7 @@ pub(crate) fn server(listener: &OwnedFd) -> io::Result<(i32, OwnedFd)> {
     inherit(
         &mut command,
         vec![listener.as_raw_fd(), theirs.as_raw_fd()],
-        false,
+        Role::Server,
     );
     Ok((command.spawn()?.id() as i32, ours))
 }
@@ -98,7 +109,16 @@ fn new_command(program: &str) -> Command {
     Command::new(program)
 }
 
-/// Lets the child keep these descriptors, and, if `bound`, die with the angel.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    /// Dies with the angel.
+    Worker,
+    /// Ignores what is the angel's to hear, from its first instruction on. A worker must not inherit that: what
+    /// it starts would be deaf to TERM as well.
+    Server,
+}
+
+/// Lets the child keep these descriptors, and be what its role asks for.
 ///
 /// The standard library has set group, user and directory by then, in this order: a change of user
 /// clears the death signal, so it comes last. If the angel died before it was set, the child's parent is
@@ -107,13 +127,18 @@ fn new_command(program: &str) -> Command {
     unsafe_code,
     reason = "what runs between fork and exec can't be expressed otherwise"
 )]
-fn inherit(command: &mut Command, fds: Vec<RawFd>, bound: bool) {
+fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
     let angel = getpid();
     let prepare = move || {
-        if bound {
+        if role == Role::Worker {
             set_parent_process_death_signal(Some(Signal::KILL))?;
             if getppid() != Some(angel) {
                 return Err(io::ErrorKind::BrokenPipe.into());
+            }
+        } else {
+            for signal in HARMLESS {
+                // SAFETY: to ignore a signal installs no code, and an ignored one stays so over the exec.
+                unsafe { libc::signal(signal, SIG_IGN) };
             }
         }
         for fd in &fds {

@@ -1,13 +1,10 @@
+//! Users and groups, by `/etc/passwd` and `/etc/group`.
+
 use std::{fs, io};
 
 /// The uid and gid of a user given as a name of `/etc/passwd`, as `uid`, or as `uid:gid`.
-pub(crate) fn resolve(user: &str) -> io::Result<(u32, u32)> {
-    let unknown = || {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            format!("there is no user '{user}'"),
-        )
-    };
+pub fn resolve_user(user: &str) -> io::Result<(u32, u32)> {
+    let unknown = || unknown("user", user);
     if let Some((uid, gid)) = user.split_once(':') {
         let pair = uid.parse().ok().zip(gid.parse().ok());
         return pair.ok_or_else(unknown);
@@ -16,6 +13,41 @@ pub(crate) fn resolve(user: &str) -> io::Result<(u32, u32)> {
     find(&passwd, user)
         .or_else(|| user.parse().ok().map(|uid| (uid, uid)))
         .ok_or_else(unknown)
+}
+
+/// The gid of a group given as a name of `/etc/group`, or as a number.
+pub fn resolve_group(group: &str) -> io::Result<u32> {
+    if let Ok(gid) = group.parse() {
+        return Ok(gid);
+    }
+    let groups = fs::read_to_string("/etc/group")?;
+    let of = |line: &str| {
+        let mut fields = line.split(':');
+        (fields.next()? == group).then(|| fields.nth(1)?.parse().ok())?
+    };
+    groups
+        .lines()
+        .find_map(of)
+        .ok_or_else(|| unknown("group", group))
+}
+
+/// The names of a user and a group, or their numbers where they have none.
+pub fn names(uid: u32, gid: u32) -> (String, String) {
+    let name = |file: &str, id: u32| {
+        let entries = fs::read_to_string(file).unwrap_or_default();
+        let is_it = |line: &&str| line.split(':').nth(2) == Some(&id.to_string());
+        let name = entries
+            .lines()
+            .find(is_it)
+            .and_then(|it| it.split(':').next());
+        name.map_or_else(|| id.to_string(), str::to_owned)
+    };
+    (name("/etc/passwd", uid), name("/etc/group", gid))
+}
+
+fn unknown(what: &str, name: &str) -> io::Error {
+    let text = format!("there is no {what} '{name}'");
+    io::Error::new(io::ErrorKind::NotFound, text)
 }
 
 fn find(passwd: &str, user: &str) -> Option<(u32, u32)> {
@@ -41,7 +73,16 @@ mod tests {
         assert_eq!(find(passwd, "www-data"), Some((33, 34)));
         assert_eq!(find(passwd, "33"), Some((33, 34)));
         assert_eq!(find(passwd, "nobody"), None);
-        assert_eq!(resolve("5:6").unwrap(), (5, 6));
-        assert!(resolve("no such user").is_err());
+        assert_eq!(resolve_user("5:6").unwrap(), (5, 6));
+        assert!(resolve_user("no such user").is_err());
+    }
+
+    #[test]
+    fn groups_are_found_by_name_and_number() {
+        assert_eq!(resolve_group("root").unwrap(), 0);
+        assert_eq!(resolve_group("4321").unwrap(), 4321);
+        assert!(resolve_group("no such group").is_err());
+        assert_eq!(names(0, 0), ("root".to_owned(), "root".to_owned()));
+        assert_eq!(names(0, 4_000_000_000).1, "4000000000");
     }
 }

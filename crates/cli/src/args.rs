@@ -18,7 +18,11 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Supervise workers and serve until a signal; TERM and INT drain, a second one ends at once
+    /// Supervise workers and serve until a signal; TERM and INT drain, a later one ends at once
+    ///
+    /// TERM, INT and QUIT drain; one more, after a second or later, ends at once. HUP replaces all workers
+    /// without losing a task, as `stoker reload`, and opens the log file anew. USR1 opens the log file anew.
+    /// Other signals that end a program by default, as USR2, do nothing.
     Serve(Serve),
     /// Explain a configuration file, or say what is wrong with it
     Check {

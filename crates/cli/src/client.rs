@@ -72,6 +72,11 @@ impl Client {
         let path = crate::socket::named(option).unwrap_or_else(|| crate::socket::configured(None));
         let stream = UnixStream::connect(&path).map_err(|error| {
             let shown = path.display();
+            if error.kind() == ErrorKind::PermissionDenied {
+                let whose = crate::access::described(&path);
+                let text = format!("this user may not open the socket {shown} ({error}): {whose}");
+                return Failure::Unreachable(text);
+            }
             Failure::Unreachable(format!(
                 "no Stoker answers at {shown} ({error}); start one with 'stoker serve', or name its \
                  socket with --socket or STOKER_SOCKET"

@@ -1,5 +1,6 @@
 //! `stoker`: one binary that supervises workers, feeds them, and lets people look and steer.
 
+mod access;
 mod args;
 mod client;
 mod command;

@@ -1,6 +1,6 @@
 use crate::exit::{Failure, Result};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, chmod};
+use rustix::fs::{Gid, Mode, chmod, chown};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
@@ -47,7 +47,7 @@ pub(crate) fn address(path: &Path) -> Result<SocketAddrUnix> {
 }
 
 /// Binds the socket. One that a dead server left behind is replaced; one that is served is not touched.
-pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<OwnedFd> {
+pub(crate) fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> Result<OwnedFd> {
     let shown = path.display();
     let address = address(path)?;
     if let Ok(metadata) = fs::metadata(path) {
@@ -69,14 +69,28 @@ pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<OwnedFd> {
             Err(error) => return Err(Failure::Failed(format!("{shown} is in the way: {error}"))),
         }
     }
+    bind_new(path, &address, mode, group)
+}
+
+fn bind_new(
+    path: &Path,
+    address: &SocketAddrUnix,
+    mode: u32,
+    group: Option<u32>,
+) -> Result<OwnedFd> {
+    let shown = path.display();
+    let failed = |error: Errno| Failure::Failed(format!("cannot listen at {shown}: {error}"));
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let made =
-        socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).and_then(|socket| {
-            bind(&socket, &address)?;
-            // Before listen, so that nobody gets in through a wider mode.
-            chmod(path, Mode::from_raw_mode(mode))?;
-            listen(&socket, BACKLOG)?;
-            Ok(socket)
-        });
-    made.map_err(|error: Errno| Failure::Failed(format!("cannot listen at {shown}: {error}")))
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed)?;
+    bind(&socket, address).map_err(failed)?;
+    // Before listen, so that nobody gets in through a wider mode, or as one of another group.
+    if let Some(group) = group {
+        chown(path, None, Some(Gid::from_raw(group))).map_err(|error| {
+            Failure::Failed(format!("cannot give {shown} to group {group}: {error}"))
+        })?;
+    }
+    chmod(path, Mode::from_raw_mode(mode)).map_err(failed)?;
+    listen(&socket, BACKLOG).map_err(failed)?;
+    Ok(socket)
 }

@@ -289,7 +289,11 @@ impl Plane {
                 "{worker} left a process behind, which is ended: {command} (pid {pid})"
             )),
             ToServer::Drain => self.drain(),
-            ToServer::Reload => self.reload_all(),
+            ToServer::Reload => {
+                self.log.reopen();
+                self.reload_all();
+            }
+            ToServer::ReopenLog => self.log.reopen(),
             ToServer::Config { .. } => {}
         }
     }

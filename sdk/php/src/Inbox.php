@@ -23,7 +23,8 @@ use Stoker\Internal\Socket;
  *         }
  *     }
  *
- * Every task taken must be answered before the next is taken. What a task prints goes to stdout.
+ * Every task taken must be answered before the next is taken. What a task prints goes to stdout. TERM and INT do what
+ * they do to a Worker, unless the framework handles them.
  */
 final class Inbox
 {
@@ -61,8 +62,9 @@ final class Inbox
             'slots' => 1,
             'soft_cancel' => $softCancel,
         ];
-        [$stream, $hello] = Socket::ofWorker($hello, $socket, $pool, $token);
+        [$stream, $hello, $isSpawned] = Socket::ofWorker($hello, $socket, $pool, $token);
         $loop = new Loop(new Channel($stream), [], null);
+        $loop->hearSignals($isSpawned);
         if ($softCancel) {
             pcntl_async_signals(true);
             pcntl_signal(SIGUSR1, $loop->interrupt(...));

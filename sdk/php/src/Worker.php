@@ -118,6 +118,10 @@ final class Worker
     /**
      * Serves until Stoker says to go, or is gone, or stop() is called.
      *
+     * With ext-pcntl TERM and INT end no task, unless the application has a handler of its own for them. A worker that
+     * Stoker started leaves them to Stoker, which says to go over the socket; one that dialled in finishes its task, and
+     * goes. Without the extension they end the process, and the task with it.
+     *
      * @throws \LogicException   nothing to serve
      * @throws ConnectionRefused Stoker did not start this process, and there is none to dial
      * @throws StokerException   the broker does not want this worker; the message says why
@@ -140,8 +144,9 @@ final class Worker
             'slots' => 1,
             'soft_cancel' => $this->softCancel,
         ];
-        [$stream, $hello] = Socket::ofWorker($hello, null, $this->pool, $this->token);
+        [$stream, $hello, $isSpawned] = Socket::ofWorker($hello, null, $this->pool, $this->token);
         $loop = new Loop(new Channel($stream), $this->calls, $this->jobs);
+        $loop->hearSignals($isSpawned);
         if ($this->softCancel) {
             pcntl_async_signals(true);
             pcntl_signal(SIGUSR1, $loop->interrupt(...));

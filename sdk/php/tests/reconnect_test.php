@@ -349,3 +349,27 @@ test('persistent: a clean connection is used by the next script, a dirty one is 
     same('a.three', Client::connect($stage->socket, persistent: true)->call('a.three'));
     same(['a.hang', 'hello', 'a.three'], [$stage->heard(), $stage->heard(), $stage->heard()]);
 });
+
+test('connect: who may not open the socket is told who may', function (): void {
+    if (!function_exists('posix_seteuid') || posix_geteuid() !== 0) {
+        return; // Nothing is closed to others, and root can't be kept out.
+    }
+    mkdir($dir = Stage::path() . '.d');
+    $stage = new Stage(static fn (Stage $stage) => $stage->welcome()->next(), "$dir/s.sock");
+    class_exists(ConnectionRefused::class);
+    $refused = function (int $dirMode) use ($stage, $dir): string {
+        chmod($dir, $dirMode);
+        chmod($stage->socket, 0640);
+        posix_seteuid(65534);
+        try {
+            return throws(ConnectionRefused::class, fn () => Client::connect($stage->socket)->call('a.b'))->getMessage();
+        } finally {
+            posix_seteuid(0);
+        }
+    };
+    $whose = 'it is for user root and group root, with mode 0640; socket_group and socket_mode of [stoker]';
+    holds(str_contains($message = $refused(0755), "this user may not open Stoker's socket") && str_contains($message, $whose), $message);
+    holds(str_contains($message = $refused(0700), 'a directory on the way to it is closed to this user'), $message);
+    unlink($stage->socket);
+    rmdir($dir);
+});

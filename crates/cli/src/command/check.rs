@@ -1,3 +1,4 @@
+use crate::access::Access;
 use crate::exit::{Result, print};
 use crate::socket;
 use serde_json::json;
@@ -21,13 +22,17 @@ pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) 
         socket_is_named: named.is_some(),
     };
     source.check_all().map_err(super::serve::bad)?;
+    let access = Access::of(&config)?;
     match json {
-        true => print(&as_json(&config).to_string()),
-        false => print(&format!("{} is good\n{}", file.display(), explain(&config))),
+        true => print(&as_json(&config, &access).to_string()),
+        false => {
+            let text = explain(&config, &access);
+            print(&format!("{} is good\n{text}", file.display()))
+        }
     }
 }
 
-fn explain(config: &Config) -> String {
+fn explain(config: &Config, access: &Access) -> String {
     let mut lines = Vec::new();
     for (at, pool) in config.pools.iter().enumerate() {
         let (min, max) = (pool.core.min, pool.core.max);
@@ -47,6 +52,14 @@ fn explain(config: &Config) -> String {
         lines.extend(services.map(|service| share("service", &service.name, &service.core)));
     }
     lines.push("queues and services that workers announce are added with weight 1".to_owned());
+    if let Some(group) = access.group {
+        let (_, group) = stoker_angel::names(0, group);
+        let mode = config.socket_mode;
+        lines.push(format!(
+            "the socket is for group {group}, with mode {mode:04o}"
+        ));
+    }
+    lines.extend(access.warning.clone());
     lines.join("\n")
 }
 
@@ -61,7 +74,7 @@ fn share(kind: &str, name: &str, core: &stoker_server::config::QueueConfig) -> S
     line
 }
 
-fn as_json(config: &Config) -> serde_json::Value {
+fn as_json(config: &Config, access: &Access) -> serde_json::Value {
     let pools: Vec<_> = config.pools.iter().map(|pool| {
         json!({"name": pool.name, "command": pool.command, "min": pool.core.min, "max": pool.core.max})
     }).collect();
@@ -79,5 +92,6 @@ fn as_json(config: &Config) -> serde_json::Value {
         .iter()
         .map(|service| of(&service.name, service.pool, &service.core))
         .collect();
-    json!({"pools": pools, "queues": queues, "services": services})
+    json!({"pools": pools, "queues": queues, "services": services,
+        "socket_group": access.group, "warning": access.warning})
 }

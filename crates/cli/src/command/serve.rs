@@ -1,8 +1,10 @@
+use crate::access::Access;
 use crate::args::Serve;
 use crate::exit::{Failure, Result};
 use crate::socket;
 use rustix::fd::{FromRawFd, OwnedFd};
-use std::io::ErrorKind;
+use rustix::process::geteuid;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 use stoker_angel::{Options, env as names};
@@ -36,8 +38,17 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     if let Some(file) = &config.log.file {
         stoker_server::open_log(file).map_err(|error| Failure::Config(error.to_string()))?;
     }
+    let access = Access::of(&config)?;
+    // Others than root can't give it away. Unless they were told to that is no mistake: nor can they start
+    // workers of another user.
+    let is_asked = config.socket_group.is_some();
+    let group = access.group.filter(|_| is_asked || geteuid().is_root());
     let path = std::path::absolute(named.unwrap_or_else(|| socket::configured(config.socket)))?;
-    let listener = socket::listen_at(&path, config.socket_mode)?;
+    let listener = socket::listen_at(&path, config.socket_mode, group)?;
+    if let Some(warning) = &access.warning {
+        // There is nothing to do about a stderr that can't be written.
+        writeln!(io::stderr(), "stoker: {warning}").ok();
+    }
     let socket_path = path.to_string_lossy().into_owned();
     let ours = socket::identity(&path);
     let result = stoker_angel::run(Options {

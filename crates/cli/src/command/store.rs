@@ -5,6 +5,8 @@ use super::serve::read;
 use crate::args::{Store, StoreFile};
 use crate::exit::{Failure, Result, print};
 use crate::table::table;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use stoker_server::config::Config;
@@ -17,6 +19,8 @@ pub(crate) fn store(what: &Store, json: bool) -> Result {
         Store::Check(file) => check(&path(file)?, json),
         Store::Backup { to, file } => {
             let from = path(file)?;
+            // The copy is its owner's alone, as the store is.
+            umask(Mode::RWXG | Mode::RWXO);
             tools::backup(&from, to).map_err(bad)?;
             let (from, to) = (from.display(), to.display());
             say(

@@ -2,7 +2,7 @@
 
 use crate::{start, start_of};
 use std::time::Duration;
-use stoker_testkit::{App, Ask, Client, procs, until};
+use stoker_testkit::{App, Ask, Client, pause, procs, until};
 use stoker_wire::{Key, Status, Type};
 
 #[test]
@@ -145,6 +145,8 @@ fn a_second_signal_ends_everything_at_once() {
     );
     app.term();
     app.wait_for_log("draining");
+    // What comes sooner is taken for the same signal.
+    pause(Duration::from_millis(1_050));
     app.term();
     let ended = app.ended();
     assert_eq!(ended.code, 1, "it did not end well");

@@ -20,6 +20,7 @@ mod retries;
 mod roles;
 mod room;
 mod rpc;
+mod signals;
 mod silent;
 mod steering;
 mod store;

@@ -1,6 +1,7 @@
 //! Real PHP with the SDK: one behaviour a file of `tests/php`.
 
 use crate::setup;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -493,4 +494,95 @@ fn the_hello_example_does_what_its_first_lines_say() {
     assert_eq!(stoker(&["reload"]), "default runs version 2\n");
     let workers: Value = serde_json::from_str(&stoker(&["workers", "--json"])).expect("JSON");
     assert_eq!(workers["workers"][0]["version"], 2);
+}
+
+/// Signals all that runs, the angel last.
+fn signal_all(app: &App, signal: Signal) {
+    let all = app.processes();
+    let others = all.into_iter().filter(|pid| *pid != app.angel());
+    others.for_each(|pid| procs::signal(pid, signal));
+    procs::signal(app.angel(), signal);
+}
+
+#[test]
+fn term_or_int_to_all_that_runs_lets_a_job_finish() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let Some(app) = start("term.php", "workers = 2") else {
+            return;
+        };
+        let gate = app.dir.gate("gate");
+        let mut client = app.client();
+        let id = client.push(&Ask::push("mails", ""));
+        let held = gate.meet();
+        signal_all(&app, signal);
+        app.wait_for_log("draining");
+        drop(held);
+        let ended = app.ended();
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        let line = format!("stdout {id}: attempt 1");
+        let log = ended.log.trim_end();
+        assert!(log.contains(&line) && log.ends_with("drained"), "{log}");
+        assert!(
+            !log.contains("died") && !log.contains("stay in the store"),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn term_to_a_worker_alone_does_it_no_harm() {
+    let Some(app) = start("term.php", "workers = 1") else {
+        return;
+    };
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let call = client.send(&Ask::call("t.run", ""));
+    let held = gate.meet();
+    procs::signal(app.pids()[0], Signal::TERM);
+    drop(held);
+    assert_eq!(client.answer(call).text(), "finished");
+    procs::signal(app.pids()[0], Signal::TERM);
+    assert_eq!(app.call("t.ok", "").text(), "ok");
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+#[test]
+fn what_a_task_starts_hears_term_as_ever() {
+    let Some(app) = start("term.php", "workers = 1") else {
+        return;
+    };
+    assert_eq!(app.call("t.child", "").text(), "15");
+    assert_eq!(app.call("t.fork", "").text(), "15");
+}
+
+/// One that Stoker did not start is ended by whoever did: it finishes what it does, and goes.
+#[test]
+fn term_to_a_worker_that_dialled_in_lets_it_finish_and_go() {
+    if !is_here() {
+        return;
+    }
+    let app = setup().config("[pool.far]\nworkers = 1\n").launch();
+    let gate = app.dir.gate("gate");
+    let script = file("term.php");
+    let dial = || {
+        let spawn = Spawn::new("php").args(&[script.to_str().expect("a plain path")]);
+        let spawn = spawn.env("STOKER_SOCKET", app.socket());
+        spawn.within(app.dir.path()).start()
+    };
+    for (number, busy) in [(1, true), (2, false)] {
+        let mut worker = dial();
+        app.wait_for_log(&format!("far-{number} is ready"));
+        let mut client = app.client();
+        let call = busy.then(|| client.send(&Ask::call("t.run", "")));
+        let held = busy.then(|| gate.meet());
+        procs::signal(worker.id() as i32, Signal::TERM);
+        drop(held);
+        if let Some(call) = call {
+            assert_eq!(client.answer(call).text(), "finished");
+        }
+        assert!(procs::ends_within(worker.id() as i32, 5.0), "it goes");
+        assert_eq!(worker.wait().ok().and_then(|status| status.code()), Some(0));
+        app.wait_for_log(&format!("far-{number} has gone"));
+    }
+    assert_eq!(app.pool()["restarts"], 0);
 }

@@ -4,9 +4,11 @@ use crate::{pool_of, setup, start};
 use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 use serde_json::{Value, json};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Child;
 use std::thread;
-use stoker_testkit::{App, Ask, Client, Spawn, bad_worker, procs};
+use stoker_testkit::{App, Ask, Client, Dir, Setup, Spawn, bad_worker, procs, run};
 use stoker_wire::{Status, Type};
 
 /// Does something as the user nobody, or returns `None` where this user can't become another.
@@ -215,4 +217,93 @@ fn another_user_joins_a_pool_with_its_token_only() {
         "its own user needs none"
     );
     assert_eq!(join(&app, &hello("closed", None)).0, Type::Welcome);
+}
+
+/// A setup whose directory holds a copy of a program: the build may stand where other users can't go.
+#[track_caller]
+fn copied(program: &Path) -> (Setup, String) {
+    let setup = setup();
+    let copy = setup.dir().file("copy");
+    std::fs::copy(program, &copy).expect("the test's directory takes a copy");
+    (setup, copy.display().to_string())
+}
+
+#[test]
+fn workers_of_another_user_reach_the_socket() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let pool = |name: &str, program: &str, user: &str| {
+        format!("[pool.{name}]\ncommand = [{program:?}, \"serve\"]\nworkers = 2\nuser = {user:?}\n")
+    };
+    for (user, group, rest) in [
+        ("nobody", 65_534, ""),
+        ("65534:4321", 4321, ""),
+        ("65534:4321", 0, "[stoker]\nsocket_group = \"root\"\n"),
+    ] {
+        let (setup, program) = copied(&bad_worker());
+        let app = setup
+            .config(&format!("{}{rest}", pool("p", &program, user)))
+            .start();
+        let socket = std::fs::metadata(app.socket()).expect("it is there");
+        assert_eq!((socket.gid(), socket.mode() & 0o777), (group, 0o660));
+        if rest.is_empty() {
+            let answer = app.call("t.run", "call t.again ok inside");
+            assert_eq!(answer.text(), "OK inside");
+        }
+    }
+}
+
+#[test]
+fn workers_that_no_group_of_the_socket_can_let_in_are_told_of() {
+    let pools = "[pool.a]\ncommand = [\"true\"]\nuser = \"4001:4321\"\n\
+                 [pool.b]\ncommand = [\"true\"]\nuser = \"4002:4322\"\n";
+    let warning =
+        "workers run under several groups: 4321 (pool a), 4322 (pool b). The socket can be for one";
+    let check = |toml: &str| {
+        let dir = Dir::new();
+        dir.write("stoker.toml", toml);
+        let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker")).args(&["check"]);
+        run(spawn.within(dir.path()))
+    };
+    let told = check(pools).stdout;
+    assert!(told.contains(warning), "{told}");
+    for rest in ["socket_mode = \"0666\"", "socket_group = \"4321\""] {
+        let told = check(&format!("{pools}[stoker]\n{rest}\n")).stdout;
+        assert!(
+            told.contains("is good") && !told.contains(warning),
+            "{told}"
+        );
+    }
+    let one = check(&pools.replace("4322", "4321")).stdout;
+    assert!(
+        one.contains("the socket is for group 4321, with mode 0660"),
+        "{one}"
+    );
+    let wrong = check("[pool.a]\n[stoker]\nsocket_group = \"no such group\"\n");
+    assert_eq!(wrong.code, 78);
+    let wanted = "stoker: stoker.socket_group: there is no group 'no such group'\n";
+    assert_eq!(wrong.stderr, wanted);
+    let app = setup().config(pools).launch();
+    app.wait_for_log(&format!("stoker: {warning}"));
+    assert_eq!(app.stop().code, 0);
+}
+
+#[test]
+fn who_may_not_open_the_socket_is_told_who_may() {
+    let (setup, program) = copied(Path::new(env!("CARGO_BIN_EXE_stoker")));
+    let app = setup.config(&pool_of("serve", "workers = 1")).start();
+    let output = as_nobody(|| {
+        let spawn = Spawn::new(&program).args(&["queues"]);
+        run(spawn.env("STOKER_SOCKET", app.socket()))
+    });
+    let Some(output) = output else { return };
+    assert_eq!(output.code, 69);
+    let wanted = "it is for user root and group root, with mode 0660; socket_group and socket_mode of [stoker]";
+    assert!(output.stderr.contains(wanted), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("this user may not open the socket"),
+        "{}",
+        output.stderr
+    );
 }

@@ -2,6 +2,7 @@
 
 use crate::{pool_of, setup, start, start_of};
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 use stoker_testkit::failing::{self, Call, Place};
 use stoker_testkit::{App, Ask, Client, Dir, Output, Spawn, procs, run, until};
 use stoker_wire::{Key, Status};
@@ -388,6 +389,8 @@ fn the_file_is_shown_checked_copied_and_made_smaller() {
 
     let copied = app.cli(&["store", "backup", "copy.db"]);
     assert_eq!(copied.code, 0, "{}", copied.stderr);
+    let mode = std::fs::metadata(app.dir.file("copy.db")).map(|file| file.permissions().mode());
+    assert_eq!(mode.ok().map(|mode| mode & 0o777), Some(0o600));
     let again = app.cli(&["store", "backup", "copy.db"]);
     assert_eq!(again.code, 1, "what is there is not overwritten");
     let small = app.cli(&["store", "compact", "--store", "copy.db"]);

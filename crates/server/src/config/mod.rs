@@ -31,6 +31,8 @@ pub const MAX_FILE: usize = 128 * 1024;
 pub struct Config {
     pub socket: Option<PathBuf>,
     pub socket_mode: u32,
+    /// A name, or a gid.
+    pub socket_group: Option<String>,
     pub boots_at_once: u32,
     pub max_connections: usize,
     pub max_inflight: usize,

@@ -168,6 +168,7 @@ fn read_stoker(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Config {
     Config {
         socket: stoker.text("socket", mistakes).map(PathBuf::from),
         socket_mode: mode.unwrap_or(0o660),
+        socket_group: stoker.text("socket_group", mistakes),
         boots_at_once: boots.map_or_else(processors, |boots| boots as u32),
         max_connections: connections.unwrap_or(10_000) as usize,
         max_inflight: inflight.unwrap_or(1_024) as usize,

@@ -49,6 +49,12 @@ pub const STOKER: SectionDoc = SectionDoc {
             "Mode of the socket, octal: who may call and push. Only the server's own user and root may administer.",
         ),
         key(
+            "socket_group",
+            "text",
+            "see right",
+            "Group of the socket: a name or a gid. Without it, and where pools have a `user`, it is the group of these users, if they have one in common, so that their jobs can push.",
+        ),
+        key(
             "boots_at_once",
             "number",
             "processors",
@@ -151,7 +157,7 @@ pub const POOL: SectionDoc = SectionDoc {
             "user",
             "text",
             "Stoker's own",
-            "User of the workers: a name, `uid` or `uid:gid`. Needs root.",
+            "User of the workers: a name, `uid` or `uid:gid`. Needs root. They have the group of that user and no other; `socket_group` says who may push.",
         ),
         key(
             "env",

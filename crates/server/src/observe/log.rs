@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -104,6 +105,8 @@ enum Message {
     Closed {
         worker: WorkerLog,
     },
+    /// The file may have another name by now: go on in the one that has, or gets, its own.
+    Reopen,
     End,
 }
 
@@ -129,6 +132,7 @@ impl Log {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let writer = Writer {
             sink,
+            file: config.file.clone(),
             json: config.json,
             lines: HashMap::new(),
             wake: wake.clone(),
@@ -185,6 +189,12 @@ impl Log {
         });
     }
 
+    /// Has what comes from here on written to the file that bears the log's name, if the log is a file: another
+    /// program may have moved away the one that is open.
+    pub(crate) fn reopen(&mut self) {
+        self.send(Message::Reopen);
+    }
+
     /// Whether the thread is behind, so that no pipe should be read.
     pub(crate) fn is_behind(&self) -> bool {
         !self.held.is_empty()
@@ -230,9 +240,10 @@ impl Log {
     }
 }
 
-/// Opens a log file to append to. The error names it.
+/// Opens a log file to append to; a new one is for its owner alone. The error names it.
 pub fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
+    let mut options = OpenOptions::new();
+    let file = options.create(true).append(true).mode(0o600).open(path);
     file.map_err(|error| {
         let text = format!("cannot write the log {}: {error}", path.display());
         io::Error::new(error.kind(), text)
@@ -241,6 +252,8 @@ pub fn open(path: &Path) -> io::Result<File> {
 
 struct Writer {
     sink: Box<dyn Write + Send>,
+    /// Where the sink is, if it is a file.
+    file: Option<PathBuf>,
     json: bool,
     lines: HashMap<(String, i32, Stream), Lines>,
     wake: Arc<OwnedFd>,
@@ -258,6 +271,7 @@ impl Writer {
             while let Some(message) = next {
                 match message {
                     Message::End => return self.put(&mut text),
+                    Message::Reopen => self.reopen(&mut text),
                     message => self.format(message, &mut text),
                 }
                 drained += 1;
@@ -271,6 +285,18 @@ impl Writer {
             if drained > 0 {
                 rustix::io::write(&*self.wake, &1u64.to_ne_bytes()).ok();
             }
+        }
+    }
+
+    /// What has been written so far stays in the old file. Where no new one can be had, so does the rest.
+    fn reopen(&mut self, text: &mut Vec<u8>) {
+        let Some(file) = &self.file else { return };
+        match open(file) {
+            Ok(file) => {
+                self.put(text);
+                self.sink = Box::new(file);
+            }
+            Err(error) => own_line(self.json, Level::Error, &error.to_string(), text),
         }
     }
 
@@ -312,7 +338,7 @@ impl Writer {
                     }
                 }
             }
-            Message::End => {}
+            Message::Reopen | Message::End => {}
         }
     }
 }

@@ -2,6 +2,7 @@ use super::StoreError;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Holds a store for this process: a locked file beside it, with the process's id in it. SQLite's own locks
@@ -21,6 +22,8 @@ impl Lock {
             .write(true)
             .create(true)
             .truncate(false)
+            // Whoever can open it can hold it.
+            .mode(0o600)
             .open(&path)
             .map_err(error)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

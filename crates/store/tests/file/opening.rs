@@ -1,5 +1,6 @@
 use crate::world::{World, job, new_dir};
 use rusqlite::Connection;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use stoker_store::{Keep, Pushed, SqliteOptions, SqliteStore, State, StoreError, Told, tools};
 
@@ -180,4 +181,32 @@ fn a_store_in_a_hurry_is_as_good() {
             .iter()
             .any(|told| matches!(told, Told::Counts { .. }))
     );
+}
+
+/// The modes of a store's file and of what lies beside it.
+fn modes(path: &Path) -> [u32; 4] {
+    ["", "-wal", "-shm", "-lock"].map(|suffix| {
+        let file = format!("{}{suffix}", path.display());
+        let file = std::fs::metadata(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        file.permissions().mode() & 0o777
+    })
+}
+
+#[test]
+fn a_new_store_is_its_owners_alone() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    world.hold(job(queue));
+    assert_eq!(modes(world.path()), [0o600; 4]);
+}
+
+#[test]
+fn a_file_that_is_there_keeps_its_mode() {
+    let path = new_dir().join("jobs.db");
+    std::fs::write(&path, "").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let mut world = World::at(path);
+    let queue = world.queue("mails");
+    world.hold(job(queue));
+    assert_eq!(modes(world.path()), [0o640, 0o640, 0o640, 0o600]);
 }

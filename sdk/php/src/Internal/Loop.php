@@ -35,6 +35,8 @@ final class Loop
 {
     /** Bytes of a job's result that the broker keeps. */
     private const RESULT = 65536;
+    /** Seconds that one who is to hear signals waits in one go. */
+    private const LOOK_UP = 10.0;
 
     public static ?self $active = null;
     /** Our own code said to go: leave after the task that runs. */
@@ -62,6 +64,10 @@ final class Loop
     private FrameReader $reader;
     public readonly Output $output;
     private Guard $guard;
+    /** GOAWAY has been written. */
+    private bool $parted = false;
+    /** A signal has to end the waiting for tasks. */
+    private bool $isWakeable = false;
     /** Given back when the process dies, so that one that ran out of memory can still say so. */
     private ?string $reserve;
 
@@ -101,23 +107,32 @@ final class Loop
             foreach ($this->waiting as $id => $frame) {
                 unset($this->waiting[$id]);
                 $this->serve($frame);
-                if ($this->stopping || $this->channel->broken) {
+                if ($this->isLeaving()) {
+                    $this->part(); // The signal may have come after the answer, which says it otherwise.
+
                     return;
                 }
             }
             if ($this->waiting === []) {
-                if ($this->leaving || ($bytes = $this->channel->read()) === null) {
+                if ($this->leaving || ($bytes = $this->wait()) === null) {
                     return;
                 }
                 $this->now = hrtime(true);
                 $this->take($bytes);
                 if ($this->stopping) { // By a signal, between tasks.
-                    $this->channel->write(Frame::of(Type::GOAWAY)->encode());
+                    $this->part();
 
                     return;
                 }
             }
         } while (true);
+    }
+
+    /** Waits for bytes; null is the end of the connection. */
+    private function wait(): ?string
+    {
+        // A signal that comes just before the waiting begins does not end it, so that has an end of its own.
+        return $this->isWakeable ? $this->channel->readWithin(self::LOOK_UP) : $this->channel->read();
     }
 
     /** The next task; null when none came in so many seconds, or a signal came, or isOver(). */
@@ -152,8 +167,48 @@ final class Loop
     public function leave(): void
     {
         $this->running = false;
-        if (!$this->isOver() && $this->channel->isMine()) {
+        $isTold = $this->leaving && $this->waiting === [];
+        if (!$isTold && $this->channel->isMine()) {
             $this->stopping = true;
+            $this->part();
+        }
+    }
+
+    /**
+     * Keeps TERM and INT from ending this process in the middle of a task. They come from outside, as from who stops a
+     * whole control group, and late in its grace from Stoker. Without ext-pcntl nothing can be done about them.
+     *
+     * @param bool $isSpawned by Stoker, whose GOAWAY says when to go: what waits may still have to be served
+     */
+    public function hearSignals(bool $isSpawned): void
+    {
+        if (!function_exists('pcntl_async_signals')) {
+            return;
+        }
+        pcntl_async_signals(true);
+        foreach ([SIGTERM, SIGINT] as $signal) {
+            // A handler, and not SIG_IGN, which the programs that a task starts would inherit.
+            pcntl_signal_get_handler($signal) !== SIG_DFL || pcntl_signal($signal, $this->hear(...));
+        }
+        $this->isWakeable = !$isSpawned;
+    }
+
+    private function hear(int $signal): void
+    {
+        if (!$this->channel->isMine()) {
+            // A child that a handler forked: it is to end as any process does.
+            pcntl_signal($signal, SIG_DFL);
+            function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
+        } elseif ($this->isWakeable) {
+            $this->stopping = true;
+        }
+    }
+
+    /** Says to the broker, once, that this worker goes. */
+    private function part(): void
+    {
+        if (!$this->parted && !$this->channel->broken) {
+            $this->parted = true;
             $this->channel->write(Frame::of(Type::GOAWAY)->encode());
         }
     }
@@ -347,6 +402,7 @@ final class Loop
             ? ''
             : Frame::answer($task->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
         if ($this->stopping) {
+            $this->parted = true;
             $bytes .= Frame::of(Type::GOAWAY)->encode();
         }
         // One write, before the next task begins: so the first unanswered task is the one that ran.

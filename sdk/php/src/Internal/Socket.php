@@ -14,6 +14,7 @@ final class Socket
      * holds, a read with bytes at hand can block.
      */
     public const CHUNK = 65536;
+    private const EACCES = 13;
 
     /**
      * The socket that a spawned worker inherits.
@@ -32,19 +33,21 @@ final class Socket
     }
 
     /**
-     * The socket of a worker, and the HELLO for it: the inherited one if Stoker started this process, else one dialled.
+     * The socket of a worker, the HELLO for it, and whether it is inherited: so it is if Stoker started this process,
+     * else it is dialled.
      *
      * @param array<string, mixed> $hello
      * @param string|null $socket where to dial; default: env STOKER_SOCKET
      * @param string|null $pool   the pool to join, for one that dials; default: env STOKER_POOL
      * @param string|null $token  default: env STOKER_TOKEN
-     * @return array{resource, string}
+     * @return array{resource, string, bool}
      * @throws ConnectionRefused
      */
     public static function ofWorker(array $hello, ?string $socket, ?string $pool, ?string $token): array
     {
         $fd = getenv('STOKER_FD');
-        if ($fd !== false) {
+        $isSpawned = $fd !== false;
+        if ($isSpawned) {
             $stream = self::inherited($fd);
             // Children of this process, and code that looks around, have no business with it.
             putenv('STOKER_FD');
@@ -58,7 +61,7 @@ final class Socket
             $hello += array_filter(['pool' => $pool ?? getenv('STOKER_POOL'), 'token' => $token ?? getenv('STOKER_TOKEN')]);
         }
 
-        return [$stream, json_encode($hello, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE)];
+        return [$stream, json_encode($hello, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE), $isSpawned];
     }
 
     /**
@@ -77,8 +80,12 @@ final class Socket
         set_error_handler(static fn (): bool => true);
         try {
             $stream = stream_socket_client($address, $errno, $why, $timeout, $flags);
+            $whose = $stream === false && $errno === self::EACCES ? self::whose($socket) : null;
         } finally {
             restore_error_handler();
+        }
+        if ($whose !== null) {
+            throw new ConnectionRefused("this user may not open Stoker's socket $socket ($why): $whose");
         }
         if ($stream === false) {
             throw new ConnectionRefused(
@@ -88,6 +95,25 @@ final class Socket
         }
 
         return self::tuned($stream);
+    }
+
+    /** Whom a socket lets in, for who is not among them. */
+    private static function whose(string $socket): string
+    {
+        $path = str_replace('unix://', '', $socket);
+        clearstatcache(true, $path);
+        if (($stat = stat($path)) === false) {
+            return 'a directory on the way to it is closed to this user';
+        }
+        $user = function_exists('posix_getpwuid') ? posix_getpwuid($stat['uid'])['name'] ?? null : null;
+        $group = function_exists('posix_getgrgid') ? posix_getgrgid($stat['gid'])['name'] ?? null : null;
+
+        return sprintf(
+            'it is for user %s and group %s, with mode %04o; socket_group and socket_mode of [stoker] in the server\'s configuration say so',
+            $user ?? $stat['uid'],
+            $group ?? $stat['gid'],
+            $stat['mode'] & 0777,
+        );
     }
 
     /**

@@ -104,6 +104,7 @@ impl Worker {
             "stubborn" => self.stubborn = true,
             // Processes.
             "ignore-term" => on_signal(signal_hook::consts::SIGTERM, &Arc::default()),
+            "ignore-int" => on_signal(signal_hook::consts::SIGINT, &Arc::default()),
             "setsid" => drop(setsid()),
             "child" => drop(spawn_child(argument, true)),
             "child-without-env" => drop(spawn_child(argument, false)),

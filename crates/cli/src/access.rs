@@ -1,0 +1,79 @@
+//! Whom the socket lets in.
+
+use crate::exit::{Failure, Result};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use stoker_angel::{names, resolve_group, resolve_user};
+use stoker_server::config::Config;
+
+/// What a configuration means for who may open the socket.
+pub(crate) struct Access {
+    /// The group that it is given. None: whichever a new file has.
+    pub(crate) group: Option<u32>,
+    /// Workers are kept out, and what to do about it.
+    pub(crate) warning: Option<String>,
+}
+
+impl Access {
+    pub(crate) fn of(config: &Config) -> Result<Self> {
+        if let Some(name) = &config.socket_group {
+            let wrong = |error| Failure::Config(format!("stoker.socket_group: {error}"));
+            let group = Some(resolve_group(name).map_err(wrong)?);
+            let warning = None;
+            return Ok(Self { group, warning });
+        }
+        // Where the mode lets in all, or no group, the group does not matter.
+        let mode = config.socket_mode;
+        if mode & 0o002 != 0 || mode & 0o020 == 0 {
+            let (group, warning) = (None, None);
+            return Ok(Self { group, warning });
+        }
+        let groups = groups(config);
+        let warning = (groups.len() > 1).then(|| too_many(&groups));
+        let group = groups.into_keys().next().filter(|_| warning.is_none());
+        Ok(Self { group, warning })
+    }
+}
+
+/// The groups of workers that do not get in as the socket's own user or root, each with its pools.
+fn groups(config: &Config) -> BTreeMap<u32, Vec<&str>> {
+    let own = rustix::process::geteuid().as_raw();
+    let mut groups = BTreeMap::<u32, Vec<&str>>::new();
+    for pool in config.pools.iter().filter(|pool| !pool.command.is_empty()) {
+        // One that this machine does not know is told when its workers can't be started.
+        let user = pool.user.as_ref().and_then(|user| resolve_user(user).ok());
+        if let Some((_, gid)) = user.filter(|(uid, _)| *uid != 0 && *uid != own) {
+            groups.entry(gid).or_default().push(&pool.name);
+        }
+    }
+    groups
+}
+
+fn too_many(groups: &BTreeMap<u32, Vec<&str>>) -> String {
+    let shown = groups.iter().map(|(gid, pools)| {
+        let (_, group) = names(0, *gid);
+        format!("{group} (pool {})", pools.join(", "))
+    });
+    let shown: Vec<String> = shown.collect();
+    format!(
+        "workers run under several groups: {}. The socket can be for one of them; what runs in the other pools can't \
+         push. Set stoker.socket_group to a group, and give these pools a user = \"uid:gid\" with it; or \
+         stoker.socket_mode = \"0666\", which lets in all",
+        shown.join(", ")
+    )
+}
+
+/// Whom a socket lets in, for who is not among them.
+pub(crate) fn described(path: &Path) -> String {
+    let Ok(socket) = fs::metadata(path) else {
+        return "a directory on the way to it is closed to this user".to_owned();
+    };
+    let (user, group) = names(socket.uid(), socket.gid());
+    let mode = socket.permissions().mode() & 0o777;
+    format!(
+        "it is for user {user} and group {group}, with mode {mode:04o}; socket_group and socket_mode of [stoker] in \
+         the server's configuration say so"
+    )
+}

@@ -1,0 +1,177 @@
+//! Signals from outside: to the angel, to the server, and to all that runs at once.
+
+use crate::{pool_of, setup, start, start_of};
+use rustix::process::Signal;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use stoker_testkit::{App, Ask, pause, procs, until};
+use stoker_wire::Status;
+
+/// Signals that say nothing to Stoker. USR1 is among them where the log is no file.
+const EMPTY: [Signal; 9] = [
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::IO,
+    Signal::POWER,
+    Signal::CONT,
+    Signal::WINCH,
+];
+
+/// Signals all that runs, as systemd does where a unit says nothing else, and `kill $(pgrep -s SID)`.
+fn signal_all(app: &App, signal: Signal) {
+    let all = app.processes();
+    assert!(all.contains(&app.server()) && all.contains(&app.angel()));
+    // The angel comes last, so that nobody can have heard of it from the angel.
+    let others = all.into_iter().filter(|pid| *pid != app.angel());
+    others.for_each(|pid| procs::signal(pid, signal));
+    procs::signal(app.angel(), signal);
+}
+
+#[test]
+fn term_or_int_to_all_that_runs_drains() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let app = start_of("ignore-term;ignore-int;serve", "workers = 2");
+        let gate = app.dir.gate("gate");
+        let mut client = app.client();
+        client.push(&Ask::push("mails", "gate gate;note finished"));
+        let held = gate.meet();
+        signal_all(&app, signal);
+        app.wait_for_log("draining");
+        drop(held);
+        let ended = app.ended();
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        assert_eq!(ended.dir.notes(), ["finished"]);
+        let log = ended.log.trim_end();
+        assert!(
+            log.ends_with("drained") && !log.contains("died") && !log.contains("killed"),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn the_server_leaves_to_the_angel_what_a_signal_means() {
+    let app = start("workers = 1");
+    let server = app.server();
+    let others = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP];
+    for signal in EMPTY.into_iter().chain(others) {
+        procs::signal(server, signal);
+        assert_eq!(app.call("t.run", "ok").status(), Status::OK, "{signal:?}");
+    }
+    assert_eq!(app.server(), server);
+    let log = app.log();
+    assert!(
+        !log.contains("draining") && !log.contains("reloaded"),
+        "{log}"
+    );
+}
+
+#[test]
+fn signals_that_mean_nothing_do_nothing_to_the_angel() {
+    let app = start("workers = 1");
+    for signal in EMPTY {
+        procs::signal(app.angel(), signal);
+        // It takes the angel to start a worker.
+        let reload = serde_json::json!({"op": "reload"});
+        let answer = app.client().own("stoker.pool", &reload);
+        assert_eq!(answer["pools"][0]["reloaded"], true, "{signal:?}");
+    }
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+#[test]
+fn what_comes_within_a_second_of_the_first_signal_is_the_same_wish() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let call = client.send(&Ask::call("t.run", "gate gate;ok finished"));
+    let held = gate.meet();
+    // Two of one kind might become one on their way.
+    procs::signal(app.angel(), Signal::TERM);
+    procs::signal(app.angel(), Signal::INT);
+    procs::signal(app.angel(), Signal::TERM);
+    app.wait_for_log("draining");
+    drop(held);
+    assert_eq!(client.answer(call).text(), "finished");
+    assert_eq!(app.ended().code, 0);
+}
+
+#[test]
+fn int_after_that_ends_everything_at_once() {
+    let app = start_of("stubborn;serve", "workers = 1\nstop_grace = \"60s\"");
+    app.term();
+    app.wait_for_log("draining");
+    // Time itself is the matter.
+    pause(std::time::Duration::from_millis(1_050));
+    procs::signal(app.angel(), Signal::INT);
+    let ended = app.ended();
+    assert_eq!(ended.code, 1, "it did not end well");
+    assert!(ended.took < stoker_testkit::limit(3.0), "{:?}", ended.took);
+}
+
+fn mode(path: &Path) -> u32 {
+    let file = std::fs::metadata(path).expect("it is there");
+    file.permissions().mode() & 0o777
+}
+
+#[test]
+fn usr1_and_hup_open_the_log_file_anew() {
+    let app = setup()
+        .config(&pool_of(
+            "serve",
+            "workers = 1\n[log]\nfile = \"stoker.log\"",
+        ))
+        .start();
+    let log = app.dir.file("stoker.log");
+    assert_eq!(mode(&log), 0o600, "it tells what jobs print");
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let rotations = [(Signal::USR1, "one", "two"), (Signal::HUP, "two", "three")];
+    for (number, (signal, before, after)) in rotations.into_iter().enumerate() {
+        let old = app.dir.file(&format!("stoker.log.{number}"));
+        app.call("t.run", &format!("stdout {before}"));
+        until("it is written", || {
+            read(&log)
+                .contains(&format!("stdout t.run#1: {before}\n"))
+                .then_some(())
+        });
+        std::fs::rename(&log, &old).expect("it can be moved");
+        procs::signal(app.angel(), signal);
+        until("the file is there again", || log.exists().then_some(()));
+        let moved = read(&old);
+        app.call("t.run", &format!("stdout {after}"));
+        until("it goes to the new file", || {
+            read(&log)
+                .contains(&format!("stdout t.run#1: {after}\n"))
+                .then_some(())
+        });
+        assert_eq!(read(&old), moved, "and to that alone");
+        assert_eq!(mode(&log), 0o600);
+    }
+    app.ready();
+    until("HUP reloads as well", || {
+        read(&log)
+            .contains("pool p runs version 2 only")
+            .then_some(())
+    });
+    assert!(!read(&app.dir.file("stoker.log.0")).contains("version 2"));
+}
+
+#[test]
+fn a_log_file_that_can_not_be_opened_anew_goes_on_as_it_is() {
+    let config = pool_of("serve", "workers = 1\n[log]\nfile = \"logs/stoker.log\"");
+    let setup = setup().config(&config);
+    std::fs::create_dir(setup.dir().file("logs")).expect("a directory can be made");
+    let app = setup.start();
+    let moved = app.dir.file("moved");
+    std::fs::rename(app.dir.file("logs"), &moved).expect("it can be moved");
+    procs::signal(app.angel(), Signal::USR1);
+    until("it is told", || {
+        let log = std::fs::read_to_string(moved.join("stoker.log")).unwrap_or_default();
+        log.contains("error cannot write the log logs/stoker.log: ")
+            .then_some(())
+    });
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
