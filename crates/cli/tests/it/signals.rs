@@ -175,3 +175,14 @@ fn a_log_file_that_can_not_be_opened_anew_goes_on_as_it_is() {
     });
     assert_eq!(app.call("t.run", "ok").status(), Status::OK);
 }
+
+/// A program without the protocol hears TERM as well, and does with it what it does.
+#[test]
+fn term_to_all_that_runs_ends_programs_without_the_protocol_and_drains() {
+    let config = "[pool.p]\ncommand = [\"sleep\", \"1000\"]\nprotocol = false\nworkers = 2\n";
+    let app = setup().config(config).start();
+    signal_all(&app, Signal::TERM);
+    let ended = app.ended();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(ended.log.trim_end().ends_with("drained"), "{}", ended.log);
+}
