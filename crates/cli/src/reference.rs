@@ -11,7 +11,9 @@ use stoker_server::config::schema::SECTIONS;
 fn config_page() -> String {
     let mut page = String::from(
         "# Configuration\n\nGenerated from the program; `stoker check` explains a file. Times are written \
-         `500ms`, `30s`, `5m`, `2h`, `7d`, sizes `64KB`, `256MB`, `2GB` (powers of 1024). An unknown key is an error.\n",
+         `500ms`, `30s`, `5m`, `2h`, `7d`, sizes `64KB`, `256MB`, `2GB` (powers of 1024). An unknown key is an error. \
+         `stoker reload` reads the file again and takes what has changed of pools, but for `workers` and \
+         `protocol`; it says what else has changed, which needs a restart.\n",
     );
     for section in SECTIONS {
         write!(page, "\n## `{}`\n\n{}\n\n", section.heading, section.doc).unwrap();
