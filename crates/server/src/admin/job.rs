@@ -149,9 +149,10 @@ impl Plane {
     fn change_of(&mut self, op: &str, ask: &Value) -> Result<Change, Refused> {
         Ok(match op {
             "retry" => Change::Retry {
-                per_second: ask["per_second"]
-                    .as_u64()
-                    .map(|rate| rate.clamp(1, 1_000_000) as u32),
+                per_second: match ask["per_second"].as_u64() {
+                    Some(0) => return Err(Refused::invalid("'per_second' is at least 1")),
+                    rate => rate.map(|rate| rate.min(1_000_000) as u32),
+                },
             },
             "cancel" => Change::Cancel,
             "discard" => Change::Discard,

@@ -132,16 +132,17 @@ impl Places<'_> {
     fn check_user(&mut self, pool: &Pool) {
         let Some(user) = &pool.user else { return };
         let own = rustix::process::geteuid().as_raw();
-        let (what, hint) = match uid_of(user) {
-            None => (
+        let uid = stoker_angel::resolve_user(user).map(|(uid, _)| uid);
+        let (what, hint) = match uid {
+            Err(_) => (
                 format!("there is no user '{user}'"),
                 "name one of /etc/passwd, or give uid or uid:gid as numbers",
             ),
-            Some(uid) if own != 0 && uid != own => (
+            Ok(uid) if own != 0 && uid != own => (
                 format!("only root can start workers as '{user}'"),
                 "start Stoker as root, or leave user out",
             ),
-            Some(_) => return,
+            Ok(_) => return,
         };
         self.wrong(&["pool", &pool.name, "user"], what, hint);
     }
@@ -216,16 +217,4 @@ fn no_directory_for(path: &Path) -> (String, String) {
 fn is_executable(path: &Path) -> bool {
     let metadata = fs::metadata(path);
     metadata.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-/// The uid of a user as the angel finds it: a name of `/etc/passwd`, `uid`, or `uid:gid`.
-fn uid_of(user: &str) -> Option<u32> {
-    if let Some((uid, gid)) = user.split_once(':') {
-        return gid.parse::<u32>().ok().and(uid.parse().ok());
-    }
-    let passwd = fs::read_to_string("/etc/passwd").ok()?;
-    let mut lines = passwd.lines().map(|line| line.split(':'));
-    let named = lines
-        .find_map(|mut fields| (fields.next()? == user).then(|| fields.nth(1)?.parse().ok())?);
-    named.or_else(|| user.parse().ok())
 }

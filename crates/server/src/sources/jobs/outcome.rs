@@ -1,5 +1,6 @@
 use super::held::Held;
 use crate::clock::wall_ms;
+use crate::counted;
 use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{exit_text, ran};
 use crate::workers::{Link, is_error};
@@ -213,7 +214,8 @@ fn error_of(outcome: Outcome, answer: Option<&Frame<'_>>) -> JobError {
         Outcome::Quarantined { crashes, exit } => (
             "Quarantined",
             format!(
-                "it killed {crashes} workers, the last one by {}",
+                "it killed {}, the last one by {}",
+                counted(crashes, "worker"),
                 exit_text(exit)
             ),
         ),

@@ -1,5 +1,6 @@
 use super::edge::Asked;
 use crate::clock::wall_ms;
+use crate::counted;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::rpc::RETRY_MS;
@@ -128,7 +129,8 @@ impl Plane {
         let max = u64::from(self.core.queue(queue).config.max_waiting);
         if waiting >= max {
             return Some(format!(
-                "{max} jobs wait in this queue already (max_waiting)"
+                "{} in this queue wait already (max_waiting)",
+                counted(max, "job")
             ));
         }
         if self.bytes_held() + len > self.config.max_memory {
