@@ -36,7 +36,7 @@ final class Loop
     /** Bytes of a job's result that the broker keeps. */
     private const RESULT = 65536;
     /** Seconds that one who is to hear signals waits in one go. */
-    private const LOOK_UP = 10.0;
+    private const LOOK_UP = 1.0;
 
     public static ?self $active = null;
     /** Our own code said to go: leave after the task that runs. */
