@@ -246,7 +246,7 @@ class Judge:
                 if run.attempt > ended:
                     burned += 1
                     self.say(f"job {n}: run {run.tag} is said to be attempt {run.attempt} after {ended} that ended")
-                between = sum(kill.after >= since and kill.before <= run.began for kill in deaths)
+                between = sum(kill.hits for kill in deaths if kill.after >= since and kill.before <= run.began)
                 if run.crashes - crashes > between:
                     burned += 1
                     self.say(f"job {n}: run {run.tag} is said to have crashed {run.crashes} times, {between} deaths lay between")

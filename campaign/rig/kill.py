@@ -23,6 +23,7 @@ class Kill:
         self.demanding = demanding  # not so in the middle of a start or an end, when not so much can run
         self.after = None
         self.graceful = False
+        self.hits = 1  # times that it can cut off the same job
         self.of_server = True
         self.in_flight = 0
         self.unfinished = None  # number -> attempt, as the store knew it afterwards
@@ -62,6 +63,8 @@ def kill_everything(trial, what, **how):
     if order:
         order(pids)
     death = trial.strike(what, **how)
+    # Its worker may go first, and the server lend it to another one before that, or the server, goes as well.
+    death.hits = 2
     trial.stoker.kill_all(pids)
     trial.after_death(death)
     return death

@@ -151,6 +151,8 @@ impl Plane {
                     let (job, what) = (job.job.id, What::Crashed);
                     let died_of = died_of.map_or(String::new(), |text| format!(": {text}"));
                     let text = format!("its worker died by {how}{died_of}");
+                    // It does not run any more, and the server's own death would count once more.
+                    self.jobs.runs_changed = true;
                     self.jobs.ask(Ask::Note { job, what, text });
                 }
                 if expected {
