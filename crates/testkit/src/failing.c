@@ -7,6 +7,7 @@
 //   FAILING_ERRNO  what it fails with
 //   FAILING_COUNT  how many calls fail from there on; 0 for all until the file FAILING_HEAL is there
 //   FAILING_SHORT  if set, the call itself writes the half, and the next one fails
+//   FAILING_ALONE  if set, calls on other files than that one do not fail
 //   FAILING_ARM    calls count once this file is there
 //
 // No sync reaches the disk: no power is cut here, and thousands of runs are to be quick. Instead it is noted which
@@ -55,7 +56,7 @@ struct site {
 
 static char dir[PATH_MAX], heal[PATH_MAX], arm[PATH_MAX], at_call[16], at_file[NAME];
 static long at_number, left;
-static int error_number, is_for_ever, is_short, is_of_reads, has_begun, report = -1;
+static int error_number, is_for_ever, is_short, is_alone, is_of_reads, has_begun, report = -1;
 // Whether names in the folder changed since it was synced, and whether it then could not be.
 static int names_changed, names_are_unsafe;
 static char name_of[FDS][NAME];
@@ -116,6 +117,7 @@ __attribute__((constructor)) static void begin(void)
     left = atol(text);
     is_for_ever = !left;
     is_short = !!getenv("FAILING_SHORT");
+    is_alone = !!getenv("FAILING_ALONE");
     // Last, for with it the calls count.
     copy_env(dir, sizeof dir, "FAILING_DIR");
 }
@@ -193,7 +195,7 @@ static int fails(const char *call, const char *file)
         say("call %s %s %ld\n", call, file, here->count);
     if (is_it)
         has_begun = 1;
-    else if (!has_begun || !is_meant(call) || is_over())
+    else if (!has_begun || !is_meant(call) || (is_alone && strcmp(file, at_file)) || is_over())
         return 0;
     if (is_it && is_short) {
         say("short %s %s %ld\n", call, file, here->count);

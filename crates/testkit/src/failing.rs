@@ -15,6 +15,8 @@ pub struct Fault {
     count: u32,
     /// It does half of its work, and the next one fails.
     is_short: bool,
+    /// Other files than its own are spared.
+    is_alone: bool,
 }
 
 const EIO: i32 = 5;
@@ -26,6 +28,7 @@ const fn fault(name: &'static str, errno: i32, count: u32) -> Fault {
         errno,
         count,
         is_short: false,
+        is_alone: false,
     }
 }
 
@@ -34,6 +37,11 @@ pub const IO_THRICE: Fault = fault("EIO three times", EIO, 3);
 pub const IO: Fault = fault("EIO until the end", EIO, 0);
 pub const FULL_ONCE: Fault = fault("ENOSPC", ENOSPC, 1);
 pub const FULL: Fault = fault("ENOSPC until the end", ENOSPC, 0);
+/// There is no room for what is in one file, as where a quota or a server far away says so.
+pub const FULL_ALONE: Fault = Fault {
+    is_alone: true,
+    ..fault("ENOSPC of its file until the end", ENOSPC, 0)
+};
 pub const SHORT: Fault = Fault {
     is_short: true,
     ..fault("half, and ENOSPC until the end", ENOSPC, 0)
@@ -113,6 +121,7 @@ pub fn preload(
             ("FAILING_ERRNO", fault.errno.to_string().into()),
             ("FAILING_COUNT", fault.count.to_string().into()),
         ]);
+        env.extend(fault.is_alone.then(|| ("FAILING_ALONE", "1".into())));
         env.extend(fault.is_short.then(|| ("FAILING_SHORT", "1".into())));
     }
     env

@@ -5,7 +5,7 @@ use crate::hand::Hand;
 use crate::runs::Script;
 use stoker_store::{Ask, Change, Keep, Pushed, State, Told, Trouble, Which};
 use stoker_testkit::Dir;
-use stoker_testkit::failing::{Call, FULL, Fault, IO, IO_ONCE, Place};
+use stoker_testkit::failing::{Call, FULL_ALONE, Fault, IO, IO_ONCE, Place};
 
 /// A store with a job in it. The next sync of its log fails.
 fn begin(hand: &mut Hand) {
@@ -126,7 +126,7 @@ fn what_nobody_knows_is_told_when_it_is_known() {
 /// There is no room to write the log once more, but it can be read: what stands there is not yet safe.
 #[test]
 fn what_can_be_read_and_not_synced_is_in_doubt() {
-    run("syncs fail", FULL);
+    run("syncs fail", FULL_ALONE);
 }
 
 #[test]
