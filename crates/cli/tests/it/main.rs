@@ -26,8 +26,9 @@ mod steering;
 mod store;
 mod supervision;
 
+use rustix::process::Signal;
 use std::fmt::Display;
-use stoker_testkit::{App, Setup, bad_worker};
+use stoker_testkit::{App, Setup, bad_worker, procs};
 
 fn setup() -> Setup {
     Setup::new(env!("CARGO_BIN_EXE_stoker"))
@@ -49,4 +50,14 @@ fn start(rest: &str) -> App {
 #[track_caller]
 fn start_of(script: &str, rest: &str) -> App {
     setup().config(&pool_of(script, rest)).start()
+}
+
+/// Signals all that runs, as systemd does where a unit says nothing else, and `kill $(pgrep -s SID)`.
+fn signal_all(app: &App, signal: Signal) {
+    let all = app.processes();
+    assert!(all.contains(&app.server()) && all.contains(&app.angel()));
+    // The angel comes last, so that nobody can have heard of it from the angel.
+    let others = all.into_iter().filter(|pid| *pid != app.angel());
+    others.for_each(|pid| procs::signal(pid, signal));
+    procs::signal(app.angel(), signal);
 }

@@ -1,6 +1,6 @@
 //! Real PHP with the SDK: one behaviour a file of `tests/php`.
 
-use crate::setup;
+use crate::{setup, signal_all};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -494,14 +494,6 @@ fn the_hello_example_does_what_its_first_lines_say() {
     assert_eq!(stoker(&["reload"]), "default runs version 2\n");
     let workers: Value = serde_json::from_str(&stoker(&["workers", "--json"])).expect("JSON");
     assert_eq!(workers["workers"][0]["version"], 2);
-}
-
-/// Signals all that runs, the angel last.
-fn signal_all(app: &App, signal: Signal) {
-    let all = app.processes();
-    let others = all.into_iter().filter(|pid| *pid != app.angel());
-    others.for_each(|pid| procs::signal(pid, signal));
-    procs::signal(app.angel(), signal);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Signals from outside: to the angel, to the server, and to all that runs at once.
 
-use crate::{pool_of, setup, start, start_of};
+use crate::{pool_of, setup, signal_all, start, start_of};
 use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use stoker_testkit::{App, Ask, pause, procs, until};
+use stoker_testkit::{Ask, pause, procs, until};
 use stoker_wire::Status;
 
 /// Signals that say nothing to Stoker. USR1 is among them where the log is no file.
@@ -19,16 +19,6 @@ const EMPTY: [Signal; 9] = [
     Signal::CONT,
     Signal::WINCH,
 ];
-
-/// Signals all that runs, as systemd does where a unit says nothing else, and `kill $(pgrep -s SID)`.
-fn signal_all(app: &App, signal: Signal) {
-    let all = app.processes();
-    assert!(all.contains(&app.server()) && all.contains(&app.angel()));
-    // The angel comes last, so that nobody can have heard of it from the angel.
-    let others = all.into_iter().filter(|pid| *pid != app.angel());
-    others.for_each(|pid| procs::signal(pid, signal));
-    procs::signal(app.angel(), signal);
-}
 
 #[test]
 fn term_or_int_to_all_that_runs_drains() {

@@ -1,36 +1,26 @@
 //! What can't be written although the disk is well is given up and told, and stops nothing else.
 
+use crate::bad_page::{PAGE, damage, marked, never_failed, page_of_marked, pushed};
 use crate::world::{World, job, job_of};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use stoker_store::{
-    Ask, Change, Changed, Ending, Filter, JobId, Keep, NewJob, Pushed, QueueNo, Run, State, Ticket,
-    Told, Which,
+    Ask, Change, Changed, Ending, Filter, JobId, Keep, Pushed, QueueNo, Run, State, Ticket, Told,
+    Which,
 };
-
-const PAGE: usize = 4_096;
-
-/// What stands all over the body of the job whose page goes bad.
-const MARK: &[u8] = b"this one will be bad ";
 
 /// Breaks a page of the file.
 fn break_page(world: &World, number: u64) {
     let file = std::fs::File::options().write(true).open(world.path());
     file.unwrap()
-        .write_all_at(&[0xee; 8], number * PAGE as u64)
+        .write_all_at(&[0xee; 8], number * PAGE)
         .unwrap();
 }
 
 /// Breaks a page in the middle of the marked body, of a store whose log is folded.
 fn break_body(world: &World) {
-    let bytes = std::fs::read(world.path()).unwrap();
-    let is_marked = |page: &[u8]| page.windows(MARK.len()).filter(|it| *it == MARK).count() > 100;
-    let mut pages = bytes
-        .chunks(PAGE)
-        .enumerate()
-        .filter(|(_, page)| is_marked(page));
-    let (number, _) = pages.nth_back(1).expect("a page full of that body");
-    break_page(world, number as u64);
+    let (number, _) = page_of_marked(world);
+    break_page(world, number);
 }
 
 /// Breaks the first page of a table.
@@ -39,22 +29,6 @@ fn break_table(world: &World, name: &str) {
     let root = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
     let root: u64 = db.query_row(root, [name], |row| row.get(0)).unwrap();
     break_page(world, root - 1);
-}
-
-/// A job with so long a body that it has pages of its own.
-fn marked(queue: QueueNo, key: &[u8]) -> NewJob {
-    NewJob {
-        bytes: MARK.repeat(1_000).into(),
-        meta_len: 0,
-        ..job_of(queue, key)
-    }
-}
-
-fn pushed(world: &mut World, job: NewJob) -> JobId {
-    match world.push_to(false, job) {
-        Pushed::Accepted { id, .. } => id,
-        other => panic!("{other:?}"),
-    }
 }
 
 /// A store whose log is folded, with a held job whose page then goes bad.
@@ -66,20 +40,6 @@ fn with_a_bad_job() -> (World, QueueNo, JobId) {
     world.queue("mails");
     assert_eq!(world.refill(queue, b"lane", 9), (vec![bad], false));
     (world, queue, bad)
-}
-
-fn damage(world: &mut World) -> Vec<String> {
-    world.settle();
-    let told = world.told.iter().filter_map(|told| match told {
-        Told::Damage(text) => Some(text.clone()),
-        _ => None,
-    });
-    told.collect()
-}
-
-fn never_failed(world: &World) {
-    let failing = |told: &Told| matches!(told, Told::Failing(_));
-    assert!(!world.told.iter().any(failing), "{:?}", world.told);
 }
 
 /// What comes later into the lane is handed over.

@@ -1,6 +1,7 @@
 //! What holds for the file that a store on disk is.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod bad_page;
 mod damage;
 mod full;
 mod given_up;

@@ -1,13 +1,9 @@
 //! A bad page stops what needs it, and nothing else.
 
+use crate::bad_page::{PAGE, damage, marked, never_failed, page_of_marked, pushed};
 use crate::world::{World, job_of};
 use std::os::unix::fs::FileExt;
 use stoker_store::{Ending, JobId, Keep, NewJob, Pushed, QueueNo, Told};
-
-const PAGE: usize = 4_096;
-
-/// What stands all over the body of the job whose page goes bad.
-const MARK: &[u8] = b"this one will be bad ";
 
 /// A closed store, and the page of it that goes bad.
 struct Bad {
@@ -21,18 +17,10 @@ impl Bad {
     fn new(mut world: World) -> Self {
         world.reopen();
         world.stop();
-        let bytes = std::fs::read(world.path()).unwrap();
-        let is_marked =
-            |page: &[u8]| page.windows(MARK.len()).filter(|it| *it == MARK).count() > 100;
-        let mut pages = bytes
-            .chunks(PAGE)
-            .enumerate()
-            .filter(|(_, page)| is_marked(page));
-        // The last but one of them: pages in front may be those of a row that has moved.
-        let (number, page) = pages.nth_back(1).expect("a page full of that body");
+        let (number, page) = page_of_marked(&world);
         let bad = Self {
-            at: (number * PAGE) as u64,
-            page: page.to_vec(),
+            at: number * PAGE,
+            page,
             world,
         };
         bad.write(&[0xee; 4]);
@@ -49,35 +37,13 @@ impl Bad {
     }
 }
 
-/// A job with so long a body that it has pages of its own.
-fn marked(queue: QueueNo, key: &[u8]) -> NewJob {
-    NewJob {
-        bytes: MARK.repeat(1_000).into(),
-        meta_len: 0,
-        ..job_of(queue, key)
-    }
-}
-
-fn damage(world: &mut World) -> Vec<String> {
-    world.settle();
-    let told = world.told.iter().filter_map(|told| match told {
-        Told::Damage(text) => Some(text.clone()),
-        _ => None,
-    });
-    told.collect()
-}
-
 /// It takes jobs, and never said that it could not.
 fn works(world: &mut World, queue: QueueNo) {
     assert!(matches!(
         world.push_to(false, job_of(queue, b"new")),
         Pushed::Accepted { .. }
     ));
-    let failing = world
-        .told
-        .iter()
-        .any(|told| matches!(told, Told::Failing(_)));
-    assert!(!failing, "{:?}", world.told);
+    never_failed(world);
 }
 
 #[test]
@@ -211,12 +177,4 @@ fn an_ended_job_that_cannot_be_forgotten_does_not_stop_commits() {
     let world = &mut bad_one.world;
     world.wait(|told| matches!(told, Told::Counts { counts, .. } if counts.failed == 0));
     assert_eq!(world.view(job), None);
-}
-
-/// Pushes a job that stays in the store.
-fn pushed(world: &mut World, job: NewJob) -> JobId {
-    match world.push_to(false, job) {
-        Pushed::Accepted { id, .. } => id,
-        other => panic!("{other:?}"),
-    }
 }

@@ -1,0 +1,51 @@
+//! A job whose page goes bad, and what is told then.
+
+use crate::world::{World, job_of};
+use stoker_store::{JobId, NewJob, Pushed, QueueNo, Told};
+
+pub(crate) const PAGE: u64 = 4_096;
+
+/// What stands all over the body of the job whose page goes bad.
+const MARK: &[u8] = b"this one will be bad ";
+
+/// A job with so long a body that it has pages of its own.
+pub(crate) fn marked(queue: QueueNo, key: &[u8]) -> NewJob {
+    NewJob {
+        bytes: MARK.repeat(1_000).into(),
+        meta_len: 0,
+        ..job_of(queue, key)
+    }
+}
+
+/// A page in the middle of the marked body, and its number, of a store whose log is folded.
+pub(crate) fn page_of_marked(world: &World) -> (u64, Vec<u8>) {
+    let bytes = std::fs::read(world.path()).unwrap();
+    let is_marked = |page: &[u8]| page.windows(MARK.len()).filter(|it| *it == MARK).count() > 100;
+    let pages = (0..).zip(bytes.chunks(PAGE as usize));
+    let marked: Vec<(u64, &[u8])> = pages.filter(|(_, page)| is_marked(page)).collect();
+    // The last but one of them: pages in front may be those of a row that has moved.
+    let (number, page) = *marked.iter().nth_back(1).expect("a page full of that body");
+    (number, page.to_vec())
+}
+
+/// Pushes a job that stays in the store.
+pub(crate) fn pushed(world: &mut World, job: NewJob) -> JobId {
+    match world.push_to(false, job) {
+        Pushed::Accepted { id, .. } => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn damage(world: &mut World) -> Vec<String> {
+    world.settle();
+    let told = world.told.iter().filter_map(|told| match told {
+        Told::Damage(text) => Some(text.clone()),
+        _ => None,
+    });
+    told.collect()
+}
+
+pub(crate) fn never_failed(world: &World) {
+    let failing = |told: &Told| matches!(told, Told::Failing(_));
+    assert!(!world.told.iter().any(failing), "{:?}", world.told);
+}
