@@ -35,9 +35,16 @@ fn a_signal_ends_it_as_it_would_end_any_program() {
 
 #[test]
 fn a_process_with_the_mark_is_found_and_one_without_is_not() {
+    let dir = Dir::new();
+    // The kernel shows a program's environment only some time after `spawn` has returned: they are
+    // looked for once both have come to the gate.
     let start = |value: &str| {
-        let spawn = Spawn::new(bad_worker()).args(&["silence"]);
-        spawn.env("BAD_WORKER_TEST", value).start()
+        let gate = dir.gate(value);
+        let script = format!("gate {value};silence");
+        let spawn = Spawn::new(bad_worker()).args(&[&script]).within(dir.path());
+        let child = spawn.env("BAD_WORKER_TEST", value).start();
+        drop(gate.meet());
+        child
     };
     let (mut one, mut other) = (start("this"), start("other"));
     let pid = one.id() as i32;
