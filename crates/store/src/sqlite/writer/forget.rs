@@ -5,7 +5,7 @@ use super::kinds::signed;
 use super::{Batch, Writer};
 use crate::{JobId, QueueNo, State, Told, Trouble};
 use rusqlite::types::Value;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Statement, params};
 use std::time::Duration;
 
 /// Rows that one slice forgets of each sort.
@@ -259,33 +259,14 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         let (ids, rest) = oldest.ids.split_at(count * 8);
         let mut forgotten = 0;
-        for id in ids.chunks_exact(8).filter_map(|id| id.try_into().ok()) {
-            let entry = u64::from_le_bytes(id);
-            let (job, eventful) = (JobId(entry & !EVENTFUL), entry & EVENTFUL != 0);
-            let until = match eventful {
-                true => self.lasts(job, now)?,
-                false => None,
-            };
-            let mut gone = 0;
-            // Nearly all of the first kind are done, so that comes before cancelled.
-            for state in STATES[usize::from(kind)] {
-                if gone > 0 {
-                    break;
-                }
-                let (state, id, at) = (*state as u8, job.0 as i64, oldest.at as i64);
-                if let Some(until) = until {
-                    let row = params![queue.0, state, id, signed(until), at];
-                    self.db.prepare_cached(LEAVE)?.execute(row)?;
-                }
-                let row = params![queue.0, state, id, at];
-                gone = self.db.prepare_cached(FORGET)?.execute(row)?;
-            }
-            forgotten += gone as u64;
-            // One that is elsewhere now keeps what it left.
-            if eventful && (gone > 0 || !self.exists(job)?) {
-                self.forget_not_kept(job, now)?;
-            }
+        // Looked up once: for each it would cost as much as a part of the work.
+        let mut forget = self.db.prepare_cached(FORGET)?;
+        for entry in ids.chunks_exact(8).filter_map(|id| id.try_into().ok()) {
+            let entry = u64::from_le_bytes(entry);
+            let is_gone = self.forget_one(&mut forget, queue, kind, entry, oldest.at, now)?;
+            forgotten += u64::from(is_gone);
         }
+        drop(forget);
         self.queues
             .forgotten(queue, STATES[usize::from(kind)][0], forgotten);
         let no = oldest.no;
@@ -300,6 +281,41 @@ impl Writer {
                 .execute(params![queue.0, kind, no, rest])?,
         };
         Ok(())
+    }
+
+    /// Forgets the job of an entry in `ages`, if it is still where that says.
+    fn forget_one(
+        &self,
+        forget: &mut Statement<'_>,
+        queue: QueueNo,
+        kind: u8,
+        entry: u64,
+        at: u64,
+        now: u64,
+    ) -> rusqlite::Result<bool> {
+        let (job, eventful) = (JobId(entry & !EVENTFUL), entry & EVENTFUL != 0);
+        let until = match eventful {
+            true => self.lasts(job, now)?,
+            false => None,
+        };
+        let mut is_gone = false;
+        // Nearly all of the first kind are done, so that comes before cancelled.
+        for state in STATES[usize::from(kind)] {
+            let (state, id, at) = (*state as u8, job.0 as i64, at as i64);
+            if let Some(until) = until {
+                let row = params![queue.0, state, id, signed(until), at];
+                self.db.prepare_cached(LEAVE)?.execute(row)?;
+            }
+            is_gone = forget.execute(params![queue.0, state, id, at])? > 0;
+            if is_gone {
+                break;
+            }
+        }
+        // One that is elsewhere now keeps what it left.
+        if eventful && (is_gone || !self.exists(job)?) {
+            self.forget_not_kept(job, now)?;
+        }
+        Ok(is_gone)
     }
 
     fn exists(&self, job: JobId) -> rusqlite::Result<bool> {

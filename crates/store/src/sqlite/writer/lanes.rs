@@ -1,5 +1,5 @@
 use crate::{JobId, QueueNo};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(in crate::sqlite) struct Lanes {
     lanes: Vec<Lane>,
     free: Vec<u32>,
     /// By queue and class.
-    numbers: HashMap<(QueueNo, u8), Numbers>,
+    numbers: BTreeMap<(QueueNo, u8), Numbers>,
     held: HashMap<JobId, Held, BuildHasherDefault<JobHasher>>,
     /// By queue: how many held jobs are ready ones.
     ready: Vec<u64>,
@@ -74,7 +74,7 @@ impl Lanes {
         self.ready.get(queue.0 as usize).copied().unwrap_or(0)
     }
 
-    /// The scheduler holds one more job of a lane, the one with this order number.
+    /// The scheduler holds one more job of a lane, the one with this order number. Returns the lane.
     pub(super) fn hold(
         &mut self,
         queue: QueueNo,
@@ -82,24 +82,23 @@ impl Lanes {
         key: &[u8],
         job: JobId,
         resting: bool,
-    ) {
+    ) -> &mut Lane {
         let number = self.number(queue, class, key);
-        self.lanes[number as usize].held += 1;
-        if let Some(before) = self.held.insert(
-            job,
-            Held {
-                lane: number,
-                resting,
-            },
-        ) {
-            // It can't be held twice; if it were, to count it twice would leave its lane held for ever.
-            debug_assert!(false, "job {job} was held already");
-            self.lanes[before.lane as usize].held -= 1;
-            return;
+        let held = Held {
+            lane: number,
+            resting,
+        };
+        let before = self.held.insert(job, held);
+        // It can't be held twice; if it were, to count it twice would leave its lane held for ever.
+        debug_assert!(before.is_none(), "job {job} was held already");
+        match before {
+            Some(before) => self.lanes[before.lane as usize].held -= 1,
+            None if !resting => self.count_ready(queue, 1),
+            None => {}
         }
-        if !resting {
-            self.count_ready(queue, 1);
-        }
+        let lane = &mut self.lanes[number as usize];
+        lane.held += 1;
+        lane
     }
 
     /// A held job is no longer a ready one, but is held on.

@@ -206,10 +206,8 @@ impl Writer {
             backlogs.push(self.has_waiting(queue, *class, &rest.key, 0, u64::MAX)?);
         }
         for ((class, rest), has_backlog) in resting.into_iter().zip(backlogs) {
-            self.lanes.hold(queue, class, &rest.key, rest.id, true);
-            if let Some(lane) = self.lanes.get(queue, class, &rest.key) {
-                lane.backlog = true;
-            }
+            let lane = self.lanes.hold(queue, class, &rest.key, rest.id, true);
+            lane.backlog = true;
             let key = rest.key.clone();
             self.told.push(Told::Resting { rest });
             // What waits behind it is not found by looking for lanes of which none is held.

@@ -83,10 +83,7 @@ impl Writer {
             return Place::Backlog(None);
         }
         if room && held < window {
-            self.lanes.hold(queue, class, key, id, false);
-            if let Some(lane) = self.lanes.get(queue, class, key) {
-                lane.cursor = id.0;
-            }
+            self.lanes.hold(queue, class, key, id, false).cursor = id.0;
             return Place::Handed;
         }
         if let Some(lane) = self.lanes.get(queue, class, key) {

@@ -80,6 +80,7 @@ impl Writer {
     /// Does what was asked, a bounded share of it. Returns who asked to close.
     fn turn(&mut self) -> Option<SyncSender<io::Result<()>>> {
         let mut writes = std::mem::take(&mut self.owed);
+        writes.reserve(self.todo.len().min(GROUP));
         let mut others = Vec::new();
         let mut close = None;
         for _ in 0..GROUP {

@@ -34,6 +34,7 @@ impl Writer {
         let last = asks.iter().any(must_last);
         let apply = |writer: &mut Self, batch: &mut Batch| {
             batch.makes_room = true;
+            batch.effects.reserve_exact(asks.len());
             writer.apply(&asks, batch)
         };
         match self.transact(last, apply) {
