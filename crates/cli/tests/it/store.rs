@@ -710,6 +710,58 @@ fn an_export_takes_keys_and_checkpoints_along() {
     assert_eq!(told["checkpoint"], "page 7");
 }
 
+#[test]
+fn an_import_says_which_line_is_wrong_and_takes_none() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let whole = json!({"queue": "mails", "state": "suspended", "body": "note imported"});
+    for (key, value, wrong) in [
+        ("queue", json!(7), "needs a text 'queue'"),
+        ("state", json!("faild"), "there is no state 'faild'"),
+        ("state", json!("done"), "a done job is not to run again"),
+        ("state", json!("failed"), "a failed job has an 'error'"),
+        ("error", json!("boom"), "error: "),
+        ("priority", json!(8), "'priority' is a number from 0 to 7"),
+        ("priority", json!("high"), "'priority' is a number"),
+        (
+            "attempt",
+            json!(-1),
+            "'attempt' is a number from 0 to 65535",
+        ),
+        ("codec", json!(256), "'codec' is a number from 0 to 255"),
+        ("body", json!({"not": "text"}), "'body' is a text"),
+        ("key", json!("k".repeat(201)), "'key' has at most 200 bytes"),
+        ("key_hex", json!("+f"), "'key_hex' is not hexadecimal"),
+        ("key_hex", json!("abc"), "'key_hex' is not hexadecimal"),
+        ("options", json!({"tries": "many"}), "options: "),
+        (
+            "options",
+            json!({"type": "T".repeat(40_000)}),
+            "'options' has at most",
+        ),
+        (
+            "idempotency",
+            json!("i".repeat(40_000)),
+            "'idempotency' has at most",
+        ),
+        ("meta", json!("no metadata"), "'meta' is no metadata"),
+    ] {
+        let mut edited = whole.clone();
+        edited[key] = value;
+        let import = json!({"op": "import", "jobs": [whole, edited]});
+        let answer = client.try_own("stoker.job", &import);
+        let answer = answer.expect_err(key);
+        let text = answer.text();
+        assert_eq!(answer.status(), Status::INVALID_ARGUMENT, "{key}: {text}");
+        assert!(
+            text.starts_with("job 2: ") && text.contains(wrong),
+            "{key}: {text}"
+        );
+    }
+    let count = json!({"op": "count", "queue": "mails"});
+    assert_eq!(client.own("stoker.job", &count)["count"], 0);
+}
+
 /// The log's sync fails, and so does the mending: nobody knows what of the commit is in the file.
 #[test]
 fn who_waits_for_a_commit_in_doubt_is_told_so() {

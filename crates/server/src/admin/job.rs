@@ -368,16 +368,19 @@ fn states_of(ask: &Value) -> Result<States, Refused> {
     let one = std::slice::from_ref(&ask["state"]);
     let mut states = States::default();
     for name in listed.unwrap_or(one).iter().filter_map(Value::as_str) {
-        let state = state_named(name).ok_or_else(|| {
-            let [ready, others @ ..] = State::ALL.map(State::name);
-            let others = others.join(", ");
-            Refused::invalid(format!(
-                "there is no state '{name}'; there is: {ready}, running, {others}"
-            ))
-        })?;
-        states = states.with(state);
+        states = states.with(state_of(name)?);
     }
     Ok(states)
+}
+
+pub(super) fn state_of(name: &str) -> Result<State, Refused> {
+    state_named(name).ok_or_else(|| {
+        let [ready, others @ ..] = State::ALL.map(State::name);
+        let others = others.join(", ");
+        Refused::invalid(format!(
+            "there is no state '{name}'; there is: {ready}, running, {others}"
+        ))
+    })
 }
 
 fn limit_of(ask: &Value) -> usize {

@@ -1,6 +1,7 @@
 //! What an operator can see and do: the broker's own methods, `stoker.*`.
 
-mod carry;
+mod export;
+mod import;
 mod job;
 mod pool;
 mod quarantine;
