@@ -302,6 +302,12 @@ pub enum Notice {
         why: Option<Why>,
         crashed: Option<TaskId>,
     },
+    /// A worker died on this task, or on another one beside which it ran, and it is to run again.
+    Crashed {
+        worker: WorkerId,
+        exit: Exit,
+        task: TaskId,
+    },
     /// A worker's process ended before it was of any use; most often before it said HELLO.
     BootFailed {
         worker: WorkerId,

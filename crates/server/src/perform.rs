@@ -6,7 +6,7 @@ use crate::sources::rpc::exit_text;
 use crate::workers::Link;
 use rustix::process::Signal;
 use stoker_angel::{ToAngel, resident_bytes};
-use stoker_core::{Action, Facts, Health, Notice, Outcome, TaskId, Why, WorkerId};
+use stoker_core::{Action, Exit, Facts, Health, Notice, Outcome, TaskId, Why, WorkerId};
 use stoker_store::{Ask, What};
 use stoker_wire::Frame;
 
@@ -124,6 +124,20 @@ impl Plane {
         }
     }
 
+    /// Has the store know that a job's worker died on it.
+    fn note_crash(&mut self, worker: WorkerId, exit: Exit, task: TaskId) {
+        let Some(job) = self.jobs.held.get(task).map(|held| held.job.id) else {
+            return;
+        };
+        let died_of = self.link(worker).and_then(Link::why_it_died);
+        let died_of = died_of.map_or(String::new(), |text| format!(": {text}"));
+        let text = format!("its worker died by {}{died_of}", exit_text(exit));
+        // It does not run any more, and the server's own death would count once more.
+        self.jobs.runs_changed = true;
+        let what = What::Crashed;
+        self.jobs.ask(Ask::Note { job, what, text });
+    }
+
     fn notice(&mut self, notice: Notice) {
         match notice {
             Notice::Ready { worker } => {
@@ -145,16 +159,7 @@ impl Plane {
                     return;
                 };
                 let (name, words) = (link.name.clone(), link.dying_words());
-                let how = exit_text(exit);
-                let (pool, died_of) = (link.pool, link.why_it_died());
-                if let Some(job) = crashed.and_then(|task| self.jobs.held.get(task)) {
-                    let (job, what) = (job.job.id, What::Crashed);
-                    let died_of = died_of.map_or(String::new(), |text| format!(": {text}"));
-                    let text = format!("its worker died by {how}{died_of}");
-                    // It does not run any more, and the server's own death would count once more.
-                    self.jobs.runs_changed = true;
-                    self.jobs.ask(Ask::Note { job, what, text });
-                }
+                let (pool, how) = (link.pool, exit_text(exit));
                 if expected {
                     return self.log.info(format!("{name} has gone ({how})"));
                 }
@@ -168,6 +173,7 @@ impl Plane {
                 self.log
                     .warn(format!("{name} died by {how}{task}{why}{words}"));
             }
+            Notice::Crashed { worker, exit, task } => self.note_crash(worker, exit, task),
             Notice::BootFailed {
                 worker,
                 exit,

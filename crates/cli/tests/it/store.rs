@@ -762,6 +762,25 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
     assert_eq!(client.own("stoker.job", &count)["count"], 0);
 }
 
+/// A worker of several slots dies: each job that had begun there has it in its history.
+#[test]
+fn every_job_of_a_dead_worker_tells_of_its_crash() {
+    let app = start_of("slots 2;serve", "workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let beside = client.push(&Ask::push("mails", "once begun;gate gate"));
+    let held = gate.meet();
+    let killer = client.push(&Ask::push("mails", "once died;segv"));
+    for id in [&beside, &killer] {
+        let job = client.job_in(id, "done");
+        let history = job["history"].as_array().expect("a list");
+        let crashes = history.iter().filter(|note| note["what"] == "crashed");
+        assert_eq!(crashes.count(), 1, "{job}");
+        assert_eq!(job["crashes"], 1, "{job}");
+    }
+    drop(held);
+}
+
 /// The log's sync fails, and so does the mending: nobody knows what of the commit is in the file.
 #[test]
 fn who_waits_for_a_commit_in_doubt_is_told_so() {

@@ -174,7 +174,9 @@ fn action(action: &Action) -> String {
         Action::Notice(Notice::Health { pool, health }) => format!("p{} is {health:?}", pool.0),
         Action::Notice(Notice::BootFailed { again_in, .. }) => format!("again in {again_in:?}"),
         Action::Notice(Notice::ReloadGivenUp { pool }) => format!("p{} goes back", pool.0),
-        Action::Notice(Notice::Ready { .. } | Notice::Died { .. }) => "noted".into(),
+        Action::Notice(Notice::Ready { .. } | Notice::Died { .. } | Notice::Crashed { .. }) => {
+            "noted".into()
+        }
         Action::Reloaded { pool, done } => format!("p{} reloaded: {done}", pool.0),
         Action::Drained => "drained".into(),
     }

@@ -48,7 +48,13 @@ fn a_death_is_laid_to_what_had_begun() {
     let (mut w, _, mail, worker) = three_slots(false);
     let tasks = w.bring_many(3, &job(mail));
     started(&mut w, worker, &tasks[..2]);
+    w.look();
     w.die(worker);
+    let crashed = w.notices().into_iter().filter_map(|notice| match notice {
+        Notice::Crashed { task, .. } => Some(task),
+        _ => None,
+    });
+    assert_eq!(crashed.collect::<Vec<_>>(), tasks[..2]);
     w.boot_as(&Hello::slots(3));
     let worker = w.live()[0];
     assert_eq!(w.lent(&tasks), tasks[..1], "the first suspect runs alone");
