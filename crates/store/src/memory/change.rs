@@ -45,7 +45,13 @@ impl MemoryStore {
         for id in jobs {
             let is_meant =
                 |entry: &&Entry| applies(change, entry.state) && !is_there(change, entry);
-            if self.jobs.get(id).filter(is_meant).is_some() {
+            let Some(entry) = self.jobs.get(id).filter(is_meant) else {
+                continue;
+            };
+            // Another one may have taken its key since it was asked for.
+            if self.holder_instead_of(entry, change).is_some() {
+                changed.held.push(*id);
+            } else {
                 self.let_go(*id);
                 self.change_one(*id, change, changed.count);
                 changed.count += 1;
@@ -68,11 +74,16 @@ impl MemoryStore {
         jobs
     }
 
-    /// A job that is to run again can't if another one holds its unique key by now.
+    /// A job that is to run again can't if another one holds its unique key by now; nor can one that holds it
+    /// move to a queue where another one does.
     fn holder_instead_of(&self, entry: &Entry, change: &Change) -> Option<JobId> {
-        let queue = &self.queues[entry.job.queue.0 as usize];
+        let holder_in = |queue: QueueNo| self.queues[queue.0 as usize].holder(entry, self.now());
+        let holder = holder_in(entry.job.queue);
         match change {
-            Change::Retry { .. } => queue.holder(entry, self.now()),
+            Change::Retry { .. } => holder,
+            Change::Move { to } if holder == Some(entry.job.id) && !is_there(change, entry) => {
+                holder_in(*to)
+            }
             _ => None,
         }
     }

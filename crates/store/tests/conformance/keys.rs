@@ -2,7 +2,8 @@
 
 use crate::world::{World, job};
 use stoker_store::{
-    Ask, Change, Ending, Filter, Keep, NewJob, Options, Pushed, QueueNo, Trouble, Unique, Which,
+    Ask, Change, Changed, Ending, Filter, Keep, NewJob, Options, Pushed, QueueNo, Trouble, Unique,
+    Which,
 };
 
 crate::every_engine! {
@@ -16,6 +17,7 @@ crate::every_engine! {
     a_job_is_not_revived_while_another_holds_its_key,
     a_moved_job_takes_its_key_along,
     a_moved_job_holds_its_key_no_longer,
+    a_job_does_not_move_to_where_another_holds_its_key,
     a_repeated_push_is_the_same_job,
     a_push_is_recognised_for_a_time,
     a_repetition_goes_before_a_taken_key,
@@ -177,6 +179,36 @@ fn a_moved_job_holds_its_key_no_longer(world: &mut World) {
     world.change(Which::One(id), to(queue)).unwrap();
     let later = world.push_to(false, new(queue));
     assert!(matches!(later, Pushed::Accepted { .. }), "{later:?}");
+}
+
+fn a_job_does_not_move_to_where_another_holds_its_key(world: &mut World) {
+    let (here, there) = (world.queue("mails"), world.queue("others"));
+    let Pushed::Accepted { id: waiting, .. } = world.push_to(false, unique(here)) else {
+        panic!("it is free");
+    };
+    let holder = world.hold(unique(there)).id;
+    let to = Change::Move { to: there };
+    assert_eq!(
+        world.change(Which::One(waiting), to.clone()),
+        Err(Trouble::Taken(holder))
+    );
+    let all = Which::Many(Filter {
+        queue: Some(here),
+        ..Filter::default()
+    });
+    assert_eq!(world.change(all, to.clone()), Ok(Changed::default()));
+    assert_eq!(world.refill(here, b"", 9).0, [waiting]);
+    // One that the scheduler gives back for it stays the scheduler's.
+    let changed = world
+        .change(Which::Held(vec![waiting]), to.clone())
+        .unwrap();
+    assert_eq!((changed.count, changed.held), (0, vec![waiting]));
+    assert_eq!(world.push(unique(here)), Pushed::Taken(waiting));
+    world.done(holder);
+    let changed = world.change(Which::Held(vec![waiting]), to).unwrap();
+    assert_eq!(changed.count, 1);
+    assert_eq!(world.push(unique(there)), Pushed::Taken(waiting));
+    world.hold(unique(here));
 }
 
 fn idempotent(queue: QueueNo, key: &[u8]) -> NewJob {

@@ -220,9 +220,17 @@ impl Writer {
             } => {
                 slice.extend(jobs.drain(..SLICE.min(jobs.len())));
                 for job in slice.iter().copied() {
-                    if let Some(view) = find(&self.db, job)?.filter(|view| applies(change, view)) {
-                        self.change(&view, change, changed, batch)?;
-                        given_back.push(job);
+                    let Some(view) = find(&self.db, job)?.filter(|view| applies(change, view))
+                    else {
+                        continue;
+                    };
+                    // Another one may have taken its key since it was asked for.
+                    match self.holder_instead_of(&view, change, batch.now)? {
+                        Some(_) => changed.held.push(job),
+                        None => {
+                            self.change(&view, change, changed, batch)?;
+                            given_back.push(job);
+                        }
                     }
                 }
                 Ok(Ok(jobs.is_empty()))
@@ -258,7 +266,8 @@ impl Writer {
         Ok(Ok(true))
     }
 
-    /// A job that is to run again can't if another one holds its unique key by now.
+    /// A job that is to run again can't if another one holds its unique key by now; nor can one that holds it
+    /// move to a queue where another one does.
     fn holder_instead_of(
         &self,
         view: &View,
@@ -266,9 +275,16 @@ impl Writer {
         now: u64,
     ) -> rusqlite::Result<Option<JobId>> {
         let options = view.options.as_ref();
-        let unique = options.and_then(|options| options.unique.as_ref());
-        match (change, unique) {
-            (Change::Retry { .. }, Some(unique)) => self.holder(view.queue, unique, now),
+        let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
+            return Ok(None);
+        };
+        match change {
+            Change::Retry { .. } => self.holder(view.queue, unique, now),
+            Change::Move { to } if *to != view.queue => {
+                let holds = self.holder(view.queue, unique, now)? == Some(view.id);
+                let there = holds.then(|| self.holder(*to, unique, now));
+                Ok(there.transpose()?.flatten())
+            }
             _ => Ok(None),
         }
     }
