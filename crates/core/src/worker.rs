@@ -93,6 +93,8 @@ pub(crate) struct Worker {
     pub(crate) term_sent: bool,
     pub(crate) rss: u64,
     pub(crate) measure_at: Time,
+    /// A task has ended since its memory was looked at.
+    pub(crate) unmeasured: bool,
     /// Calls that its tasks made and that wait for a worker of its own pool.
     pub(crate) calls_home: u32,
 }

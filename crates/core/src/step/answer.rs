@@ -1,8 +1,6 @@
+use super::tick::MEASURE_EVERY;
 use crate::worker::Life;
-use crate::{Action, Answer, Cause, Core, Origin, Outcome, Span, TaskId, WorkerId};
-
-/// Resident bytes are read at most so often after tasks: reading them costs as much as a short task.
-const MEASURE_EVERY: Span = Span::from_millis(100);
+use crate::{Answer, Cause, Core, Origin, Outcome, Span, TaskId, WorkerId};
 
 impl Core {
     /// A worker answered. Anything that it may not say makes it a worker that misbehaves.
@@ -161,10 +159,14 @@ impl Core {
         self.touch(pool);
     }
 
+    /// Soon after the last look there is none, but then one follows: this may have been the worker's last task
+    /// for long.
     fn measure_after_task(&mut self, id: WorkerId) {
-        if self.pool_of(id).config.memory_limit > 0 && self.now >= self.workers[id].measure_at {
-            self.workers[id].measure_at = self.now + MEASURE_EVERY;
-            self.out.push(Action::Measure { worker: id });
+        if self.pool_of(id).config.memory_limit > 0 {
+            self.workers[id].unmeasured = true;
+            if self.now >= self.workers[id].measure_at {
+                self.measure(id, MEASURE_EVERY);
+            }
         }
     }
 }

@@ -42,6 +42,7 @@ impl Core {
             term_sent: false,
             rss: 0,
             measure_at: Time::ZERO,
+            unmeasured: false,
             calls_home: 0,
         };
         let id = self.workers.insert(worker);

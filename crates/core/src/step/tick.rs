@@ -7,6 +7,9 @@ use crate::{Action, Core, Outcome, PoolId, Span, TaskId, Time, Why, WorkerId};
 const WATCH_EVERY: Span = Span::from_millis(250);
 const WATCH_SILENT_EVERY: Span = Span::from_secs(2);
 
+/// Resident bytes are read at most so often after tasks: reading them costs as much as a short task.
+pub(super) const MEASURE_EVERY: Span = Span::from_millis(100);
+
 impl Core {
     /// Does everything that is due.
     pub(crate) fn tick(&mut self) {
@@ -100,17 +103,25 @@ impl Core {
     fn watch_memory(&mut self, id: WorkerId) {
         let (now, config) = (self.now, &self.pool_of(id).config);
         let (watched, protocol) = (config.memory_limit > 0, config.protocol);
-        let worker = &mut self.workers[id];
-        let works = !protocol || !worker.tasks.is_empty();
-        if works && watched && worker.measure_at <= now {
-            worker.measure_at = now
-                + if protocol {
-                    WATCH_EVERY
-                } else {
-                    WATCH_SILENT_EVERY
-                };
-            self.out.push(Action::Measure { worker: id });
+        let worker = &self.workers[id];
+        let is_due = watched && worker.measure_at <= now;
+        let pause = match (protocol, worker.tasks.is_empty()) {
+            (false, _) => WATCH_SILENT_EVERY,
+            (true, false) => WATCH_EVERY,
+            (true, true) => MEASURE_EVERY,
+        };
+        let works = !protocol || worker.unmeasured || !worker.tasks.is_empty();
+        if is_due && works {
+            self.measure(id, pause);
         }
+    }
+
+    /// Has a worker's memory looked at, and not again before that pause is over.
+    pub(super) fn measure(&mut self, id: WorkerId, pause: Span) {
+        let worker = &mut self.workers[id];
+        worker.measure_at = self.now + pause;
+        worker.unmeasured = false;
+        self.out.push(Action::Measure { worker: id });
     }
 
     /// Ends what ran too long: softly where its worker can, then by force.
@@ -207,7 +218,7 @@ impl Core {
         let first = worker.tasks.front();
         let config = &self.pools[worker.pool.index()].config;
         let watched = config.memory_limit > 0;
-        if watched && !config.protocol {
+        if watched && (!config.protocol || worker.unmeasured) {
             return worker.measure_at;
         }
         match first.and_then(|task| self.tasks[*task].started) {

@@ -138,6 +138,27 @@ fn memory_is_measured_ten_times_a_second_at_the_most() {
     assert!((9..=11).contains(&measured), "{measured} in a second");
 }
 
+/// One that grew in its last task for long is not left alone because it had been measured just before.
+#[test]
+fn the_last_task_of_many_is_followed_by_a_measurement() {
+    let (mut w, mail, worker) = pool_with(PoolConfig {
+        memory_limit: 100 * MB,
+        ..workers(1)
+    });
+    let measured = |w: &World| w.count(|action| *action == Action::Measure { worker });
+    for _ in 0..2 {
+        let task = w.bring(job(mail));
+        w.run(task, ms(20));
+    }
+    assert_eq!(measured(&w), 1, "too soon after the first");
+    w.pass(ms(79));
+    assert_eq!(measured(&w), 1);
+    w.pass(ms(1));
+    assert_eq!(measured(&w), 2);
+    w.pass(secs(60));
+    assert_eq!(measured(&w), 2, "it has done nothing since");
+}
+
 /// Within a long task too; half as much again is the end of it.
 #[test]
 fn a_worker_that_grows_without_end_is_killed_within_its_task() {
