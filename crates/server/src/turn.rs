@@ -107,7 +107,7 @@ impl Plane {
             seed,
             ..Limits::default()
         };
-        let log = Log::start(&config.log)?;
+        let mut log = Log::start(&config.log)?;
         rustix::io::ioctl_fionbio(&listener, true)?;
         Ok(Self {
             core: Core::new(limits),
@@ -122,7 +122,7 @@ impl Plane {
             links: Vec::new(),
             resting: Vec::new(),
             loads: Loads::default(),
-            jobs: Jobs::new(open_store(&config, is_restart)?),
+            jobs: Jobs::new(open_store(&config, is_restart, &mut log)?),
             figures: Vec::new(),
             log,
             quarantine: Quarantine::default(),

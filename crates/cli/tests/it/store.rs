@@ -3,6 +3,7 @@
 use crate::{pool_of, setup, start, start_of};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use stoker_testkit::failing::{self, Call, Place};
 use stoker_testkit::{App, Ask, Client, Dir, Output, Spawn, procs, run, until};
 use stoker_wire::{Key, Status};
@@ -779,6 +780,44 @@ fn every_job_of_a_dead_worker_tells_of_its_crash() {
         assert_eq!(job["crashes"], 1, "{job}");
     }
     drop(held);
+}
+
+#[test]
+fn a_store_that_is_lost_is_told_and_its_log_is_not_removed() {
+    let dir = Dir::new();
+    let store = dir.file("jobs.db");
+    let config = |path: &Path| {
+        let path = path.display();
+        pool_of("serve", &format!("workers = 1\n[store]\npath = \"{path}\""))
+    };
+    let app = setup().config(&config(&store)).start();
+    assert!(!app.log().contains("made anew"), "{}", app.log());
+    let mut client = app.client();
+    pause(&mut client, true);
+    client.push(&Ask::push("mails", "note 1"));
+    let log = dir.file("jobs.db-wal");
+    let bytes = std::fs::read(&log).expect("a log");
+    app.stop();
+    std::fs::write(&store, "").expect("emptied");
+    std::fs::write(&log, &bytes).expect("as after a kill");
+    dir.write("stoker.toml", config(&store));
+    let serve = || {
+        let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"));
+        run(spawn.args(&["serve"]).within(dir.path()))
+    };
+    let output = serve();
+    assert_eq!(output.code, 78, "{}", output.stderr);
+    assert!(
+        output.stderr.contains("its file is empty"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(std::fs::read(&log).expect("it is there"), bytes);
+
+    std::fs::remove_file(&log).expect("removed");
+    let app = setup().config(&config(&store)).start();
+    app.wait_for_log("is made anew: there was one");
+    app.stop();
 }
 
 /// The log's sync fails, and so does the mending: nobody knows what of the commit is in the file.

@@ -22,10 +22,35 @@ const AT_ONCE: usize = 1 << 20;
 /// How long somebody else's tool that writes to the store is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Refuses a store whose file is gone or empty while its log is not. SQLite takes the log of an empty file for a
+/// leftover and removes it, whoever opens the file, and be it for looking.
+pub(super) fn has_its_store(store: &Path) -> Result<(), StoreError> {
+    let (file, log) = (len(store), len(&beside(store, "-wal")).unwrap_or(0));
+    let what = match file {
+        None => "gone",
+        Some(0) => "empty",
+        Some(_) => return Ok(()),
+    };
+    match log {
+        0 => Ok(()),
+        _ => Err(StoreError::Damaged {
+            path: store.to_owned(),
+            text: format!(
+                "its file is {what}, and {log} bytes of its log are there, for that file only"
+            ),
+        }),
+    }
+}
+
+fn len(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).map(|file| file.len()).ok()
+}
+
 /// Writes the log once more and syncs it. No connection of this process may be writing to it.
 pub(super) fn write_anew(store: &Path) -> Result<(), StoreError> {
+    has_its_store(store)?;
     let log = beside(store, "-wal");
-    if std::fs::metadata(&log).map_or(0, |log| log.len()) == 0 {
+    if len(&log).unwrap_or(0) == 0 {
         return Ok(());
     }
     let guard = keep_others_out(store).map_err(|error| StoreError::sqlite(store, &error))?;

@@ -1,5 +1,5 @@
-use super::StoreError;
 use super::tools::sync_directory;
+use super::{StoreError, log};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::fs::OpenOptions;
@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Opens the file for writing, new or known, and brings it to this version.
 pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {
+    log::has_its_store(path)?;
     if let Some(text) = cut_short(path) {
         return Err(StoreError::Damaged {
             path: path.to_owned(),
@@ -86,6 +87,7 @@ pub(super) fn open_to_fold(path: &Path, sync: bool) -> rusqlite::Result<Connecti
 
 /// Opens the file for looking only.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+    log::has_its_store(path)?;
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(error)?;

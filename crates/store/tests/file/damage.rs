@@ -1,5 +1,5 @@
 use crate::world::{World, job};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use stoker_store::{Filter, SqliteOptions, SqliteStore, State, StoreError, tools};
 
 /// A store with some hundred jobs, closed.
@@ -32,6 +32,52 @@ fn a_file_that_was_cut_short_is_named_and_left_alone() {
         assert!(error.to_string().contains("backup"), "{error}");
         assert_eq!(std::fs::read(world.path()).unwrap(), bytes[..len]);
     }
+}
+
+/// SQLite removes the log of an empty file, and all that was accepted would be gone with it.
+#[test]
+fn a_file_that_is_empty_or_gone_is_named_and_its_log_left_alone() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let path = world.path().to_owned();
+    for _ in 0..300 {
+        world.push_to(false, job(queue));
+    }
+    let beside = |suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
+    let (file, log) = (
+        std::fs::read(&path).unwrap(),
+        std::fs::read(beside("-wal")).unwrap(),
+    );
+    world.stop();
+    let opens = || {
+        let [checked, described] = [
+            tools::check(&path).map(drop),
+            tools::describe(&path).map(drop),
+        ];
+        let [copied, compacted] = [
+            tools::backup(&path, &beside(".copy")),
+            tools::compact(&path),
+        ];
+        [open(&path).map(drop), checked, described, copied, compacted]
+    };
+    for what in ["empty", "gone"] {
+        std::fs::write(beside("-wal"), &log).unwrap();
+        match what {
+            "empty" => std::fs::write(&path, "").unwrap(),
+            _ => std::fs::remove_file(&path).unwrap(),
+        }
+        for error in opens().map(|opened| opened.unwrap_err()) {
+            assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        assert_eq!(std::fs::read(beside("-wal")).unwrap(), log);
+    }
+    std::fs::write(&path, &file).unwrap();
+    assert_eq!(
+        tools::check(&path).unwrap().jobs,
+        300,
+        "put back, all is there"
+    );
 }
 
 #[test]

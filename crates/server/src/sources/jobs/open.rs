@@ -1,18 +1,40 @@
 use crate::config::Config;
+use crate::observe::Log;
 use std::io;
 use std::path::Path;
 use stoker_store::{Driver, MemoryStore, wall_clock};
 
 /// The store that the configuration names.
-pub(crate) fn open_store(config: &Config, is_restart: bool) -> io::Result<Box<dyn Driver>> {
+pub(crate) fn open_store(
+    config: &Config,
+    is_restart: bool,
+    log: &mut Log,
+) -> io::Result<Box<dyn Driver>> {
     match &config.store.path {
-        Some(path) => open_file(path, config.store.sync, is_restart),
+        Some(path) => {
+            let was_lost = is_lost(path);
+            let store = open_file(path, config.store.sync, is_restart)?;
+            if was_lost {
+                log.warn(format!(
+                    "the job store {} is made anew: there was one, and its file is gone or empty",
+                    path.display()
+                ));
+            }
+            Ok(store)
+        }
         // Payloads of ended jobs may take half of what those of waiting ones may.
         None => Ok(Box::new(MemoryStore::new(
             wall_clock(),
             config.max_memory / 2,
         ))),
     }
+}
+
+/// Whether there was a store, which its lock tells, and is none.
+fn is_lost(path: &Path) -> bool {
+    let mut lock = path.as_os_str().to_owned();
+    lock.push("-lock");
+    Path::new(&lock).exists() && std::fs::metadata(path).map_or(true, |file| file.len() == 0)
 }
 
 #[cfg(feature = "sqlite")]

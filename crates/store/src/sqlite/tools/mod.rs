@@ -117,6 +117,7 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
 }
 
 fn exists(path: &Path) -> Result<(), StoreError> {
+    log::has_its_store(path)?;
     std::fs::metadata(path)
         .map(drop)
         .map_err(|error| StoreError::io(path, &error))
