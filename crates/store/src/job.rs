@@ -90,6 +90,19 @@ pub struct Options {
     pub keep_result_ms: Option<u64>,
 }
 
+impl Options {
+    /// As those of a job that ended and runs again: as much time for its retries as it had from when it was
+    /// pushed, or revived before.
+    #[must_use]
+    pub(crate) fn revived(&self, began_ms: u64, now_ms: u64) -> Self {
+        let renewed = |until: u64| now_ms.saturating_add(until.saturating_sub(began_ms));
+        Self {
+            retry_until_ms: self.retry_until_ms.map(renewed),
+            ..self.clone()
+        }
+    }
+}
+
 fn is_false(value: &bool) -> bool {
     !value
 }

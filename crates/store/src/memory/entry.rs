@@ -96,7 +96,12 @@ impl Entry {
 
     /// Fresh budgets for a job that is to run once more.
     pub(super) fn revive(&mut self, now: u64) {
+        let mut notes = self.history.iter().rev();
+        let revived = notes.find(|note| note.what == What::Revived);
+        let began = revived.map_or(self.job.id.made_ms(), |note| note.at_ms);
         self.note(now, What::Revived, String::new());
+        let options = self.job.options.take();
+        self.job.options = options.map(|options| Box::new(options.revived(began, now)));
         self.job.run = Run::default();
         self.error = None;
         self.progress = None;

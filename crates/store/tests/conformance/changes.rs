@@ -2,8 +2,8 @@
 
 use crate::world::{World, job, job_of};
 use stoker_store::{
-    Ask, Bytes, Change, Changed, Filter, Found, Import, JobId, Keep, Look, NewJob, Pushed, QueueNo,
-    Run, State, Ticket, Told, Trouble, What, Which,
+    Ask, Bytes, Change, Changed, Filter, Found, Import, JobId, Keep, Look, NewJob, Options, Pushed,
+    QueueNo, Run, State, Ticket, Told, Trouble, What, Which,
 };
 
 crate::every_engine! {
@@ -27,6 +27,36 @@ crate::every_engine! {
     in_an_ordered_queue_a_moved_job_goes_to_the_end,
     a_crash_is_counted_when_it_is_noted,
     lists_with_payloads_are_cut,
+    a_revived_job_has_as_much_time_for_its_retries_as_before,
+}
+
+fn a_revived_job_has_as_much_time_for_its_retries_as_before(world: &mut World) {
+    let queue = world.queue("mails");
+    let until = |world: &mut World, id| {
+        let options = world.view(id).unwrap().options.unwrap();
+        options.retry_until_ms.unwrap() - world.now()
+    };
+    let options = Options {
+        retry_until_ms: Some(world.now() + 60_000),
+        kind: Some("Report".to_owned()),
+        ..Options::default()
+    };
+    let new = NewJob {
+        options: Some(Box::new(options)),
+        ..job(queue)
+    };
+    let id = world.hold(new).id;
+    for _ in 0..2 {
+        world.advance(100_000);
+        world.fail(id);
+        world.advance(100_000);
+        assert_eq!(world.change(Which::One(id), RETRY), changed(1));
+        assert_eq!(until(world, id), 60_000);
+        let (held, _) = world.refill_jobs(queue, 0, b"", 1);
+        let options = held[0].options.as_ref().expect("they are handed over");
+        assert_eq!(options.retry_until_ms, Some(world.now() + 60_000));
+        assert_eq!(options.kind.as_deref(), Some("Report"));
+    }
 }
 
 const RETRY: Change = Change::Retry { per_second: None };

@@ -1,14 +1,15 @@
 //! Jobs that go back to those that are to run.
 
 use crate::sqlite::writer::end::Brief;
-use crate::sqlite::writer::kinds::signed;
+use crate::sqlite::writer::kinds::{signed, to_json};
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{State, View, What};
 use rusqlite::params;
 
 const REVIVE: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, notes, options, meta, body) \
-     SELECT id, queue, ?4, ?9, key, ?5, ?6, codec, ?7, ?8, options, meta, body FROM ended \
+     SELECT id, queue, ?4, ?9, key, ?5, ?6, codec, ?7, ?8, ?10, meta, body FROM ended \
      WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const REVIVED: &str = "SELECT max(at) FROM history WHERE job = ?1 AND what = ?2";
 const UNEND: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const SUSPEND: &str = "UPDATE jobs SET state = 3, ord = NULL, notes = ?2 WHERE id = ?1";
 const RELEASE: &str = "UPDATE jobs SET state = 0, ord = ?2, due = ?3 WHERE id = ?1";
@@ -43,6 +44,7 @@ impl Writer {
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
         let mut brief = self.brief_ended(view)?;
+        let options = self.revived_options(view, batch.now)?;
         self.note(&mut brief, batch.now, What::Revived, "")?;
         let state = match wait {
             0 => State::Ready,
@@ -62,6 +64,7 @@ impl Writer {
             brief.marks,
             brief.notes,
             class,
+            options,
         ])?;
         self.db.prepare_cached(UNEND)?.execute(row)?;
         if let Some(unique) = view
@@ -78,6 +81,18 @@ impl Writer {
         };
         self.enter(&there, state, due, batch);
         Ok(())
+    }
+
+    /// The options of a job that is about to be revived, as its row has them.
+    fn revived_options(&self, view: &View, now: u64) -> rusqlite::Result<Option<String>> {
+        let Some(options) = view.options.as_ref() else {
+            return Ok(None);
+        };
+        let mut revived = self.db.prepare_cached(REVIVED)?;
+        let which = params![view.id.0 as i64, What::Revived as u8];
+        let revived: Option<u64> = revived.query_row(which, |row| row.get(0))?;
+        let began = revived.unwrap_or(view.id.made_ms());
+        Ok(Some(to_json(&options.revived(began, now))))
     }
 
     /// Counts a job where it waits now, and sees to it that it is found there.
