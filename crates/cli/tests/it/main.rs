@@ -16,6 +16,7 @@ mod php;
 mod places;
 mod poison;
 mod reload;
+mod retention;
 mod retries;
 mod roles;
 mod room;
