@@ -782,6 +782,30 @@ fn every_job_of_a_dead_worker_tells_of_its_crash() {
     drop(held);
 }
 
+/// The end of it, up to 64 KiB, however much it is and in whatever pieces it comes.
+#[test]
+fn the_last_64_kib_that_a_job_writes_are_kept() {
+    const KEPT: usize = 64 << 10;
+    let app = start("workers = 1");
+    let mut client = app.client();
+    for lens in [
+        &[100][..],
+        &[KEPT - 1],
+        &[KEPT],
+        &[2 * KEPT, 10],
+        &[KEPT - 1, KEPT - 1, 10],
+        &[1 << 20, 10, 10],
+    ] {
+        let lines: String = lens.iter().map(|len| format!("line {len};")).collect();
+        let id = client.push(&Ask::push("mails", format!("{lines}line 7;ok")));
+        let job = client.job_in(&id, "done");
+        let output = job["output"].as_str().expect("it wrote");
+        let written: usize = lens.iter().map(|len| len + 1).sum();
+        assert_eq!(output.len(), KEPT.min(written + 8), "{lens:?}");
+        assert!(output.ends_with("x\nxxxxxxx\n"), "{lens:?}");
+    }
+}
+
 #[test]
 fn a_store_that_is_lost_is_told_and_its_log_is_not_removed() {
     let dir = Dir::new();

@@ -43,7 +43,7 @@ impl Held {
         let bytes = &bytes[bytes.len().saturating_sub(MAX_OUTPUT)..];
         // Twice the bound before it is cut, so that a chatty job is not moved about at every line.
         if self.output.len() + bytes.len() > 2 * MAX_OUTPUT {
-            self.output.drain(..self.output.len() - MAX_OUTPUT / 2);
+            self.output.drain(..self.output.len() - MAX_OUTPUT);
         }
         self.output.extend_from_slice(bytes);
     }
