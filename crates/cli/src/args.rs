@@ -180,7 +180,12 @@ pub(crate) enum Jobs {
     /// Count jobs
     Count(Filter),
     /// Show one job whole: payload, error, result, output, history
-    Show { id: String },
+    Show {
+        id: String,
+        /// Only the N-th line of its history, whole and as it is: the payload before an edit may be long
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        note: Option<u64>,
+    },
     /// Show failed jobs by what they failed of, most frequent first
     Failures {
         #[command(flatten)]

@@ -357,6 +357,23 @@ final class Client
     }
 
     /**
+     * One line of a job's history, whole: job() cuts texts at 64 KiB, and the payload before an edit may be longer.
+     *
+     * @param string $id     as push() returned it
+     * @param int    $number from 1, in the order of job()'s `history`
+     * @return array{at: string, what: string, text: string}|null null when there is no such job or line (any more)
+     * @throws StokerException see call()
+     */
+    public function jobHistoryLine(string $id, int $number): ?array
+    {
+        try {
+            return $this->admin('job', ['op' => 'show', 'id' => $id, 'note' => $number]);
+        } catch (NotFound) {
+            return null;
+        }
+    }
+
+    /**
      * Jobs, oldest first, fetched page by page while you go through them.
      *
      *     foreach ($stoker->jobs(['queue' => 'emails', 'state' => 'failed']) as $job) { … }

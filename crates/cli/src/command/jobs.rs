@@ -21,7 +21,14 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
             let value = ask(client, "count", filter_json(filter)?)?;
             say_count(&value, json)
         }
-        Jobs::Show { id } => print_whole(ask(client, "show", json!({"id": id}))?, json),
+        Jobs::Show { id, note: None } => print_whole(ask(client, "show", json!({"id": id}))?, json),
+        Jobs::Show { id, note } => {
+            let line = ask(client, "show", json!({"id": id, "note": note}))?;
+            match json {
+                true => print(&line.to_string()),
+                false => print(line["text"].as_str().unwrap_or_default()),
+            }
+        }
         Jobs::Failures { filter, limit } => failures(client, filter, *limit, json),
         Jobs::Retry { which, per_second } => {
             let more = json!({"per_second": per_second});

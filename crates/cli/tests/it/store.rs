@@ -680,7 +680,20 @@ fn a_job_that_was_edited_again_and_again_can_be_shown() {
     let job = client.job(&id);
     assert!(job["body"].as_str().unwrap().starts_with("555"));
     let text = job["history"][2]["text"].as_str().unwrap();
-    assert!(text.starts_with("111") && text.ends_with(" bytes more)"));
+    assert!(text.starts_with("111") && text.ends_with(" bytes more: show this line alone)"));
+    let line = client.own("stoker.job", &json!({"op": "show", "id": id, "note": 3}));
+    assert_eq!(
+        (&line["what"], line["text"].as_str().unwrap().len()),
+        (&json!("edited"), 4 << 20)
+    );
+    let shown = app.cli(&["jobs", "show", &id, "--note", "3"]);
+    assert_eq!(shown.stdout, format!("{}\n", "1".repeat(4 << 20)));
+    let shown = app.cli(&["jobs", "show", &id, "--note", "7"]);
+    assert!(
+        shown.stderr.contains("its history has 6 lines"),
+        "{}",
+        shown.stderr
+    );
 }
 
 #[test]

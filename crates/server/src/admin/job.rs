@@ -1,15 +1,16 @@
 use super::{Answer, Refused, text_of};
 use crate::clock::wall_ms;
+use crate::counted;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::{
-    Asked, Operator, Reach, error_json, job_json, refusal_of, state_named, view_of,
+    Asked, Operator, Reach, error_json, job_json, refusal_of, state_named, view_of, whole_note_json,
 };
 use serde_json::{Value, json};
 use stoker_core::Kind;
 use stoker_store::{
     Ask, Bytes, Change, Filter, Found, Job, JobId, Look, QueueNo, State, States, Ticket, Trouble,
-    Which,
+    View, Which,
 };
 use stoker_wire::{Codec, Frame, Status};
 use uuid::Uuid;
@@ -33,7 +34,7 @@ impl Plane {
             "list" if ask["state"] == "ready" => (Operator::ListReady, self.list(ask, false)?),
             "list" => (Operator::List, self.list(ask, false)?),
             "export" => (Operator::Export, self.list(ask, true)?),
-            "show" => (Operator::Show, Look::One(self.job_of(ask)?)),
+            "show" => (show_of(ask)?, Look::One(self.job_of(ask)?)),
             "count" => (Operator::Count, Look::Count(self.filter_of(ask)?)),
             "groups" => {
                 let (filter, limit) = (self.filter_of(ask)?, limit_of(ask));
@@ -301,11 +302,31 @@ impl Plane {
             found => found,
         };
         match found {
-            Ok(found) => {
-                let value = self.found_json(what, found);
-                self.answer_json(conn, id, &value);
-            }
+            Ok(found) => match (what, &found) {
+                (Operator::Note(number), Found::One(Some(view))) => {
+                    self.answer_note(conn, id, view, number);
+                }
+                _ => {
+                    let value = self.found_json(what, found);
+                    self.answer_json(conn, id, &value);
+                }
+            },
             Err(trouble) => self.answer_trouble(conn, id, &trouble),
+        }
+    }
+
+    fn answer_note(&mut self, conn: ConnId, id: u32, view: &View, number: u64) {
+        let history = view.whole.as_deref().map(|whole| whole.history.as_slice());
+        let history = history.unwrap_or_default();
+        let note = usize::try_from(number - 1)
+            .ok()
+            .and_then(|at| history.get(at));
+        match note.map(whole_note_json) {
+            Some(note) => self.answer_json(conn, id, &note),
+            None => {
+                let text = format!("its history has {}", counted(history.len() as u64, "line"));
+                self.status(conn, id, Status::NOT_FOUND, &text, None);
+            }
         }
     }
 
@@ -381,6 +402,19 @@ pub(super) fn state_of(name: &str) -> Result<State, Refused> {
             "there is no state '{name}'; there is: {ready}, running, {others}"
         ))
     })
+}
+
+/// What is to be shown of a job: all, or one line of its history.
+fn show_of(ask: &Value) -> Result<Operator, Refused> {
+    let note = &ask["note"];
+    let number = note.as_u64().filter(|number| *number > 0);
+    match (note.is_null(), number) {
+        (true, _) => Ok(Operator::Show),
+        (false, Some(number)) => Ok(Operator::Note(number)),
+        (false, None) => Err(Refused::invalid(
+            "'note' is the number of a line of its history, from 1",
+        )),
+    }
 }
 
 fn limit_of(ask: &Value) -> usize {

@@ -79,6 +79,8 @@ pub(crate) enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Show,
+    /// One line of a job's history whole, counted from 1.
+    Note(u64),
     List,
     /// Only jobs that do not run.
     ListReady,

@@ -15,4 +15,4 @@ mod view;
 pub(crate) use edge::{Asked, Jobs, Operator, Reach};
 pub(crate) use open::open_store;
 pub(crate) use push::{MAX_META, is_own, refusal_of};
-pub(crate) use view::{error_json, job_json, state_named, view_of};
+pub(crate) use view::{error_json, job_json, state_named, view_of, whole_note_json};

@@ -58,9 +58,17 @@ fn note_json(note: &Note) -> Value {
     let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let shown = &text[..end];
     match text.len() - shown.len() {
-        0 => json!({"at": at, "what": what, "text": text}),
-        cut => json!({"at": at, "what": what, "text": format!("{shown}… ({cut} bytes more)")}),
+        0 => whole_note_json(note),
+        cut => {
+            let text = format!("{shown}… ({cut} bytes more: show this line alone)");
+            json!({"at": at, "what": what, "text": text})
+        }
     }
+}
+
+/// One line of the history, however long.
+pub(crate) fn whole_note_json(note: &Note) -> Value {
+    json!({"at": rfc3339(note.at_ms), "what": note.what.name(), "text": note.text})
 }
 
 /// A failure as every door shows it; its first line only, where many are listed.
