@@ -364,7 +364,7 @@ final class Client
      * @return array{at: string, what: string, text: string}|null null when there is no such job or line (any more)
      * @throws StokerException see call()
      */
-    public function jobHistoryLine(string $id, int $number): ?array
+    public function note(string $id, int $number): ?array
     {
         try {
             return $this->admin('job', ['op' => 'show', 'id' => $id, 'note' => $number]);

@@ -231,6 +231,7 @@ test('client: what it asks the broker of jobs', function (): void {
         $ask = ['op' => $op, 'limit' => 5] + $sent;
         $asks([['id' => 'first'], ['id' => 'second']], iterator_to_array($client->$method($filter, 5)), $ask, $ask + ['after' => 'first']);
     }
+    $asks(['count' => 7, 'groups' => ['g']], $client->note('i', 2), ['op' => 'show', 'id' => 'i', 'note' => 2]);
     $asks(7, $client->countJobs(), ['op' => 'count']);
     $asks(['g'], $client->failures(['queue' => 'q'], 3), ['op' => 'groups', 'limit' => 3, 'queue' => 'q']);
     $asks(7, $client->retry('i', 10), ['op' => 'retry', 'id' => 'i', 'per_second' => 10]);

@@ -825,7 +825,7 @@ fn a_store_that_is_lost_is_told_and_its_log_is_not_removed() {
     let store = dir.file("jobs.db");
     let config = |path: &Path| {
         let path = path.display();
-        pool_of("serve", &format!("workers = 1\n[store]\npath = \"{path}\""))
+        pool_of("serve", format!("workers = 1\n[store]\npath = \"{path}\""))
     };
     let app = setup().config(&config(&store)).start();
     assert!(!app.log().contains("made anew"), "{}", app.log());
