@@ -225,7 +225,13 @@ pub(crate) enum Jobs {
         body: String,
     },
     /// Print jobs whole, a JSON object a line, for `import`
-    Export(Filter),
+    Export {
+        /// One job
+        #[arg(conflicts_with_all = ["queue", "state", "kind", "error", "fingerprint", "key", "older"])]
+        id: Option<String>,
+        #[command(flatten)]
+        filter: Filter,
+    },
     /// Push exported jobs from a file, or from standard input
     Import {
         #[arg(value_name = "FILE")]

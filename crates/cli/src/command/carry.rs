@@ -53,6 +53,12 @@ pub(super) fn export(client: &mut Client, filter: &Value) -> Result {
     }
 }
 
+/// Prints one job, whatever its state.
+pub(super) fn export_one(client: &mut Client, id: &str) -> Result {
+    let value = ask(client, "export", json!({"id": id}))?;
+    print(&value["jobs"][0].to_string())
+}
+
 /// Pushes exported jobs. What was taken in before a bad line stays.
 pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Result {
     let lines: Box<dyn BufRead> = match file {
@@ -63,29 +69,23 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
         }
         None => Box::new(stdin().lock()),
     };
-    let (mut jobs, mut bytes, mut count) = (Vec::new(), 0, 0);
-    for (at, line) in lines.lines().enumerate() {
+    let (mut batch, mut count) = (Batch::default(), 0);
+    for (number, line) in (1..).zip(lines.lines()) {
         let line = line?;
         if line.trim().is_empty() {
             continue;
         }
-        let bad = |error| {
-            let so_far = counted(count);
-            Failure::Failed(format!(
-                "line {}: {error} ({so_far} imported before it)",
-                at + 1
-            ))
-        };
-        let job = serde_json::from_str::<Value>(&line).map_err(bad)?;
-        if !jobs.is_empty() && (jobs.len() == PAGE || bytes + line.len() > BYTES) {
-            count += send(client, &mut jobs)?;
-            bytes = 0;
+        let job = serde_json::from_str::<Value>(&line);
+        let job = job.map_err(|error| bad_line(number, &error.to_string(), count))?;
+        if !batch.has_room(line.len()) {
+            count += batch.send(client, count)?;
         }
-        bytes += line.len();
-        jobs.push(job);
+        batch.bytes += line.len();
+        batch.numbers.push(number);
+        batch.jobs.push(job);
     }
-    if !jobs.is_empty() {
-        count += send(client, &mut jobs)?;
+    if !batch.jobs.is_empty() {
+        count += batch.send(client, count)?;
     }
     match json {
         true => print(&json!({"count": count}).to_string()),
@@ -93,8 +93,51 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
     }
 }
 
-fn send(client: &mut Client, jobs: &mut Vec<Value>) -> Result<u64> {
-    let jobs = std::mem::take(jobs);
-    let value = ask(client, "import", json!({"jobs": jobs}))?;
-    Ok(value["count"].as_u64().unwrap_or(0))
+/// Jobs that go together, with the numbers of their lines.
+#[derive(Default)]
+struct Batch {
+    jobs: Vec<Value>,
+    numbers: Vec<u64>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn has_room(&self, len: usize) -> bool {
+        self.jobs.is_empty() || (self.jobs.len() < PAGE && self.bytes + len <= BYTES)
+    }
+
+    /// Sends and empties it. Of a job that the server does not take it tells the line: all or none are taken.
+    fn send(&mut self, client: &mut Client, before: u64) -> Result<u64> {
+        let Self { jobs, numbers, .. } = std::mem::take(self);
+        match ask(client, "import", json!({"jobs": jobs})) {
+            Ok(value) => Ok(value["count"].as_u64().unwrap_or(0)),
+            Err(Failure::Refused {
+                status,
+                class,
+                text,
+            }) => Err(match blamed(&text, &numbers) {
+                Some((number, wrong)) => bad_line(number, wrong, before),
+                None => Failure::Refused {
+                    status,
+                    class,
+                    text,
+                },
+            }),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// Which line a server found wrong, and what of it: it counts the jobs of one request.
+fn blamed<'t>(text: &'t str, numbers: &[u64]) -> Option<(u64, &'t str)> {
+    let (job, wrong) = text.strip_prefix("job ")?.split_once(": ")?;
+    let at = job.parse::<usize>().ok()?.checked_sub(1)?;
+    Some((*numbers.get(at)?, wrong))
+}
+
+fn bad_line(number: u64, wrong: &str, before: u64) -> Failure {
+    let so_far = counted(before);
+    Failure::Failed(format!(
+        "line {number}: {wrong} ({so_far} imported before it)"
+    ))
 }

@@ -44,7 +44,8 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
             let value = ask(client, "edit", json!({"id": id, "body": &*body}))?;
             say_count(&value, json)
         }
-        Jobs::Export(filter) => carry::export(client, &filter_json(filter)?),
+        Jobs::Export { id: Some(id), .. } => carry::export_one(client, id),
+        Jobs::Export { filter, .. } => carry::export(client, &filter_json(filter)?),
         Jobs::Import { file } => carry::import(client, file.as_deref(), json),
     }
 }

@@ -770,7 +770,8 @@ fn an_export_has_all_that_is_not_over_once_and_in_the_order_of_the_pushes() {
         ids(&[]),
         [&failed, &delayed, &ready, &later].map(Clone::clone)
     );
-    assert_eq!(ids(&["--state", "delayed"]), [delayed, later]);
+    assert_eq!(ids(&["--state", "delayed"]), [delayed.clone(), later]);
+    assert_eq!(ids(&[&delayed]), [delayed]);
     assert_eq!(ids(&["--state", "done"]).len(), 1);
 }
 
@@ -782,6 +783,17 @@ fn one_job_is_imported_in_the_singular() {
     app.dir
         .write("jobs", "{\"queue\": \"mails\", \"body\": \"ok\"}\n{");
     bad(&app, &["jobs", "import", "jobs"], 1, "line 2: ");
+}
+
+#[test]
+fn an_import_tells_which_line_of_the_file_is_wrong() {
+    let app = start("workers = 1");
+    let mut lines = vec![r#"{"queue": "mails", "state": "suspended"}"#; 700];
+    lines[3] = "";
+    lines[650] = r#"{"queue": "mails", "priority": 9}"#;
+    app.dir.write("jobs", lines.join("\n"));
+    let wrong = "line 651: 'priority' is a number from 0 to 7 (500 jobs imported before it)";
+    bad(&app, &["jobs", "import", "jobs"], 1, wrong);
 }
 
 #[test]

@@ -33,6 +33,7 @@ impl Plane {
             "count" if ask["state"] == "running" => return self.count_running(ask),
             "list" if ask["state"] == "ready" => (Operator::ListReady, self.list(ask, false)?),
             "list" => (Operator::List, self.list(ask, false)?),
+            "export" if !ask["id"].is_null() => (Operator::Export, Look::One(self.job_of(ask)?)),
             "export" => (Operator::Export, self.list(ask, true)?),
             "show" => (show_of(ask)?, Look::One(self.job_of(ask)?)),
             "count" => (Operator::Count, Look::Count(self.filter_of(ask)?)),
@@ -333,6 +334,9 @@ impl Plane {
     fn found_json(&self, what: Operator, found: Found) -> Value {
         match found {
             Found::One(None) => Value::Null,
+            Found::One(Some(view)) if what == Operator::Export => {
+                json!({"jobs": [self.export_json(&view)], "next": null})
+            }
             Found::One(Some(view)) => job_json(self, &view),
             Found::Count(count) => json!({"count": count}),
             Found::List { jobs, more } => {
