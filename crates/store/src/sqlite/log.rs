@@ -25,12 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Refuses a store whose file is gone or empty while its log is not. SQLite takes the log of an empty file for a
 /// leftover and removes it, whoever opens the file, and be it for looking.
 pub(super) fn has_its_store(store: &Path) -> Result<(), StoreError> {
-    let (file, log) = (len(store), len(&beside(store, "-wal")).unwrap_or(0));
-    let what = match file {
-        None => "gone",
-        Some(0) => "empty",
-        Some(_) => return Ok(()),
+    let what = match std::fs::metadata(store) {
+        Ok(file) if file.len() == 0 => "empty",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "gone",
+        _ => return Ok(()),
     };
+    let log = len(&beside(store, "-wal"));
     match log {
         0 => Ok(()),
         _ => Err(StoreError::Damaged {
@@ -42,15 +42,15 @@ pub(super) fn has_its_store(store: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn len(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).map(|file| file.len()).ok()
+fn len(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |file| file.len())
 }
 
 /// Writes the log once more and syncs it. No connection of this process may be writing to it.
 pub(super) fn write_anew(store: &Path) -> Result<(), StoreError> {
     has_its_store(store)?;
     let log = beside(store, "-wal");
-    if len(&log).unwrap_or(0) == 0 {
+    if len(&log) == 0 {
         return Ok(());
     }
     let guard = keep_others_out(store).map_err(|error| StoreError::sqlite(store, &error))?;
