@@ -12,6 +12,7 @@ mod hostile;
 mod jobs;
 mod limits;
 mod logs;
+mod operate;
 mod php;
 mod places;
 mod poison;

@@ -1,0 +1,364 @@
+//! What operators do to jobs of a durable store, those included that the server holds.
+
+use crate::store::{kill_server, notes};
+use crate::start;
+use serde_json::{Value, json};
+use stoker_testkit::{App, Ask, Client};
+use stoker_wire::{Key, Status};
+
+#[test]
+fn failures_are_grouped_moved_edited_exported_and_run_again() {
+    let app = start("workers = 1\n[queue.mails]\n[queue.other]");
+    let mut client = app.client();
+    for n in 0..3 {
+        let id = client.push(&Ask::push("mails", format!("fail 64 no row {n}")));
+        client.job_in(&id, "failed");
+    }
+    let odd = client.push(&Ask::push("mails", "fail 64 something else").meta(Key::JOB_TYPE, "Odd"));
+    client.job_in(&odd, "failed");
+    let job = |op: Value| op;
+    let groups = client.own("stoker.job", &job(json!({"op": "groups"})));
+    let groups = groups["groups"].as_array().cloned().unwrap_or_default();
+    let counts: Vec<&Value> = groups.iter().map(|group| &group["count"]).collect();
+    assert_eq!(counts, [&json!(3), &json!(1)]);
+
+    let edited = client.own(
+        "stoker.job",
+        &json!({"op": "edit", "id": odd, "body": "note mended"}),
+    );
+    assert_eq!(edited["count"], 1);
+    assert_eq!(client.job(&odd)["history"][1]["what"], "edited");
+    let which = json!({"op": "move", "type": "Odd", "state": "failed", "to": "other"});
+    assert_eq!(client.own("stoker.job", &which)["count"], 1);
+    assert_eq!(client.job(&odd)["queue"], "other");
+    assert_eq!(
+        client.own("stoker.job", &json!({"op": "retry", "id": odd}))["count"],
+        1
+    );
+    client.job_in(&odd, "done");
+    assert_eq!(notes(&app), ["mended"]);
+
+    let filter = json!({"op": "export", "fingerprint": groups[0]["fingerprint"]});
+    let exported = client.own("stoker.job", &filter)["jobs"].clone();
+    assert_eq!(exported.as_array().map(Vec::len), Some(3));
+    let discard = json!({"op": "discard", "queue": "mails", "state": "failed"});
+    assert_eq!(client.own("stoker.job", &discard)["count"], 3);
+    assert_eq!(
+        client.own("stoker.job", &json!({"op": "count", "state": "failed"}))["count"],
+        0
+    );
+    let import = json!({"op": "import", "jobs": exported});
+    assert_eq!(client.own("stoker.job", &import)["count"], 3);
+    assert_eq!(
+        client.own("stoker.job", &json!({"op": "count", "state": "failed"}))["count"],
+        3
+    );
+}
+
+#[test]
+fn cancelling_what_is_ready_spares_what_runs() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let runs = client.push(&Ask::push("mails", "gate gate"));
+    let running = gate.meet();
+    let waits = client.push(&Ask::push("mails", "ok"));
+    let moved = client.try_own(
+        "stoker.job",
+        &json!({"op": "move", "id": runs, "to": "other"}),
+    );
+    assert_eq!(
+        moved.map_err(|got| got.status()).err(),
+        Some(Status::FAILED_PRECONDITION)
+    );
+    let cancel = json!({"op": "cancel", "queue": "mails", "state": "ready"});
+    assert_eq!(client.own("stoker.job", &cancel)["count"], 1);
+    client.job_in(&waits, "cancelled");
+    drop(running);
+    client.job_in(&runs, "done");
+}
+
+#[test]
+fn jobs_that_are_about_to_run_can_be_moved() {
+    let app = start("workers = 1\n[queue.mails]\n[queue.other]");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let runs = client.push(&Ask::push("mails", "gate gate"));
+    let running = gate.meet();
+    let waiting: Vec<String> = (0..500)
+        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .collect();
+    client.own("stoker.queue", &json!({"op": "pause", "queue": "other"}));
+    let which = json!({"op": "move", "queue": "mails", "to": "other"});
+    let moved = client.own("stoker.job", &which);
+    assert_eq!(
+        moved,
+        json!({"count": 500, "held": 1}),
+        "the one that runs stays"
+    );
+    assert_eq!(client.queue("other")["ready"], 500);
+    assert_eq!(client.queue("mails")["ready"], 0);
+    let back = json!({"op": "move", "id": waiting[0], "to": "mails"});
+    assert_eq!(client.own("stoker.job", &back), json!({"count": 1}));
+    drop(running);
+    client.job_in(&runs, "done");
+    client.job_in(&waiting[0], "done");
+    client.own("stoker.queue", &json!({"op": "resume", "queue": "other"}));
+    client.job_in(&waiting[499], "done");
+    let order: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    assert_eq!(notes(&app), order, "each ran once, in their order");
+}
+
+#[test]
+fn jobs_that_are_about_to_run_can_be_suspended() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let runs = client.push(&Ask::push("mails", "gate gate"));
+    let running = gate.meet();
+    let waits = client.push(&Ask::push("mails", "note waited"));
+    let later = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    let suspend = json!({"op": "suspend", "queue": "mails"});
+    assert_eq!(
+        client.own("stoker.job", &suspend),
+        json!({"count": 2, "held": 1})
+    );
+    drop(running);
+    client.job_in(&runs, "done");
+    let mut client = kill_server(&app);
+    client.job_in(&waits, "suspended");
+    client.job_in(&later, "suspended");
+    assert_eq!(client.job(&waits)["history"][0]["what"], "suspended");
+    let release = json!({"op": "release", "id": waits});
+    assert_eq!(client.own("stoker.job", &release), json!({"count": 1}));
+    client.job_in(&waits, "done");
+    assert_eq!(notes(&app), ["waited"]);
+}
+
+#[test]
+fn a_job_that_rests_is_moved_or_need_not_wait() {
+    let app = start(
+        "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]",
+    );
+    let mut client = app.client();
+    let push = |client: &mut Client, key: &str, script: &str| {
+        client.push(&Ask::push("mails", script).key(key))
+    };
+    let rests = |client: &mut Client, key: &str| {
+        let first = push(
+            client,
+            key,
+            &format!("if {key} note {key}1;once {key};fail 64 no"),
+        );
+        let second = push(client, key, &format!("note {key}2"));
+        client.job_in(&first, "retrying");
+        assert_eq!(client.job(&second)["state"], "ready");
+        (first, second)
+    };
+    let (first, second) = rests(&mut client, "a");
+    let release = json!({"op": "release", "id": first});
+    assert_eq!(client.own("stoker.job", &release), json!({"count": 1}));
+    client.job_in(&second, "done");
+    assert_eq!(notes(&app), ["a1", "a2"]);
+
+    let (first, second) = rests(&mut client, "b");
+    let away = json!({"op": "move", "id": first, "to": "other"});
+    assert_eq!(client.own("stoker.job", &away), json!({"count": 1}));
+    client.job_in(&second, "done");
+    assert_eq!(client.job(&first)["queue"], "other");
+    assert_eq!(client.job(&first)["state"], "delayed");
+}
+
+/// A pool with an ordered queue in which one job rests after a failed run, and others wait behind it.
+fn with_one_that_rests() -> (App, Client, Vec<String>) {
+    let app = start(
+        "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]",
+    );
+    let mut client = app.client();
+    let push =
+        |client: &mut Client, script: &str| client.push(&Ask::push("mails", script).key("k"));
+    let mut ids = vec![push(&mut client, "fail 64 no")];
+    client.job_in(&ids[0], "retrying");
+    for n in 1..4 {
+        ids.push(push(&mut client, &format!("note {n}")));
+    }
+    (app, client, ids)
+}
+
+#[test]
+fn nothing_runs_of_a_key_whose_jobs_are_all_suspended() {
+    let (app, mut client, ids) = with_one_that_rests();
+    let suspend = json!({"op": "suspend", "queue": "mails"});
+    assert_eq!(client.own("stoker.job", &suspend), json!({"count": 4}));
+    client.fence();
+    for id in &ids {
+        assert_eq!(client.job(id)["state"], "suspended");
+    }
+    assert!(notes(&app).is_empty());
+}
+
+#[test]
+fn nothing_runs_of_a_key_whose_jobs_are_all_cancelled() {
+    let (app, mut client, ids) = with_one_that_rests();
+    let cancel = json!({"op": "cancel", "queue": "mails"});
+    assert_eq!(client.own("stoker.job", &cancel), json!({"count": 4}));
+    for id in &ids {
+        client.job_in(id, "cancelled");
+    }
+    assert!(notes(&app).is_empty());
+    assert!(!app.log().contains("is killed"), "{}", app.log());
+}
+
+#[test]
+fn a_retry_of_an_ordered_queue_runs_when_it_runs() {
+    let app = start("workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1ms\"]");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let id = client.push(&Ask::push(
+        "mails",
+        "if first gate gate;once first;fail 64 no",
+    ));
+    let second = gate.meet();
+    assert_eq!(client.job(&id)["state"], "running");
+    let waiting = json!({"op": "cancel", "state": "retrying"});
+    assert_eq!(
+        client.own("stoker.job", &waiting),
+        json!({"count": 0, "held": 1}),
+        "it does not wait"
+    );
+    for op in ["suspend", "retry", "discard", "release"] {
+        let refused = client.try_own("stoker.job", &json!({"op": op, "id": id}));
+        let refused = refused.expect_err("it runs");
+        assert_eq!(refused.status(), Status::FAILED_PRECONDITION);
+        assert!(refused.text().contains("runs"), "{}", refused.text());
+    }
+    drop(second);
+    client.job_in(&id, "done");
+}
+
+#[test]
+fn a_job_is_not_tried_again_while_another_has_its_key() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let push = || Ask::push("mails", "ok").meta(Key::UNIQUE, "report");
+    let first = client.push(&push().meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    let cancel = json!({"op": "cancel", "id": first});
+    client.own("stoker.job", &cancel);
+    let other = client.push(&push().meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    let retry = json!({"op": "retry", "id": first});
+    let refused = client
+        .try_own("stoker.job", &retry)
+        .expect_err("it is taken");
+    assert_eq!(refused.status(), Status::ALREADY_EXISTS);
+    client.own("stoker.job", &json!({"op": "cancel", "id": other}));
+    assert_eq!(client.own("stoker.job", &retry), json!({"count": 1}));
+    client.job_in(&first, "done");
+}
+
+#[test]
+fn a_job_that_was_edited_again_and_again_can_be_shown() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes()));
+    for n in 0..6 {
+        let body = n.to_string().repeat(4 << 20);
+        client.own("stoker.job", &json!({"op": "edit", "id": id, "body": body}));
+    }
+    let job = client.job(&id);
+    assert!(job["body"].as_str().unwrap().starts_with("555"));
+    let text = job["history"][2]["text"].as_str().unwrap();
+    assert!(text.starts_with("111") && text.ends_with(" bytes more: show this line alone)"));
+    let line = client.own("stoker.job", &json!({"op": "show", "id": id, "note": 3}));
+    assert_eq!(
+        (&line["what"], line["text"].as_str().unwrap().len()),
+        (&json!("edited"), 4 << 20)
+    );
+    let shown = app.cli(&["jobs", "show", &id, "--note", "3"]);
+    assert_eq!(shown.stdout, format!("{}\n", "1".repeat(4 << 20)));
+    let shown = app.cli(&["jobs", "show", &id, "--note", "7"]);
+    assert!(
+        shown.stderr.contains("its history has 6 lines"),
+        "{}",
+        shown.stderr
+    );
+}
+
+#[test]
+fn an_export_takes_keys_and_checkpoints_along() {
+    let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]");
+    let mut client = app.client();
+    let ask = |queue| {
+        let script = "if saved note-told;once saved;checkpoint page 7;fail 64 no";
+        Ask::push(queue, script).meta(Key::IDEMPOTENCY, "order-7")
+    };
+    let id = client.push(&ask("mails"));
+    client.job_in(&id, "retrying");
+    let mut exported = client.own("stoker.job", &json!({"op": "export"}))["jobs"].clone();
+    assert_eq!(exported[0]["checkpoint"], "page 7");
+    assert_eq!(exported[0]["idempotency"], "order-7");
+    let import = |client: &mut Client, jobs: &Value| {
+        let import = json!({"op": "import", "jobs": jobs});
+        client.own("stoker.job", &import)["count"].clone()
+    };
+    assert_eq!(import(&mut client, &exported), 0, "it is here already");
+    exported[0]["queue"] = "other".into();
+    exported[0]["due_ms"] = 0.into();
+    assert_eq!(import(&mut client, &exported), 1);
+    let there = client.push(&ask("other"));
+    assert_ne!(there, id, "the same push is the imported job");
+    client.job_in(&there, "done");
+    let told: Value = serde_json::from_str(&notes(&app)[0]).expect("JSON");
+    assert_eq!(told["checkpoint"], "page 7");
+}
+
+#[test]
+fn an_import_says_which_line_is_wrong_and_takes_none() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let whole = json!({"queue": "mails", "state": "suspended", "body": "note imported"});
+    for (key, value, wrong) in [
+        ("queue", json!(7), "needs a text 'queue'"),
+        ("state", json!("faild"), "there is no state 'faild'"),
+        ("state", json!("done"), "a done job is not to run again"),
+        ("state", json!("failed"), "a failed job has an 'error'"),
+        ("error", json!("boom"), "error: "),
+        ("priority", json!(8), "'priority' is a number from 0 to 7"),
+        ("priority", json!("high"), "'priority' is a number"),
+        (
+            "attempt",
+            json!(-1),
+            "'attempt' is a number from 0 to 65535",
+        ),
+        ("codec", json!(256), "'codec' is a number from 0 to 255"),
+        ("body", json!({"not": "text"}), "'body' is a text"),
+        ("key", json!("k".repeat(201)), "'key' has at most 200 bytes"),
+        ("key_hex", json!("+f"), "'key_hex' is not hexadecimal"),
+        ("key_hex", json!("abc"), "'key_hex' is not hexadecimal"),
+        ("options", json!({"tries": "many"}), "options: "),
+        (
+            "options",
+            json!({"type": "T".repeat(40_000)}),
+            "'options' has at most",
+        ),
+        (
+            "idempotency",
+            json!("i".repeat(40_000)),
+            "'idempotency' has at most",
+        ),
+        ("meta", json!("no metadata"), "'meta' is no metadata"),
+    ] {
+        let mut edited = whole.clone();
+        edited[key] = value;
+        let import = json!({"op": "import", "jobs": [whole, edited]});
+        let answer = client.try_own("stoker.job", &import);
+        let answer = answer.expect_err(key);
+        let text = answer.text();
+        assert_eq!(answer.status(), Status::INVALID_ARGUMENT, "{key}: {text}");
+        assert!(
+            text.starts_with("job 2: ") && text.contains(wrong),
+            "{key}: {text}"
+        );
+    }
+    let count = json!({"op": "count", "queue": "mails"});
+    assert_eq!(client.own("stoker.job", &count)["count"], 0);
+}
