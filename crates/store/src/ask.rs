@@ -278,6 +278,10 @@ pub enum Told {
     Ended {
         ticket: Ticket,
     },
+    /// A job's end can't be written, although the disk is well: it may run again after a restart.
+    GivenUp {
+        ticket: Ticket,
+    },
     /// Whether what was asked is in the store can't be told at present, and it may take long. What became of
     /// it is told as ever once that is known.
     InDoubt {

@@ -1,7 +1,7 @@
 //! What operators do to jobs of a durable store, those included that the server holds.
 
-use crate::store::{kill_server, notes};
 use crate::start;
+use crate::store::{kill_server, notes};
 use serde_json::{Value, json};
 use stoker_testkit::{App, Ask, Client};
 use stoker_wire::{Key, Status};

@@ -55,7 +55,9 @@ fn goes_on(world: &mut World, queue: QueueNo) {
 fn a_lane_goes_on_behind_an_end_that_was_given_up() {
     let (mut world, queue, bad) = with_a_bad_job();
     break_body(&world);
-    world.done(bad);
+    let ending = Ending::Done { result: None };
+    let ended = world.try_to_end(bad, Run::default(), ending);
+    assert!(matches!(ended, Told::GivenUp { .. }), "{ended:?}");
     let told = damage(&mut world);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("ended can't be written"), "{told:?}");

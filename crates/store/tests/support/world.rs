@@ -268,6 +268,12 @@ impl World {
     }
 
     pub(crate) fn end_run(&mut self, job: JobId, run: Run, ending: Ending) {
+        let told = self.try_to_end(job, run, ending);
+        assert!(matches!(told, Told::Ended { .. }), "{told:?}");
+    }
+
+    /// Returns whether it has ended or was given up.
+    pub(crate) fn try_to_end(&mut self, job: JobId, run: Run, ending: Ending) -> Told {
         let ticket = self.ticket();
         self.ask(Ask::End {
             job,
@@ -276,8 +282,11 @@ impl World {
             told: Some(ticket),
             output: None,
         });
-        self.wait(|told| matches!(told, Told::Ended { ticket: of } if *of == ticket));
+        let told = self.wait(|told| {
+            matches!(told, Told::Ended { ticket: of } | Told::GivenUp { ticket: of } if *of == ticket)
+        });
         self.settle();
+        told
     }
 
     pub(crate) fn done(&mut self, job: JobId) {

@@ -47,6 +47,7 @@ impl Plane {
                 Some(Asked::Reply { conn, id, value }) => self.answer_json(conn, id, &value),
                 _ => {}
             },
+            Told::GivenUp { ticket } => self.is_given_up(ticket),
             Told::InDoubt { ticket, trouble } => self.is_in_doubt(ticket, &trouble),
             Told::Changed { ticket, result } => match (self.jobs.asked(ticket), result) {
                 (Some(Asked::Admin { conn, id, what }), Ok(changed)) => {
@@ -71,6 +72,17 @@ impl Plane {
             }
             Told::Damage(text) => self.log.error(format!("the job store: {text}")),
             Told::Failing(trouble) => self.store_fails(trouble),
+        }
+    }
+
+    /// A job's end can't be written. A worker that waits for that, or for the job itself, does not go on with it:
+    /// it might be done twice.
+    fn is_given_up(&mut self, ticket: Ticket) {
+        if let Some(Asked::Ack { worker, task } | Asked::Delivery { worker, task }) =
+            self.jobs.asked(ticket)
+            && self.core.lent_to(worker).any(|lent| lent == task)
+        {
+            self.step(Event::Cancel { task, kill: true }, None);
         }
     }
 

@@ -129,7 +129,8 @@ impl Writer {
                 Ask::Push { .. } => self.refuse(&ask, &trouble(error)),
                 Ask::End { job, told, .. } => {
                     self.tell_given_up(job, "ended", error);
-                    self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+                    self.told
+                        .extend(told.map(|ticket| Told::GivenUp { ticket }));
                 }
                 Ask::Retry { job, .. } => self.tell_given_up(job, "failed a run", error),
                 Ask::Crashed { jobs } => self.count_crashes_of_others(jobs),

@@ -41,7 +41,10 @@ impl Hand {
                 }
                 self.answers.insert(ticket.0, told);
             }
-            Told::Ended { ticket } | Told::Changed { ticket, .. } | Told::Found { ticket, .. } => {
+            Told::Ended { ticket }
+            | Told::GivenUp { ticket }
+            | Told::Changed { ticket, .. }
+            | Told::Found { ticket, .. } => {
                 self.answers.insert(ticket.0, told);
             }
             Told::InDoubt { ticket, trouble } => {
