@@ -43,7 +43,7 @@ from harness import processes  # noqa: E402 (its path is set above)
 PAGES = {
     "README.md": 15,
     "docs/jobs.md": 110,
-    "docs/laravel.md": 28,
+    "docs/laravel.md": 65,
     "docs/migrate-from-horizon.md": 10,
     "docs/migrate-from-queue-work.md": 6,
     "docs/migrate-from-roadrunner.md": 7,
