@@ -47,6 +47,7 @@ PAGES = {
     "docs/migrate-from-horizon.md": 10,
     "docs/migrate-from-queue-work.md": 6,
     "docs/migrate-from-roadrunner.md": 7,
+    "docs/store.md": 14,
 }
 LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed")
 PATIENCE = 20.0  # seconds until a page is wrong about what comes
