@@ -42,11 +42,12 @@ from harness import processes  # noqa: E402 (its path is set above)
 # The commands that each page runs at the least, so that none passes by running nothing.
 PAGES = {
     "README.md": 15,
-    "docs/jobs.md": 110,
-    "docs/laravel.md": 28,
+    "docs/jobs.md": 130,
+    "docs/laravel.md": 65,
     "docs/migrate-from-horizon.md": 10,
     "docs/migrate-from-queue-work.md": 6,
     "docs/migrate-from-roadrunner.md": 7,
+    "docs/store.md": 14,
 }
 LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed")
 PATIENCE = 20.0  # seconds until a page is wrong about what comes
@@ -212,6 +213,13 @@ class Server:
     def found(self, step):
         return step.pattern().match(self.log, self.seen)
 
+    def was_killed(self):
+        """By the page; all that it had started ends by itself."""
+        killed = self.process.poll() == -signal.SIGKILL
+        if killed:
+            self.reader.join(PATIENCE)
+        return killed
+
     def interrupt(self, step):
         """Control-C reaches all who stand in the terminal's foreground. What is shown is its log up to the end."""
         with contextlib.suppress(ProcessLookupError):
@@ -262,6 +270,7 @@ class Page:
                 raise Wrong(step.line, "^C, and no stoker serve runs")
             self.servers.pop().interrupt(step)
         elif step.serves():
+            self.forget_killed()
             self.servers.append(Server(step, self.folder, self.env))
             self.servers[-1].expect(step)
         else:
@@ -277,9 +286,13 @@ class Page:
                 raise different(step, printed, failed)
             time.sleep(0.01)
 
+    def forget_killed(self):
+        self.servers = [server for server in self.servers if not server.was_killed()]
+
     def close(self):
         """Ends what still runs, and says what can't be ended in order."""
         self.shell.close()
+        self.forget_killed()
         while self.servers:
             self.servers.pop().interrupt(Step(0, "^C"))
         bury()

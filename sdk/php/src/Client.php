@@ -379,7 +379,8 @@ final class Client
      *     foreach ($stoker->jobs(['queue' => 'emails', 'state' => 'failed']) as $job) { … }
      *
      * @param array<string, mixed> $filter any of: queue; state, as in job(); type; error, the class of it; fingerprint,
-     *                                     of failures(); key; older, seconds since the push. Empty = all jobs
+     *                                     of failures(); key; older, seconds since its end, or since its push if it has
+     *                                     not ended. Empty = all jobs
      * @param int $page jobs per request, 1 to 1000
      * @return \Generator<int, array<string, mixed>> as job(), without body, result, output, checkpoint and history
      * @throws InvalidRequest   a filter that there is not

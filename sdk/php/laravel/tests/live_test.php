@@ -154,12 +154,13 @@ test('live: what is deleted never runs again, even if its worker dies', function
     same(['run 1'], $story->of('deleted'));
 });
 
-// Nothing in PHP interrupts these three: only the broker can end them.
-$listening = stream_socket_server('unix://' . ($silent = getenv('APP_STORAGE') . '/silent.sock'));
+// Nothing in PHP interrupts these three: only the broker can end them. Nobody accepts what curl connects to.
+$listening = stream_socket_server('tcp://127.0.0.1:0');
+$silent = stream_socket_get_name($listening, false);
 $locked = new \PDO('sqlite:' . ($database = getenv('APP_STORAGE') . '/locked.sqlite'));
 $locked->exec('BEGIN EXCLUSIVE');
 foreach (['default', 'pop'] as $queue) {
-    foreach (['socket' => " $silent", 'locked' => " $database", 'regex' => ''] as $what => $argument) {
+    foreach (['curl' => " $silent", 'locked' => " $database", 'regex' => ''] as $what => $argument) {
         test("live: time is up for a $what on queue $queue", function () use ($live, $story, $queue, $what, $argument, $listening, $locked): void {
             $script = array_fill(0, 3, "$what$argument");
             $job = $live->end($live->queue->push(new Scripted("$queue-$what", $script, tries: 2, timeout: 1), '', $queue));
@@ -168,7 +169,7 @@ foreach (['default', 'pop'] as $queue) {
         });
     }
     test("live: failOnTimeout on queue $queue", function () use ($live, $story, $queue, $silent): void {
-        $live->end($live->queue->push(new Scripted("$queue-final", ["socket $silent", 'done'], tries: 5, timeout: 1, failOnTimeout: true), '', $queue));
+        $live->end($live->queue->push(new Scripted("$queue-final", ["curl $silent", 'done'], tries: 5, timeout: 1, failOnTimeout: true), '', $queue));
         same(['run 1', 'failed TimedOut'], $story->of("$queue-final"));
     });
 }
@@ -203,7 +204,7 @@ test('live: a unique job that killed its workers lets go of its lock', function 
 test('live: a batch counts the job whose time was up', function () use ($live, $story, $silent): void {
     $batch = Bus::batch([
         new Scripted('batch-good', []),
-        new Scripted('batch-bad', ["socket $silent"], tries: 1, timeout: 1),
+        new Scripted('batch-bad', ["curl $silent"], tries: 1, timeout: 1),
     ])->allowFailures()->onConnection('live')->dispatch();
     $story->await('batch-good end');
     $story->await('batch-bad failed MaxAttemptsExceededException');

@@ -3,7 +3,8 @@
 declare(strict_types=1);
 
 // php sdk/php/laravel/tests/run.php [part of a name]: the integration on a real Laravel. The end-to-end tests run where
-// STOKER_BIN names the binary or it has been built; without it they are left out, and that is said.
+// STOKER_BIN names the binary or it has been built; without it they are left out, and that is said. They need
+// ext-curl.
 
 namespace Stoker\Laravel\Tests;
 

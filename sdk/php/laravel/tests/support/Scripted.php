@@ -54,7 +54,7 @@ class Scripted implements ShouldQueue
             'release' => $this->release((int) $argument),
             'fail' => $this->fail(new \LogicException('as scripted')),
             'hang' => $this->hang(),
-            'socket' => fread(stream_socket_client("unix://$argument"), 1),
+            'curl' => $this->ask($argument),
             'locked' => $this->write($argument),
             'regex' => $this->backtrack(),
             'push' => self::dispatch($argument, [])->onConnection('stoker'),
@@ -84,6 +84,14 @@ class Scripted implements ShouldQueue
         while (true) {
             usleep(10_000);
         }
+    }
+
+    /** Waits in curl, which has no time limit unless it is given one. */
+    private function ask(string $address): void
+    {
+        $curl = curl_init("http://$address/");
+        curl_setopt($curl, CURLOPT_PROXY, ''); // whatever the environment says
+        curl_exec($curl);
     }
 
     /** Waits in SQLite, which no signal handler of PHP can interrupt. */
