@@ -1,6 +1,6 @@
 //! What people are shown of the core's state.
 
-use crate::{Core, Health, Kind, PoolConfig, PoolId, QueueConfig, QueueId, Span, TaskId, WorkerId};
+use crate::{Core, Health, Kind, PoolConfig, PoolId, QueueConfig, QueueId, TaskId, Time, WorkerId};
 
 /// A queue as it is now.
 #[derive(Clone, Debug)]
@@ -15,7 +15,8 @@ pub struct QueueView<'a> {
     pub waiting: u32,
     pub running: u32,
     pub lent: u32,
-    pub oldest: Option<Span>,
+    /// When the one that has waited longest came.
+    pub oldest: Option<Time>,
 }
 
 /// A worker as it is now.
@@ -28,8 +29,8 @@ pub struct WorkerView {
     pub spawned: bool,
     pub state: &'static str,
     pub slots: u16,
-    /// The running task and how long it has run.
-    pub task: Option<(TaskId, Span)>,
+    /// The running task and since when it runs.
+    pub task: Option<(TaskId, Time)>,
     pub lent: usize,
     pub done: u64,
     pub rss: u64,
@@ -52,9 +53,7 @@ impl Core {
             waiting: queue.waiting,
             running: queue.running,
             lent: queue.out,
-            oldest: queue
-                .oldest(&self.tasks)
-                .map(|arrived| self.now.since(arrived)),
+            oldest: queue.oldest(&self.tasks),
         }
     }
 
@@ -62,7 +61,6 @@ impl Core {
         self.workers.ids().map(|id| {
             let worker = &self.workers[id];
             let head = worker.tasks.front().copied();
-            let started = head.and_then(|task| Some((task, self.tasks[task].started?)));
             WorkerView {
                 id,
                 pool: worker.pool,
@@ -71,7 +69,7 @@ impl Core {
                 spawned: worker.spawned,
                 state: worker.state(),
                 slots: worker.slots,
-                task: started.map(|(task, at)| (task, self.now.since(at))),
+                task: head.and_then(|task| Some((task, self.tasks[task].started?))),
                 lent: worker.tasks.len(),
                 done: worker.done,
                 rss: worker.rss,

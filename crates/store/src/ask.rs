@@ -175,7 +175,7 @@ pub enum Change {
     Discard,
     /// Failed, cancelled or waiting jobs go to another queue.
     Move { to: QueueNo },
-    /// A failed, cancelled or suspended job gets another body; the former one is kept in its history.
+    /// A failed, cancelled, suspended or delayed job gets another body; the former one is kept in its history.
     Edit { body: Bytes },
     /// Jobs that wait go on waiting until they are released.
     Suspend,

@@ -90,6 +90,19 @@ pub struct Options {
     pub keep_result_ms: Option<u64>,
 }
 
+/// Bytes as text that loses nothing: themselves where they are UTF-8, else hexadecimal behind `0x`.
+#[must_use]
+pub fn lossless(bytes: &[u8]) -> String {
+    let hex = |bytes: &[u8]| {
+        let mut text = "0x".to_owned();
+        bytes
+            .iter()
+            .for_each(|byte| text.push_str(&format!("{byte:02x}")));
+        text
+    };
+    std::str::from_utf8(bytes).map_or_else(|_| hex(bytes), str::to_owned)
+}
+
 impl Options {
     /// As those of a job that ended and runs again: as much time for its retries as it had from when it was
     /// pushed, or revived before.

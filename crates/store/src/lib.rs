@@ -21,7 +21,7 @@ pub use fingerprint::fingerprint;
 pub use id::{Ids, JobId};
 pub use job::{
     Bytes, Ending, Job, JobError, NewJob, Note, Options, QueueNo, Rest, Run, State, Unique, View,
-    What, Whole,
+    What, Whole, lossless,
 };
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]

@@ -261,3 +261,24 @@ fn several_slots_lose_only_what_had_begun() {
     app.ready();
     assert_eq!(app.call("t.run", "ok").text(), "");
 }
+
+/// Also of a server to which nothing else happens: a task that hangs must not look as if it had just begun.
+#[test]
+fn it_is_told_how_long_a_task_runs_and_another_waits() {
+    let app = start("workers = 1");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let running = client.send(&Ask::call("t.run", "gate gate"));
+    let held = gate.meet();
+    let waiting = client.send(&Ask::call("t.run", "ok"));
+    let mut looker = app.client();
+    until("both grow", || {
+        let queue = looker.queue("t");
+        let ms = |value: &serde_json::Value| value.as_u64().unwrap_or(0);
+        let runs = ms(&app.workers()[0]["task"]["elapsed_ms"]);
+        (runs >= 100 && ms(&queue["oldest_ms"]) >= 100).then_some(())
+    });
+    drop(held);
+    assert_eq!(client.answer(running).status(), Status::OK);
+    assert_eq!(client.answer(waiting).status(), Status::OK);
+}

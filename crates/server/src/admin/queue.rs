@@ -4,7 +4,7 @@ use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::Asked;
 use serde_json::{Map, Value, json};
-use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId, Span};
+use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId};
 use stoker_store::{Ask, QueueNo, Ticket};
 
 /// Queues without a pool that are told one by one.
@@ -129,7 +129,7 @@ impl Plane {
             "failed": if is_jobs { counts.failed } else { calls_failed },
             "wait_ms": wait_ms,
             "run_ms": run_ms,
-            "oldest_ms": queue.oldest.map(Span::as_millis),
+            "oldest_ms": queue.oldest.map(|came| self.now.since(came).as_millis()),
         });
         if is_jobs {
             value["retried"] = counts.retried.into();

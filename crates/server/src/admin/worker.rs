@@ -18,10 +18,10 @@ impl Plane {
 
     fn worker_json(&self, worker: &WorkerView) -> Option<Value> {
         let link = self.link(worker.id)?;
-        let task = worker.task.map(|(task, elapsed)| {
+        let task = worker.task.map(|(task, started)| {
             let load = self.load(task);
             json!({"id": self.task_label(task), "queue": self.core.queue(self.core.queue_of_name(load.name)).name,
-                "elapsed_ms": elapsed.as_millis()})
+                "elapsed_ms": self.now.since(started).as_millis()})
         });
         Some(json!({
             "id": link.name,

@@ -2,6 +2,7 @@ use super::look::means;
 use super::{Entry, MemoryStore};
 use crate::{
     Bytes, Change, Changed, Ending, Filter, Import, JobId, QueueNo, State, Trouble, What, Which,
+    lossless,
 };
 
 impl MemoryStore {
@@ -188,7 +189,7 @@ impl MemoryStore {
     fn edit(&mut self, id: JobId, body: &Bytes) {
         let now = self.now();
         let entry = self.entry(id);
-        let before = String::from_utf8_lossy(entry.job.body()).into_owned();
+        let before = lossless(entry.job.body());
         entry.note(now, What::Edited, before);
         let (len, is_final) = (entry.job.bytes.len(), entry.state.is_final());
         let bytes = [entry.job.meta(), &body.bytes].concat();

@@ -16,6 +16,7 @@ crate::every_engine! {
     a_failed_job_moves,
     a_suspended_job_is_edited,
     a_failed_job_is_edited,
+    a_payload_that_is_no_text_is_kept_as_digits,
     jobs_are_suspended,
     jobs_are_released,
     what_makes_no_sense_is_refused,
@@ -388,6 +389,20 @@ fn a_failed_job_is_edited(world: &mut World) {
     world.change(Which::One(id), RETRY).unwrap();
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
     assert_eq!(jobs[0].body(), b"better");
+}
+
+fn a_payload_that_is_no_text_is_kept_as_digits(world: &mut World) {
+    let queue = world.queue("mails");
+    let new = NewJob {
+        bytes: [0xff, 0x00, b'a'][..].into(),
+        meta_len: 0,
+        ..job(queue)
+    };
+    let id = world.hold(new).id;
+    world.fail(id);
+    assert_eq!(world.change(Which::One(id), edit()), changed(1));
+    let whole = world.view(id).unwrap().whole.unwrap();
+    assert_eq!(whole.history.last().unwrap().text, "0xff0061");
 }
 
 fn jobs_are_suspended(world: &mut World) {

@@ -6,7 +6,7 @@ use crate::plane::Plane;
 use crate::sources::rpc::RETRY_MS;
 use std::sync::Arc;
 use stoker_core::{Kind, QueueId};
-use stoker_store::{Ask, NewJob, Options, Pushed, Trouble, Unique};
+use stoker_store::{Ask, NewJob, Options, Pushed, Trouble, Unique, lossless};
 use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
 use uuid::Uuid;
 
@@ -215,7 +215,7 @@ fn bytes_of(meta: Meta<'_>, body: &[u8]) -> (usize, Arc<[u8]>) {
 fn options_of(meta: Meta<'_>) -> Option<Options> {
     let short = |key: Key| meta.uint(key).map(|value| value as u16);
     let unique = meta.get(Key::UNIQUE).map(|key| Unique {
-        key: text_of(key),
+        key: lossless(key),
         until_start: meta.get(Key::UNIQUE_UNTIL_START).is_some(),
         for_ms: meta.uint(Key::UNIQUE_FOR).filter(|ms| *ms > 0),
     });
@@ -239,15 +239,4 @@ fn options_of(meta: Meta<'_>) -> Option<Options> {
 fn backoff_of(list: &[u8]) -> Vec<u32> {
     let delays = list.as_chunks::<4>().0.iter();
     delays.map(|ms| u32::from_be_bytes(*ms)).collect()
-}
-
-/// A key as text: itself where it is UTF-8, else hexadecimal.
-fn text_of(key: &[u8]) -> String {
-    std::str::from_utf8(key).map_or_else(
-        |_| {
-            key.iter()
-                .fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
-        },
-        str::to_owned,
-    )
 }

@@ -1,6 +1,6 @@
 use crate::sqlite::writer::kinds::{UNIQUE, signed};
 use crate::sqlite::writer::{Batch, Writer};
-use crate::{Bytes, QueueNo, State, View, What};
+use crate::{Bytes, QueueNo, State, View, What, lossless};
 use rusqlite::{OptionalExtension, params};
 
 const BODY: &str = "SELECT body FROM jobs WHERE id = ?1";
@@ -26,7 +26,12 @@ impl Writer {
             let before: Option<Vec<u8>> =
                 before.query_row(params![queue, state, id], |row| row.get(0))?;
             let mut brief = self.brief_ended(view)?;
-            self.note(&mut brief, batch.now, What::Edited, &readable(before))?;
+            self.note(
+                &mut brief,
+                batch.now,
+                What::Edited,
+                &lossless(&before.unwrap_or_default()),
+            )?;
             let mut edit = self.db.prepare_cached(EDIT_ENDED)?;
             edit.execute(params![
                 queue,
@@ -39,7 +44,12 @@ impl Writer {
         } else if let Some(mut brief) = self.brief(view.id)? {
             let mut before = self.db.prepare_cached(BODY)?;
             let before: Option<Vec<u8>> = before.query_row([id], |row| row.get(0))?;
-            self.note(&mut brief, batch.now, What::Edited, &readable(before))?;
+            self.note(
+                &mut brief,
+                batch.now,
+                What::Edited,
+                &lossless(&before.unwrap_or_default()),
+            )?;
             let mut edit = self.db.prepare_cached(EDIT)?;
             edit.execute(params![id, body.codec, body.bytes, brief.notes])?;
         }
@@ -149,8 +159,4 @@ impl Writer {
             _ => Ok(()),
         }
     }
-}
-
-fn readable(bytes: Option<Vec<u8>>) -> String {
-    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
 }
