@@ -171,6 +171,25 @@ foreach (['default', 'pop'] as $queue) {
         $live->end($live->queue->push(new Scripted("$queue-final", ["socket $silent", 'done'], tries: 5, timeout: 1, failOnTimeout: true), '', $queue));
         same(['run 1', 'failed TimedOut'], $story->of("$queue-final"));
     });
+    test("live: maxExceptions counts a worker that was ended for its time, once, on queue $queue", function () use ($live, $story, $queue): void {
+        $expected = [
+            'again' => [['regex', 'regex', 'regex'], 'failed', ['run 1', 'run 2', 'failed TimedOut']],
+            'mixed' => [['throw', 'regex', 'regex'], 'failed', ['run 1', 'run 2', 'failed TimedOut']],
+            'after' => [['regex', 'throw', 'throw'], 'failed', ['run 1', 'run 2', 'failed DomainException']],
+            // The worker that has counted it dies, and the next one looks at the same time-out.
+            'crash' => [['regex', 'kill', 'done'], 'done', ['run 1', 'run 2', 'run 2', 'end']],
+        ];
+        $job = static fn (string $name, array $script) => (new Scripted("$queue-most-$name", $script))
+            ->with(tries: 0, maxExceptions: 2, timeout: 0.2, backoff: 0);
+        $ids = array_map(static fn (string $name) => $live->queue->push($job($name, $expected[$name][0]), '', $queue), array_keys($expected));
+        $dated = $job('dated', ['regex', 'regex'])->with(tries: null, maxExceptions: 1, retryUntil: time() + 60);
+        $ids[] = $live->queue->push($dated, '', $queue);
+        $expected['dated'] = [[], 'failed', ['run 1', 'failed TimedOut']];
+        foreach (array_keys($expected) as $n => $name) {
+            $ended = $live->end($ids[$n]);
+            same([$expected[$name][1], $expected[$name][2]], [$ended['state'], $story->of("$queue-most-$name")], $name);
+        }
+    });
 }
 
 test('live: checkpoints, ack() and the tenant, in Laravel\'s own jobs', function () use ($live, $story): void {
