@@ -32,6 +32,7 @@ final class StokerJob extends Job implements JobContract
     private ?array $payload = null;
     /** What the broker shows of it, once it has been asked. */
     private ?array $shown = null;
+    private bool $hasBegun = false;
     /** The job's own checkpoint, in the place of which a note stands while failed() runs. */
     private ?string $saved = null;
     /** Called when it is released after its code has ended: nothing comes after that. */
@@ -92,8 +93,24 @@ final class StokerJob extends Job implements JobContract
         return $this->hasAlarm ? parent::timeout() : 0;
     }
 
+    /**
+     * Unix time; null for no such date. An operator who retries a job after it means it to run: its first run is then
+     * bound by no date, those after it have as long as the job had when it was pushed, as with queue:retry.
+     */
+    public function retryUntil()
+    {
+        $until = parent::retryUntil();
+        if ($until === null || $this->currentTime() < $until || ($revived = $this->revivedAt()) === null) {
+            return $until;
+        }
+        $isFree = $this->attempts() === 1 && ! $this->hasBegun;
+
+        return $isFree ? null : max($until, $revived + $until - (int) ($this->task->createdAt() ?? $until));
+    }
+
     public function fire()
     {
+        $this->hasBegun = true;
         if (! isset($this->payload()['job'])) {
             throw new InvalidPayloadException('This job was not pushed by Laravel: its body has no "job"');
         }
@@ -220,6 +237,14 @@ final class StokerJob extends Job implements JobContract
         }
 
         return $this->hasFailed();
+    }
+
+    /** Unix time at which an operator has retried it last; null if none has. */
+    private function revivedAt(): ?int
+    {
+        $revivals = array_filter($this->shown()['history'] ?? [], static fn (array $note) => $note['what'] === 'revived');
+
+        return $revivals === [] ? null : strtotime(end($revivals)['at']);
     }
 
     /** @return array<string, mixed> as Client::job() */

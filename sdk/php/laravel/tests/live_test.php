@@ -192,6 +192,31 @@ foreach (['default', 'pop'] as $queue) {
     });
 }
 
+test('live: an operator\'s retry runs a job whose retryUntil has passed, and gives it that time anew', function () use ($live, $story): void {
+    $lives = [
+        'late' => [[], -1, ['failed MaxAttemptsExceededException', 'run 1', 'end']],
+        'dated' => [['release 3', 'throw', 'throw', 'done'], 2, [
+            'run 1', 'end', 'failed MaxAttemptsExceededException', 'run 1', 'run 2', 'run 3', 'end',
+        ]],
+        'final' => [['throw'], -1, ['failed MaxAttemptsExceededException', 'run 1', 'failed DomainException']],
+    ];
+    $ids = [];
+    foreach (['default', 'pop'] as $queue) {
+        foreach ($lives as $name => [$script, $seconds]) {
+            $job = (new Scripted("$queue-$name", $script))->with(retryUntil: time() + $seconds, backoff: 0);
+            $ids["$queue-$name"] = $live->queue->push($job, '', $queue);
+        }
+    }
+    foreach ($ids as $name => $id) {
+        same('failed', $live->end($id)['state'], $name);
+        $live->client->retry($id);
+    }
+    foreach ($ids as $name => $id) {
+        $live->end($id);
+        same($lives[explode('-', $name)[1]][2], $story->of($name), $name);
+    }
+});
+
 test('live: checkpoints, ack() and the tenant, in Laravel\'s own jobs', function () use ($live, $story): void {
     foreach (['default', 'pop'] as $queue) {
         $job = $live->end($live->queue->push(new Scripted("$queue-import", ['import', 'import', 'import']), '', $queue));
