@@ -107,6 +107,10 @@ test('live: queue:failed, queue:retry and queue:forget know Stoker\'s failed job
     $story->await('again end');
     same(['run 1', 'failed DomainException', 'run 1', 'end'], $story->of('again'));
     same(null, $live->client->job($failed['id']), 'it is forgotten');
+    [$retried] = [...$live->client->jobs(['key' => 'tenant of again'])];
+    $retried = $live->end($retried['id']);
+    $asked = static fn (array $job): array => [$job['key'], $job['priority'], $job['options']['keep_result_ms']];
+    same([['tenant of again', 2, 77_000], $asked($failed)], [$asked($retried), $asked($retried)], 'what stoker() said');
     $failed = $live->end($live->queue->push(new Scripted('forgotten', ['throw'])));
     // A batch knows its jobs by the uuid of their payload.
     holds(str_contains($live->artisan('queue:forget', json_decode($failed['body'], true)['uuid']), 'successfully'), 'forgotten');

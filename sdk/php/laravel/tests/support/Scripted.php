@@ -153,7 +153,7 @@ class Scripted implements ShouldQueue
 
     public function stoker(): array
     {
-        return ['key' => "tenant of $this->name", 'priority' => 2];
+        return ['key' => "tenant of $this->name", 'priority' => 2, 'keepResult' => 77];
     }
 
     private function bind(): void
