@@ -92,6 +92,25 @@ final class Live
         return $job;
     }
 
+    /** @param array<string, string> $filter as Client::jobs(): all that it means now are waited for */
+    public function endAll(array $filter): void
+    {
+        foreach ($this->client->jobs($filter) as $job) {
+            $this->end($job['id']);
+        }
+    }
+
+    /** Calls it while no job of the queue begins, and returns what it does. */
+    public function held(string $queue, callable $push): mixed
+    {
+        $this->client->pause($queue);
+        try {
+            return $push();
+        } finally {
+            $this->client->resume($queue);
+        }
+    }
+
     /** Runs one of the application's commands to its end, and returns what it printed. */
     public function artisan(string ...$arguments): string
     {
