@@ -353,6 +353,41 @@ foreach (['default', 'pop'] as $queue) {
     });
 }
 
+// What docs/laravel.md says under "Not there".
+test('live: a job that is cancelled tells its batch nothing, cancel() ends that', function () use ($live, $story): void {
+    $filter = ['key' => 'tenant of cancelled'];
+    $batch = $live->held('default', static function () use ($live, $filter) {
+        $batch = Bus::batch([new Scripted('cancelled', [])])->onConnection('live')->dispatch();
+        same(1, $live->client->cancel($filter));
+
+        return $batch;
+    });
+    same([1, false, []], [$batch->fresh()->pendingJobs, $batch->fresh()->finished(), $story->of('cancelled')]);
+    Bus::findBatch($batch->id)->cancel();
+    same(true, $batch->fresh()->finished());
+});
+
+test('live: a job that runs hears that it is cancelled, and its failed() if that was its last try', function () use ($live, $story): void {
+    foreach (['default', 'pop'] as $queue) {
+        foreach ([1 => ['run 1', 'failed TaskTimeout'], 2 => ['run 1']] as $tries => $heard) {
+            $id = $live->queue->push(new Scripted("$queue-stopped$tries", ['hang'], tries: $tries), '', $queue);
+            $story->await("$queue-stopped$tries run 1");
+            $live->client->cancel($id);
+            same('cancelled', $live->end($id)['state']);
+            same($heard, $story->of("$queue-stopped$tries"));
+        }
+    }
+});
+
+test('live: crashes at the crash_budget end in quarantine, without failed()', function () use ($live, $story): void {
+    $id = $live->queue->push(new Scripted('quarantined', ['memory', 'memory', 'done']), '', 'sandboxed');
+    $job = $live->end($id);
+    same(['failed', 'Quarantined'], [$job['state'], $job['error']['class']]);
+    same(['run 1', 'run 1'], $story->of('quarantined'));
+    $live->client->retry($id);
+    same('done', $live->end($id)['state']);
+});
+
 test('live: an open transaction is rolled back, and told', function () use ($live, $story): void {
     foreach (['default' => 2, 'pop' => 1] as $queue => $workers) {
         $jobs = array_map(static fn (int $n) => new Scripted("$queue-open$n", ['transaction']), range(1, $workers));

@@ -39,6 +39,7 @@ final class Live
             command = [$php, "worker.php", "sandbox"]
             directory = $here
             workers = 1
+            crash_budget = 2
             [pool.stock]
             protocol = false
             command = [$php, "artisan.php", "queue:work", "database", "--sleep=0.01", "--force", "--quiet"]
