@@ -101,7 +101,7 @@ final class Popped
             $task,
             $this->connection,
             $this->crashes,
-            fn (string $id) => $this->app->make('queue')->connection($this->connection)->client()->job($id)['error']['class'] ?? null,
+            fn (string $id) => $this->app->make('queue')->connection($this->connection)->client()->job($id),
             $this->inbox->interruptible(...),
             false,
         );

@@ -137,7 +137,7 @@ final class ResidentWorker
         $this->raise(Looping::class, $task->name, $this->options);
         $this->reset();
         $verdict = $this->inside(function (Container $app) use ($task): ?Verdict {
-            $job = new StokerJob($app, $task, $this->connection, $this->crashLimit, $this->lastError(...));
+            $job = new StokerJob($app, $task, $this->connection, $this->crashLimit, $this->show(...));
             $this->raise(JobPopping::class, $task->name);
             $this->raise(JobPopped::class, $job);
             try {
@@ -170,9 +170,10 @@ final class ResidentWorker
         }
     }
 
-    private function lastError(string $job): ?string
+    /** @return array<string, mixed>|null what the broker shows of a job */
+    private function show(string $job): ?array
     {
-        return $this->app->make('queue')->connection($this->connection)->client()->job($job)['error']['class'] ?? null;
+        return $this->app->make('queue')->connection($this->connection)->client()->job($job);
     }
 
     /** Puts back what belongs to one task: scoped instances, resolved facades, the log's context. */

@@ -30,6 +30,9 @@ final class StokerJob extends Job implements JobContract
     private int $delay = 0;
     private ?Throwable $reason = null;
     private ?array $payload = null;
+    /** What the broker shows of it, once it has been asked. */
+    private ?array $shown = null;
+    private bool $hasBegun = false;
     /** The job's own checkpoint, in the place of which a note stands while failed() runs. */
     private ?string $saved = null;
     /** Called when it is released after its code has ended: nothing comes after that. */
@@ -39,7 +42,7 @@ final class StokerJob extends Job implements JobContract
 
     /**
      * @param int|null      $crashLimit so many workers may die on it before it fails; null leaves that to the broker
-     * @param Closure       $lastError  asks the broker for the class of the last run's error
+     * @param Closure       $show       asks the broker what it shows of a job, by its id
      * @param Closure|null  $around     runs the job's code, given as a closure
      * @param bool          $hasAlarm   whether Laravel may set an alarm for the job's time; else the broker alone looks
      */
@@ -48,7 +51,7 @@ final class StokerJob extends Job implements JobContract
         private Task $task,
         string $connectionName,
         private ?int $crashLimit,
-        private Closure $lastError,
+        private Closure $show,
         private ?Closure $around = null,
         private bool $hasAlarm = true,
     ) {
@@ -90,8 +93,24 @@ final class StokerJob extends Job implements JobContract
         return $this->hasAlarm ? parent::timeout() : 0;
     }
 
+    /**
+     * Unix time; null for no such date. An operator who retries a job after it means it to run: its first run is then
+     * bound by no date, those after it have as long as the job had when it was pushed, as with queue:retry.
+     */
+    public function retryUntil()
+    {
+        $until = parent::retryUntil();
+        if ($until === null || $this->currentTime() < $until || ($revived = $this->revivedAt()) === null) {
+            return $until;
+        }
+        $isFree = $this->attempts() === 1 && ! $this->hasBegun;
+
+        return $isFree ? null : max($until, $revived + $until - (int) ($this->task->createdAt() ?? $until));
+    }
+
     public function fire()
     {
+        $this->hasBegun = true;
         if (! isset($this->payload()['job'])) {
             throw new InvalidPayloadException('This job was not pushed by Laravel: its body has no "job"');
         }
@@ -186,12 +205,52 @@ final class StokerJob extends Job implements JobContract
         if ($this->crashLimit !== null && $crashes >= $this->crashLimit) {
             return new WorkerDied($this->resolveName(), $crashes);
         }
-        // A run that could not be interrupted ended with its worker, and Laravel never heard of it.
-        if ($this->shouldFailOnTimeout() && $this->attempts() > 1 && ($this->lastError)($this->getJobId()) === 'TimedOut') {
-            return new TimedOut($this->resolveName());
+
+        return $this->fateOfTimeout();
+    }
+
+    /** The same if the last run could not be interrupted: it ended with its worker, and Laravel never heard of it. */
+    private function fateOfTimeout(): ?TimedOut
+    {
+        if ($this->attempts() === 1 || ! $this->shouldFailOnTimeout() && $this->maxExceptions() === null) {
+            return null; // The broker need not be asked.
+        }
+        $error = $this->shown()['error'] ?? ['class' => null];
+        if ($error['class'] !== 'TimedOut') {
+            return null;
+        }
+        $e = new TimedOut($this->resolveName());
+
+        return $this->shouldFailOnTimeout() || $this->exceedsMaxExceptions($e, $error['at']) ? $e : null;
+    }
+
+    /**
+     * Counts a run that timed out as an exception, where Laravel's own alarm would have done so.
+     *
+     * @param string $at when it did: a worker may die after it has counted, and the next one must not count it again
+     */
+    private function exceedsMaxExceptions(TimedOut $e, string $at): bool
+    {
+        if ($this->container->make('cache')->driver()->add("stoker-timeout:{$this->uuid()}:$at", true, 86400)) {
+            $fail = fn (StokerJob $job) => $this->markJobAsFailedIfWillExceedMaxExceptions($job->getConnectionName(), $job, $e);
+            $fail->call($this->container->make('queue.worker'), $this);
         }
 
-        return null;
+        return $this->hasFailed();
+    }
+
+    /** Unix time at which an operator has retried it last; null if none has. */
+    private function revivedAt(): ?int
+    {
+        $revivals = array_filter($this->shown()['history'] ?? [], static fn (array $note) => $note['what'] === 'revived');
+
+        return $revivals === [] ? null : strtotime(end($revivals)['at']);
+    }
+
+    /** @return array<string, mixed> as Client::job() */
+    private function shown(): array
+    {
+        return $this->shown ??= ($this->show)($this->getJobId()) ?? [];
     }
 
     /** Whether there is a broker to tell. */

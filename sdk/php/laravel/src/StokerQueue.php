@@ -19,8 +19,8 @@ use UnitEnum;
 /**
  * The connection "stoker": `dispatch()` and its kin end here, and queue:work takes its jobs from here.
  *
- * A job may say more with a method `stoker(): array`: key (the tenant, for fairness), priority (0 first to 7 last),
- * keepResult (seconds).
+ * A job may say more with a method `stoker(): array`: key (the tenant, for fairness; UTF-8), priority (0 first to 7
+ * last), keepResult (seconds).
  */
 final class StokerQueue extends Queue implements QueueContract, ClearableQueue
 {
@@ -57,22 +57,20 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
 
     public function later($delay, $job, $data = '', $queue = null)
     {
-        $options = is_object($job) && method_exists($job, 'stoker') ? $job->stoker() : [];
-
         return $this->enqueueUsing(
             $job,
             $this->createPayload($job, $this->getQueue($queue), $data, $delay ?: null), // 8 knows no fourth parameter
             $queue,
             $delay ?: null,
             // Its uuid is new, so the broker knows the push again if a lost connection makes the client repeat it.
-            fn ($payload, $queue, $delay = null) => $this->send($payload, $queue, $this->secondsUntil($delay ?? 0), $options, true),
+            fn ($payload, $queue, $delay = null) => $this->send($payload, $queue, $this->secondsUntil($delay ?? 0), true),
         );
     }
 
     /** Puts a payload into a queue as it is: so does queue:retry, with a uuid that the broker has seen before. */
     public function pushRaw($payload, $queue = null, array $options = [])
     {
-        return $this->send($payload, $queue, 0, $options, false);
+        return $this->send($payload, $queue, 0, false, $options);
     }
 
     /** All jobs in one round trip; those that wait for a transaction go when it is committed. */
@@ -242,17 +240,27 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         return $this->client ??= Client::connect($this->socket, timeout: $this->timeout, reconnectFor: $this->reconnectFor);
     }
 
+    /** What a job says with stoker() goes along: queue:retry has no more than the payload to push it anew. */
+    protected function createPayloadArray($job, $queue, $data = '')
+    {
+        $payload = parent::createPayloadArray($job, $queue, $data);
+        $options = is_object($job) && method_exists($job, 'stoker') ? $job->stoker() : [];
+        $options = array_intersect_key($options, array_flip(self::OPTIONS));
+
+        return $options === [] ? $payload : $payload + ['stoker' => $options];
+    }
+
     /**
      * The job's id; null when bulk() is at work.
      *
-     * @param array<string, mixed> $options
+     * @param array<string, mixed> $options go before those of the payload
      */
-    private function send(string $payload, string|UnitEnum|null $queue, int $delay, array $options, bool $isNew): ?string
+    private function send(string $payload, string|UnitEnum|null $queue, int $delay, bool $isNew, array $options = []): ?string
     {
         $envelope = (array) json_decode($payload, true);
         $backoff = (string) ($envelope['backoff'] ?? '');
         $push = $this->client()->pushAsync(
-            ...array_intersect_key($options, array_flip(self::OPTIONS)),
+            ...array_intersect_key($options + (array) ($envelope['stoker'] ?? []), array_flip(self::OPTIONS)),
             queue: $this->getQueue($queue),
             body: $payload,
             delay: $delay > 0 ? $delay : null,

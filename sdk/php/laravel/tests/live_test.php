@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel\Tests;
 
+use Illuminate\Bus\Batch;
 use Illuminate\Contracts\Queue\Interruptible;
 use Illuminate\Queue\Events\QueuePaused;
 use Illuminate\Queue\Events\QueuesPaused;
@@ -107,6 +108,10 @@ test('live: queue:failed, queue:retry and queue:forget know Stoker\'s failed job
     $story->await('again end');
     same(['run 1', 'failed DomainException', 'run 1', 'end'], $story->of('again'));
     same(null, $live->client->job($failed['id']), 'it is forgotten');
+    [$retried] = [...$live->client->jobs(['key' => 'tenant of again'])];
+    $retried = $live->end($retried['id']);
+    $asked = static fn (array $job): array => [$job['key'], $job['priority'], $job['options']['keep_result_ms']];
+    same([['tenant of again', 2, 77_000], $asked($failed)], [$asked($retried), $asked($retried)], 'what stoker() said');
     $failed = $live->end($live->queue->push(new Scripted('forgotten', ['throw'])));
     // A batch knows its jobs by the uuid of their payload.
     holds(str_contains($live->artisan('queue:forget', json_decode($failed['body'], true)['uuid']), 'successfully'), 'forgotten');
@@ -133,6 +138,14 @@ test('live: failed jobs of other connections stay where they were', function () 
     same(0, $failer->prune(new \DateTimeImmutable('-1 hour')));
     same(1, $failer->prune(new \DateTimeImmutable('+1 hour')));
     same(null, $failer->find($id));
+});
+
+test('live: queue:prune-failed prunes Stoker\'s failed jobs by their age', function () use ($live): void {
+    $id = $live->end($live->queue->push(new Scripted('pruned', ['throw'])))['id'];
+    $live->artisan('queue:prune-failed', '--hours=1');
+    same('failed', $live->client->job($id)['state'], 'it is younger');
+    $live->artisan('queue:prune-failed', '--hours=-1');
+    same([null, 0], [$live->client->job($id), $live->client->countJobs(['state' => 'failed'])]);
 });
 
 test('live: a worker killed in failed(): it is called again, and the job is not', function () use ($live, $story): void {
@@ -173,6 +186,49 @@ foreach (['default', 'pop'] as $queue) {
         same(['run 1', 'failed TimedOut'], $story->of("$queue-final"));
     });
 }
+
+test('live: maxExceptions counts a worker that was ended for its time, once', function () use ($live, $story): void {
+    $cases = [
+        // The worker that has counted the first one dies, and the next one looks at it again.
+        'killed' => [['regex', 'kill', 'regex', 'done'], ['maxExceptions' => 2, 'tries' => 0], ['run 1', 'run 2', 'run 2', 'failed TimedOut']],
+        'mixed' => [['throw', 'regex', 'done'], ['maxExceptions' => 2, 'tries' => 0], ['run 1', 'run 2', 'failed TimedOut']],
+        'dated' => [['regex', 'done'], ['maxExceptions' => 1, 'retryUntil' => time() + 60], ['run 1', 'failed TimedOut']],
+    ];
+    $ids = [];
+    foreach (['default', 'pop'] as $queue) {
+        foreach ($cases as $name => [$script, $own]) {
+            $job = (new Scripted("$queue-counted-$name", $script))->with(...$own, timeout: 1, backoff: 0);
+            $ids["$queue-counted-$name"] = $live->queue->push($job, '', $queue);
+        }
+    }
+    foreach ($ids as $name => $id) {
+        same('failed', $live->end($id)['state'], $name);
+        same($cases[explode('-', $name)[2]][2], $story->of($name), $name);
+    }
+});
+
+test('live: an operator\'s retry runs a job whose retryUntil has passed, and gives it that time anew', function () use ($live, $story): void {
+    $lives = [
+        'late' => [[], -1, ['failed MaxAttemptsExceededException', 'run 1', 'end']],
+        'dated' => [['release 4', 'throw', 'done'], 3, ['run 1', 'end', 'failed MaxAttemptsExceededException', 'run 1', 'run 2', 'end']],
+        'thrown' => [['throw'], -1, ['failed MaxAttemptsExceededException', 'run 1', 'failed DomainException']],
+    ];
+    $ids = [];
+    foreach (['default', 'pop'] as $queue) {
+        foreach ($lives as $name => [$script, $seconds]) {
+            $job = (new Scripted("$queue-$name", $script))->with(retryUntil: time() + $seconds, backoff: 0);
+            $ids["$queue-$name"] = $live->queue->push($job, '', $queue);
+        }
+    }
+    foreach ($ids as $name => $id) {
+        same('failed', $live->end($id)['state'], $name);
+        $live->client->retry($id);
+    }
+    foreach ($ids as $name => $id) {
+        $live->end($id);
+        same($lives[explode('-', $name)[1]][2], $story->of($name), $name);
+    }
+});
 
 test('live: checkpoints, ack() and the tenant, in Laravel\'s own jobs', function () use ($live, $story): void {
     foreach (['default', 'pop'] as $queue) {
@@ -220,6 +276,116 @@ test('live: chains go on, also past a worker that was killed', function () use (
         ->onConnection('live')->dispatch();
     $story->await('chain3 end');
     same(['run 1', 'end'], $story->of('chain2'));
+});
+
+// What rests on the payload, the cache or the database is the same in both ways, and is seen to be.
+foreach (['default', 'pop'] as $queue) {
+    test("live: a unique job is there once until it has run, on queue $queue", function () use ($live, $story, $queue): void {
+        $filter = ['key' => "tenant of $queue-once"];
+        $live->held($queue, static function () use ($live, $queue, $filter): void {
+            UniqueScripted::dispatch("$queue-once", [])->onQueue($queue);
+            UniqueScripted::dispatch("$queue-once", [])->onQueue($queue);
+            same(1, $live->client->countJobs($filter));
+        });
+        $live->endAll($filter);
+        UniqueScripted::dispatch("$queue-once", [])->onQueue($queue);
+        $live->endAll($filter);
+        same(['run 1', 'end', 'run 1', 'end'], $story->of("$queue-once"));
+    });
+
+    test("live: ShouldBeUniqueUntilProcessing lets the next one in as soon as it runs, on queue $queue", function () use ($live, $story, $queue): void {
+        $go = getenv('APP_STORAGE') . "/go-$queue-until";
+        $filter = ['key' => "tenant of $queue-until"];
+        $count = static function () use ($live, $queue, $go, $filter): int {
+            UniqueUntilScripted::dispatch("$queue-until", ["await $go"])->onQueue($queue);
+
+            return $live->client->countJobs($filter);
+        };
+        same([1, 1], $live->held($queue, static fn (): array => [$count(), $count()]), 'while it waits');
+        $story->await("$queue-until run 1");
+        same(2, $count(), 'while it runs');
+        touch($go);
+        $live->endAll($filter);
+        same(['end' => 2, 'run 1' => 2], $story->tally("$queue-until"));
+    });
+
+    test("live: a chain and a batch, on queue $queue", function () use ($live, $story, $queue): void {
+        Bus::chain([new Scripted("$queue-link1", ['throw', 'done'], tries: 2), new Scripted("$queue-link2", [])])
+            ->onConnection('live')->onQueue($queue)->dispatch();
+        // Held and one after the other, for SQLite refuses who comes into another one's transaction.
+        $batch = $live->held($queue, static fn () => Bus::batch([[new Scripted("$queue-part1", ['kill', 'done']), new Scripted("$queue-part2", [])]])
+            ->then(static fn (Batch $batch) => Story::tell("$batch->name then $batch->failedJobs"))
+            ->name("$queue-batch")->onConnection('live')->onQueue($queue)->dispatch());
+        $story->await("$queue-batch then 0");
+        $story->await("$queue-link2 end");
+        same([true, 0, 0], [($now = $batch->fresh())->finished(), $now->pendingJobs, $now->failedJobs]);
+        same(['run 1', 'run 2', 'end'], $story->of("$queue-link1"));
+    });
+
+    test("live: queue:retry-batch runs what has failed of a batch, and ends it, on queue $queue", function () use ($live, $story, $queue): void {
+        $batch = $live->held($queue, static fn () => Bus::batch([new Scripted("$queue-mended", ['throw', 'done'])])
+            ->then(static fn (Batch $batch) => Story::tell("$batch->name then"))
+            ->name("$queue-retried")->allowFailures()->onConnection('live')->onQueue($queue)->dispatch());
+        $live->endAll(['key' => "tenant of $queue-mended"]);
+        same([1, 1, false], [($now = $batch->fresh())->pendingJobs, $now->failedJobs, $now->finished()]);
+        $live->artisan('queue:retry-batch', $batch->id);
+        $story->await("$queue-retried then");
+        same([0, 0, true], [($now = $batch->fresh())->pendingJobs, count($now->failedJobIds), $now->finished()]);
+        same(['run 1', 'failed DomainException', 'run 1', 'end'], $story->of("$queue-mended"));
+    });
+
+    test("live: an encrypted job and a closure, on queue $queue", function () use ($live, $story, $queue): void {
+        $job = $live->held($queue, static fn (): array => $live->client->job(
+            $live->queue->push(new EncryptedScripted("$queue-secret", []), '', $queue),
+        ));
+        $command = json_decode($job['body'], true)['data']['command'];
+        holds(! str_contains($command, 'secret'), "not readable, $command");
+        same('done', $live->end($job['id'])['state']);
+        same(['run 1', 'end'], $story->of("$queue-secret"));
+        dispatch(static fn () => Story::tell("$queue-closure ran"))->onConnection('live')->onQueue($queue);
+        $story->await("$queue-closure ran");
+    });
+
+    test("live: maxExceptions counts no releases, on queue $queue", function () use ($live, $story, $queue): void {
+        $job = (new Scripted("$queue-most", ['throw', 'release 0', 'throw', 'throw']))->with(tries: 0, maxExceptions: 2, backoff: 0);
+        same('failed', $live->end($live->queue->push($job, '', $queue))['state']);
+        same(['run 1', 'run 2', 'end', 'run 3', 'failed DomainException'], $story->of("$queue-most"));
+    });
+}
+
+// What docs/laravel.md says under "Not there".
+test('live: a job that is cancelled tells its batch nothing, cancel() ends that', function () use ($live, $story): void {
+    $filter = ['key' => 'tenant of cancelled'];
+    $batch = $live->held('default', static function () use ($live, $filter) {
+        $batch = Bus::batch([new Scripted('cancelled', [])])->onConnection('live')->dispatch();
+        same(1, $live->client->cancel($filter));
+
+        return $batch;
+    });
+    same([1, false, []], [$batch->fresh()->pendingJobs, $batch->fresh()->finished(), $story->of('cancelled')]);
+    Bus::findBatch($batch->id)->cancel();
+    same(true, $batch->fresh()->finished());
+});
+
+test('live: a job that runs hears that it is cancelled, and its failed() if that was its last try', function () use ($live, $story): void {
+    foreach (['default', 'pop'] as $queue) {
+        foreach ([1 => ['run 1', 'failed TaskTimeout'], 2 => ['run 1']] as $tries => $heard) {
+            $id = $live->queue->push(new Scripted("$queue-stopped$tries", ['hang'], tries: $tries), '', $queue);
+            $story->await("$queue-stopped$tries run 1");
+            $live->client->cancel($id);
+            same('cancelled', $live->end($id)['state']);
+            same($heard, $story->of("$queue-stopped$tries"));
+        }
+    }
+});
+
+test('live: crashes at the crash_budget end in quarantine, without failed()', function () use ($live, $story): void {
+    $id = $live->queue->push(new Scripted('quarantined', ['memory', 'memory', 'done']), '', 'sandboxed');
+    $job = $live->end($id);
+    same(['failed', 'Quarantined'], [$job['state'], $job['error']['class']]);
+    same(['run 1', 'run 1'], $story->of('quarantined'));
+    $live->client->retry($id);
+    same('done', $live->end($id)['state']);
 });
 
 test('live: an open transaction is rolled back, and told', function () use ($live, $story): void {

@@ -88,6 +88,8 @@ test('a job may name its tenant', function () use ($broker): void {
     Queue::push(new TenantAct());
     [$push] = $broker->pushes();
     same(['tenant 7', 0], [$push['key'], $push['tries']]);
+    Queue::pushRaw($push['body']);
+    same('tenant 7', $broker->pushes()[0]['key'], 'queue:retry has its payload alone');
 });
 
 test('afterCommit waits for the transaction, in bulk() too', function () use ($broker): void {

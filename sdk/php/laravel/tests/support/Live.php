@@ -39,6 +39,7 @@ final class Live
             command = [$php, "worker.php", "sandbox"]
             directory = $here
             workers = 1
+            crash_budget = 2
             [pool.stock]
             protocol = false
             command = [$php, "artisan.php", "queue:work", "database", "--sleep=0.01", "--force", "--quiet"]
@@ -90,6 +91,25 @@ final class Live
         }
 
         return $job;
+    }
+
+    /** @param array<string, string> $filter as Client::jobs(): all that it means now are waited for */
+    public function endAll(array $filter): void
+    {
+        foreach ($this->client->jobs($filter) as $job) {
+            $this->end($job['id']);
+        }
+    }
+
+    /** Calls it while no job of the queue begins, and returns what it does. */
+    public function held(string $queue, callable $push): mixed
+    {
+        $this->client->pause($queue);
+        try {
+            return $push();
+        } finally {
+            $this->client->resume($queue);
+        }
     }
 
     /** Runs one of the application's commands to its end, and returns what it printed. */

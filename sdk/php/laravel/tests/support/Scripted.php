@@ -23,6 +23,8 @@ class Scripted implements ShouldQueue
     public $timeout;
     public $failOnTimeout = false;
     public $maxExceptions;
+    public $backoff;
+    public $retryUntil;
 
     /** @param list<string> $script what to do in the first run, the second, …; after its end "done" */
     public function __construct(
@@ -37,6 +39,16 @@ class Scripted implements ShouldQueue
         $this->tries = $tries;
         $this->timeout = $timeout;
         $this->failOnTimeout = $failOnTimeout;
+    }
+
+    /** Sets properties that Laravel knows. */
+    public function with(mixed ...$own): static
+    {
+        foreach ($own as $property => $value) {
+            $this->$property = $value;
+        }
+
+        return $this;
     }
 
     public function handle(): void
@@ -149,7 +161,7 @@ class Scripted implements ShouldQueue
 
     public function stoker(): array
     {
-        return ['key' => "tenant of $this->name", 'priority' => 2];
+        return ['key' => "tenant of $this->name", 'priority' => 2, 'keepResult' => 77];
     }
 
     private function bind(): void

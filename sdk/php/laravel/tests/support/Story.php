@@ -58,6 +58,15 @@ final class Story
         return array_map(static fn (string $line) => substr($line, strlen($name) + 1), array_values($own));
     }
 
+    /** @return array<string, int> how often each line of one job was told, for jobs that run beside each other */
+    public function tally(string $name): array
+    {
+        $lines = array_count_values($this->of($name));
+        ksort($lines);
+
+        return $lines;
+    }
+
     private function hear(): void
     {
         $lines = explode("\n", $this->partial . fread($this->fifo, 65536));
