@@ -101,19 +101,16 @@ impl Core {
     }
 
     fn watch_memory(&mut self, id: WorkerId) {
-        let (now, config) = (self.now, &self.pool_of(id).config);
-        let (watched, protocol) = (config.memory_limit > 0, config.protocol);
-        let worker = &self.workers[id];
-        let is_due = watched && worker.measure_at <= now;
-        let pause = match (protocol, worker.tasks.is_empty()) {
-            (false, _) => WATCH_SILENT_EVERY,
-            (true, false) => WATCH_EVERY,
-            (true, true) => MEASURE_EVERY,
-        };
-        let works = !protocol || worker.unmeasured || !worker.tasks.is_empty();
-        if is_due && works {
-            self.measure(id, pause);
+        if self.watch_deadline(id) > self.now {
+            return;
         }
+        let is_silent = !self.pool_of(id).config.protocol;
+        let pause = match (is_silent, self.workers[id].tasks.is_empty()) {
+            (true, _) => WATCH_SILENT_EVERY,
+            (false, false) => WATCH_EVERY,
+            (false, true) => MEASURE_EVERY,
+        };
+        self.measure(id, pause);
     }
 
     /// Has a worker's memory looked at, and not again before that pause is over.
@@ -218,7 +215,9 @@ impl Core {
         let first = worker.tasks.front();
         let config = &self.pools[worker.pool.index()].config;
         let watched = config.memory_limit > 0;
-        if watched && (!config.protocol || worker.unmeasured) {
+        // While it is busy the end of its task comes first.
+        let is_left = worker.unmeasured && worker.tasks.is_empty();
+        if watched && (!config.protocol || is_left) {
             return worker.measure_at;
         }
         match first.and_then(|task| self.tasks[*task].started) {
