@@ -11,17 +11,7 @@ pub(crate) fn open_store(
     log: &mut Log,
 ) -> io::Result<Box<dyn Driver>> {
     match &config.store.path {
-        Some(path) => {
-            let was_lost = is_lost(path);
-            let store = open_file(path, config.store.sync, is_restart)?;
-            if was_lost {
-                log.warn(format!(
-                    "the job store {} is made anew: there was one, and its file is gone or empty",
-                    path.display()
-                ));
-            }
-            Ok(store)
-        }
+        Some(path) => open_file(path, config.store.sync, is_restart, log),
         // Payloads of ended jobs may take half of what those of waiting ones may.
         None => Ok(Box::new(MemoryStore::new(
             wall_clock(),
@@ -30,27 +20,34 @@ pub(crate) fn open_store(
     }
 }
 
-/// Whether there was a store, which its lock tells, and is none.
-fn is_lost(path: &Path) -> bool {
-    let mut lock = path.as_os_str().to_owned();
-    lock.push("-lock");
-    Path::new(&lock).exists() && std::fs::metadata(path).map_or(true, |file| file.len() == 0)
-}
-
 #[cfg(feature = "sqlite")]
-fn open_file(path: &Path, sync: bool, is_restart: bool) -> io::Result<Box<dyn Driver>> {
-    use stoker_store::{SqliteOptions, SqliteStore, StoreError};
+fn open_file(
+    path: &Path,
+    sync: bool,
+    is_restart: bool,
+    log: &mut Log,
+) -> io::Result<Box<dyn Driver>> {
+    use stoker_store::{SqliteOptions, SqliteStore, StoreError, tools};
     let options = SqliteOptions {
         sync,
         ..SqliteOptions::default()
     };
+    let was_lost = tools::is_lost(path);
     let open = || SqliteStore::open(path, options.clone());
     let store = match open() {
         Err(StoreError::Locked { pid: Some(pid), .. }) if ends_soon(pid) => open(),
         other => other,
     };
     match store {
-        Ok(store) => Ok(Box::new(store)),
+        Ok(store) => {
+            if was_lost {
+                log.warn(format!(
+                    "the job store {} is made anew: there was one, and its file is gone or empty",
+                    path.display()
+                ));
+            }
+            Ok(Box::new(store))
+        }
         // It was open before, and the disk may come back.
         Err(error) if is_restart && error.may_pass() => Err(error.into()),
         // Starting again will not mend it: this is for whoever reads the message.
@@ -77,7 +74,12 @@ fn ends_soon(pid: u32) -> bool {
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn open_file(path: &Path, _sync: bool, _is_restart: bool) -> io::Result<Box<dyn Driver>> {
+fn open_file(
+    path: &Path,
+    _sync: bool,
+    _is_restart: bool,
+    _log: &mut Log,
+) -> io::Result<Box<dyn Driver>> {
     Err(io::Error::other(format!(
         "this Stoker was built without SQLite and can't open {}; [store] driver = \"memory\" needs none",
         path.display()

@@ -111,6 +111,13 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
     schema::remove_log_on_close(&db, !busy).map_err(error)
 }
 
+/// Whether there was a store, which its lock tells, and is none: its file is gone or empty.
+#[must_use]
+pub fn is_lost(path: &Path) -> bool {
+    let is_there = std::fs::metadata(path).is_ok_and(|file| file.len() > 0);
+    beside(path, "-lock").exists() && !is_there
+}
+
 fn open(path: &Path) -> Result<Connection, StoreError> {
     exists(path)?;
     schema::open_to_read(path)

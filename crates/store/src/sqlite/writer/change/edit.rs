@@ -26,12 +26,8 @@ impl Writer {
             let before: Option<Vec<u8>> =
                 before.query_row(params![queue, state, id], |row| row.get(0))?;
             let mut brief = self.brief_ended(view)?;
-            self.note(
-                &mut brief,
-                batch.now,
-                What::Edited,
-                &lossless(&before.unwrap_or_default()),
-            )?;
+            let before = lossless(&before.unwrap_or_default());
+            self.note(&mut brief, batch.now, What::Edited, &before)?;
             let mut edit = self.db.prepare_cached(EDIT_ENDED)?;
             edit.execute(params![
                 queue,
@@ -44,12 +40,8 @@ impl Writer {
         } else if let Some(mut brief) = self.brief(view.id)? {
             let mut before = self.db.prepare_cached(BODY)?;
             let before: Option<Vec<u8>> = before.query_row([id], |row| row.get(0))?;
-            self.note(
-                &mut brief,
-                batch.now,
-                What::Edited,
-                &lossless(&before.unwrap_or_default()),
-            )?;
+            let before = lossless(&before.unwrap_or_default());
+            self.note(&mut brief, batch.now, What::Edited, &before)?;
             let mut edit = self.db.prepare_cached(EDIT)?;
             edit.execute(params![id, body.codec, body.bytes, brief.notes])?;
         }
