@@ -1,6 +1,6 @@
 //! The state of the server, owned by one thread.
 
-use crate::admin::{Quarantine, Reloads, Steered};
+use crate::admin::{Listings, Quarantine, Reloads, Steered};
 use crate::clock::Clock;
 use crate::config::{Config, Launch, Pool as PoolSpec};
 use crate::net::{Conn, ConnId, Poller, Slots};
@@ -57,6 +57,8 @@ pub(crate) enum Alarm {
     Untold(TaskId),
     /// The listener, after it could not accept.
     Accept,
+    /// Requests for the list of queues that wait for the store, by the number of their look.
+    Counted(u64),
 }
 
 /// Figures of one queue or service.
@@ -94,6 +96,7 @@ pub(crate) struct Plane {
     pub(crate) log: Log,
     pub(crate) quarantine: Quarantine,
     pub(crate) reloads: Reloads,
+    pub(crate) listings: Listings,
     /// Queues of which an operator has set something.
     pub(crate) steered: HashMap<QueueId, Steered>,
     /// How workers of each version of a pool are started.

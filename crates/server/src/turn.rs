@@ -1,6 +1,6 @@
 //! The data plane's loop.
 
-use crate::admin::{Quarantine, Reloads};
+use crate::admin::{Listings, Quarantine, Reloads};
 use crate::clock::{Clock, duration, wall_ms};
 use crate::config::Launch;
 use crate::counted;
@@ -127,6 +127,7 @@ impl Plane {
             log,
             quarantine: Quarantine::default(),
             reloads: Reloads::default(),
+            listings: Listings::default(),
             steered: HashMap::new(),
             specs: HashMap::new(),
             restarts: HashMap::new(),
@@ -224,6 +225,7 @@ impl Plane {
         if self.jobs.inline {
             self.hear_store();
         }
+        self.advance_listings();
         self.flush();
         let lag = began.elapsed().as_micros() as u64;
         self.max_lag_us = self.max_lag_us.max(lag);
@@ -324,6 +326,7 @@ impl Plane {
                     Alarm::HalfFrame(conn) => self.half_frame_due(conn),
                     Alarm::Untold(task) => self.tell_what_waited(task),
                     Alarm::Accept => self.accept_again(),
+                    Alarm::Counted(look) => self.counted_until(look),
                 }
             }
             self.settle();
@@ -331,7 +334,7 @@ impl Plane {
     }
 
     fn time_to_wait(&self) -> Option<Duration> {
-        if !self.dirty.is_empty() {
+        if !self.dirty.is_empty() || self.listings.are_due() {
             return Some(Duration::ZERO);
         }
         let now = self.clock.now();

@@ -7,6 +7,7 @@ mod boot;
 mod chaos;
 mod check;
 mod cli;
+mod counts;
 mod drain;
 mod hostile;
 mod jobs;

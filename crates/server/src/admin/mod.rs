@@ -3,12 +3,14 @@
 mod export;
 mod import;
 mod job;
+mod listing;
 mod pool;
 mod quarantine;
 mod queue;
 mod reload;
 mod worker;
 
+pub(crate) use listing::Listings;
 pub(crate) use quarantine::Quarantine;
 pub(crate) use queue::Steered;
 pub(crate) use reload::Reloads;
@@ -73,7 +75,10 @@ impl Plane {
         let to = (self.answered_at(conn, frame), frame.id);
         match (frame.name, op) {
             ("stoker.job", op) => self.job_method(conn, frame, op, &ask),
-            ("stoker.queue", "list") => Ok(Some(self.list_queues())),
+            ("stoker.queue", "list") => {
+                self.list_queues_soon(to.0, to.1);
+                Ok(None)
+            }
             ("stoker.queue", "find") => self.find_queue(&ask),
             ("stoker.queue", "pause") => self.pause_queue(to, &ask, true),
             ("stoker.queue", "resume") => self.pause_queue(to, &ask, false),

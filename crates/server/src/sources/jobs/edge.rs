@@ -14,6 +14,8 @@ pub(crate) struct Jobs {
     pub(crate) inline: bool,
     /// It was asked something since it was last heard. Calls alone never have it heard.
     pub(crate) asking: bool,
+    /// It was asked something that its counts may not show yet.
+    pub(crate) is_uncounted: bool,
     /// What it has told and nobody has looked at.
     pub(crate) told: Vec<Told>,
     pub(crate) held: HeldJobs,
@@ -65,6 +67,10 @@ pub(crate) enum Asked {
         id: u32,
         value: serde_json::Value,
     },
+    /// Whoever asked for the list of queues, once what has ended is counted.
+    Counted {
+        look: u64,
+    },
     /// An operator, about jobs that were taken back from the core.
     Recalled(Box<Recalled>),
     /// An operator.
@@ -112,6 +118,7 @@ impl Jobs {
         Self {
             inline: store.wake().is_none(),
             asking: false,
+            is_uncounted: false,
             store,
             told: Vec::new(),
             held: HeldJobs::default(),
@@ -127,6 +134,7 @@ impl Jobs {
 
     pub(crate) fn ask(&mut self, ask: Ask) {
         self.asking = true;
+        self.is_uncounted = true;
         self.store.ask(ask);
     }
 
@@ -156,7 +164,10 @@ impl Jobs {
                 Some((std::mem::replace(conn, ConnId::NOBODY), *id))
             }
             Asked::Recalled(recalled) => recalled.leave(),
-            Asked::Nobody | Asked::Ack { .. } | Asked::Delivery { .. } => None,
+            Asked::Nobody
+            | Asked::Ack { .. }
+            | Asked::Delivery { .. }
+            | Asked::Counted { .. } => None,
         }
     }
 

@@ -59,11 +59,11 @@ impl Plane {
                 (Some(Asked::Recalled(recalled)), result) => self.recalled(*recalled, result),
                 _ => {}
             },
-            Told::Found { ticket, found } => {
-                if let Some(Asked::Admin { conn, id, what }) = self.jobs.asked(ticket) {
-                    self.answer_found(conn, id, what, found);
-                }
-            }
+            Told::Found { ticket, found } => match self.jobs.asked(ticket) {
+                Some(Asked::Admin { conn, id, what }) => self.answer_found(conn, id, what, found),
+                Some(Asked::Counted { look }) => self.counted_until(look),
+                _ => {}
+            },
             Told::Counts { queue, counts } => {
                 let queue = self.jobs.queue_id(queue);
                 if let Some(of_queue) = queue.and_then(|queue| self.jobs.queue_mut(queue)) {

@@ -1,0 +1,62 @@
+//! `stoker.queue list` counts what its reader has caused before.
+
+use crate::setup;
+use serde_json::json;
+use stoker_testkit::{App, Ask, Client, frame};
+use stoker_wire::{Encode, Status, Type};
+
+const DIALLED: &str = "[pool.d]\nworkers = 1\n[queue.mails]\npool = \"d\"\n";
+
+/// The test itself as a worker: what it writes on this connection comes before what it asks on another.
+fn worker(app: &App) -> Client {
+    let hello = json!({"v": [1], "role": "worker", "name": "test", "jobs": ["mails"], "slots": 1, "pool": "d"});
+    Client::connect_as(&app.socket(), &hello)
+}
+
+fn answer(worker: &mut Client, status: Status) {
+    let job = worker.frame().expect("the job");
+    assert_eq!(job.kind, Type::Req, "{}", job.text());
+    let res = Encode::new(Type::Res, job.id);
+    worker.write(&frame(Encode { code: status.0, ..res }));
+}
+
+// Issue 9, A29
+#[test]
+fn a_job_that_has_been_answered_is_counted_as_ended_at_once() {
+    let app = setup().config(DIALLED).launch();
+    let (mut client, mut worker) = (app.client(), worker(&app));
+    for round in 1..=50 {
+        client.push(&Ask::push("mails", ""));
+        answer(&mut worker, Status::OK);
+        let queue = client.queue("mails");
+        let seen = [&queue["ready"], &queue["running"], &queue["done"]];
+        assert_eq!(seen, [&json!(0), &json!(0), &json!(round)], "round {round}");
+    }
+    // One that is to run again waits for that.
+    client.push(&Ask::push("mails", "").meta(stoker_wire::Key::TRIES, 0u16.to_be_bytes()));
+    let retry = worker.frame().expect("the job");
+    let mut after = stoker_wire::MetaBuf::new();
+    after.push(stoker_wire::Key::RETRY_AFTER, &60_000u32.to_be_bytes());
+    let res = Encode::new(Type::Res, retry.id);
+    worker.write(&frame(Encode { code: Status::RETRY.0, meta: after.as_meta(), ..res }));
+    let queue = client.queue("mails");
+    assert_eq!([&queue["ready"], &queue["delayed"]], [&json!(0), &json!(1)]);
+}
+
+// Issue 9, A29
+#[test]
+fn jobs_that_were_cancelled_are_counted_as_cancelled_at_once() {
+    let app = setup().config(DIALLED).launch();
+    let mut client = app.client();
+    for round in 1..=20 {
+        let pushes = vec![Ask::push("mails", ""); 5];
+        for id in client.send_all(&pushes) {
+            client.answer(id);
+        }
+        let ask = json!({"op": "cancel", "queue": "mails", "state": "ready"});
+        assert_eq!(client.own("stoker.job", &ask)["count"], 5);
+        let queue = client.queue("mails");
+        let seen = [&queue["ready"], &queue["cancelled"]];
+        assert_eq!(seen, [&json!(0), &json!(5 * round)], "round {round}");
+    }
+}

@@ -1,0 +1,97 @@
+//! When the queues are listed: a reader's own earlier actions are counted by then.
+//!
+//! Two things may be on their way when a request for the list is read. What its sender wrote before it, on another
+//! connection, may not have been read yet; the next turn reads every socket that was readable by then. And the
+//! store counts a job that has ended with its next commit; a look at the store waits for that.
+
+use crate::net::ConnId;
+use crate::plane::{Alarm, Plane};
+use crate::sources::jobs::Asked;
+use stoker_core::Span;
+use stoker_store::{Ask, JobId, Look};
+
+/// The longest wait for a commit. A disk that is stuck must not keep operators from seeing what is known.
+const PATIENCE: Span = Span::from_millis(200);
+/// Requests that wait at a time; further ones are answered at once, with what is known.
+const WAITING: usize = 64;
+
+/// Requests for the list of queues that have not been answered yet.
+#[derive(Default)]
+pub(crate) struct Listings {
+    /// They came in this turn.
+    fresh: Vec<(ConnId, u32)>,
+    /// They came in the turn before.
+    ripe: Vec<(ConnId, u32)>,
+    /// They wait for the store, by the number of the look that they wait for.
+    looking: Vec<(u64, Vec<(ConnId, u32)>)>,
+    last_look: u64,
+}
+
+impl Listings {
+    fn len(&self) -> usize {
+        let looking = self.looking.iter().map(|(_, waiting)| waiting.len());
+        self.fresh.len() + self.ripe.len() + looking.sum::<usize>()
+    }
+
+    /// Whether the next turn must come without waiting for anything.
+    pub(crate) fn are_due(&self) -> bool {
+        !self.ripe.is_empty()
+    }
+}
+
+impl Plane {
+    pub(super) fn list_queues_soon(&mut self, conn: ConnId, id: u32) {
+        match self.listings.len() < WAITING {
+            true => self.listings.fresh.push((conn, id)),
+            false => self.answer_listings(vec![(conn, id)]),
+        }
+    }
+
+    /// At the end of a turn: goes on with the requests that came in the one before.
+    pub(crate) fn advance_listings(&mut self) {
+        if self.listings.fresh.is_empty() && self.listings.ripe.is_empty() {
+            return;
+        }
+        let fresh = std::mem::take(&mut self.listings.fresh);
+        let due = std::mem::replace(&mut self.listings.ripe, fresh);
+        if due.is_empty() {
+            return;
+        }
+        match std::mem::take(&mut self.jobs.is_uncounted) && !self.jobs.inline {
+            true => self.look_before_listing(due),
+            false => match self.listings.looking.last_mut() {
+                Some((_, waiting)) => waiting.extend(due),
+                None => self.answer_listings(due),
+            },
+        }
+    }
+
+    fn look_before_listing(&mut self, due: Vec<(ConnId, u32)>) {
+        self.listings.last_look += 1;
+        let look = self.listings.last_look;
+        self.listings.looking.push((look, due));
+        let ticket = self.jobs.ticket(Asked::Counted { look });
+        // No job has this number: only the order of the answer matters.
+        let none = Look::One(JobId(0));
+        self.jobs.store.ask(Ask::Look { ticket, look: none });
+        self.jobs.store.flush();
+        self.alarms
+            .push((self.now + PATIENCE, Alarm::Counted(look)));
+    }
+
+    /// The store has counted what it had been asked before this look, or takes too long.
+    pub(crate) fn counted_until(&mut self, look: u64) {
+        let looking = &mut self.listings.looking;
+        if let Some(at) = looking.iter().position(|(number, _)| *number == look) {
+            let (_, waiting) = looking.remove(at);
+            self.answer_listings(waiting);
+        }
+    }
+
+    fn answer_listings(&mut self, waiting: Vec<(ConnId, u32)>) {
+        let queues = self.list_queues();
+        for (conn, id) in waiting {
+            self.answer_json(conn, id, &queues);
+        }
+    }
+}
