@@ -17,7 +17,10 @@ fn answer(worker: &mut Client, status: Status) {
     let job = worker.frame().expect("the job");
     assert_eq!(job.kind, Type::Req, "{}", job.text());
     let res = Encode::new(Type::Res, job.id);
-    worker.write(&frame(Encode { code: status.0, ..res }));
+    worker.write(&frame(Encode {
+        code: status.0,
+        ..res
+    }));
 }
 
 // Issue 9, A29
@@ -38,7 +41,11 @@ fn a_job_that_has_been_answered_is_counted_as_ended_at_once() {
     let mut after = stoker_wire::MetaBuf::new();
     after.push(stoker_wire::Key::RETRY_AFTER, &60_000u32.to_be_bytes());
     let res = Encode::new(Type::Res, retry.id);
-    worker.write(&frame(Encode { code: Status::RETRY.0, meta: after.as_meta(), ..res }));
+    worker.write(&frame(Encode {
+        code: Status::RETRY.0,
+        meta: after.as_meta(),
+        ..res
+    }));
     let queue = client.queue("mails");
     assert_eq!([&queue["ready"], &queue["delayed"]], [&json!(0), &json!(1)]);
 }

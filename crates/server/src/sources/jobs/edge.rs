@@ -164,10 +164,9 @@ impl Jobs {
                 Some((std::mem::replace(conn, ConnId::NOBODY), *id))
             }
             Asked::Recalled(recalled) => recalled.leave(),
-            Asked::Nobody
-            | Asked::Ack { .. }
-            | Asked::Delivery { .. }
-            | Asked::Counted { .. } => None,
+            Asked::Nobody | Asked::Ack { .. } | Asked::Delivery { .. } | Asked::Counted { .. } => {
+                None
+            }
         }
     }
 
