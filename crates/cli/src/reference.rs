@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::{env, fs};
-use stoker_server::config::schema::SECTIONS;
+use stoker_server::config::schema::sections;
 
 fn config_page() -> String {
     let mut page = String::from(
@@ -15,11 +15,12 @@ fn config_page() -> String {
          `stoker reload` reads the file again and takes what has changed of pools, but for `workers` and \
          `protocol`; it says what else has changed, which needs a restart.\n",
     );
-    for section in SECTIONS {
+    for section in sections() {
         write!(page, "\n## `{}`\n\n{}\n\n", section.heading, section.doc).unwrap();
         page += "| key | value | default | meaning |\n|---|---|---|---|\n";
-        for key in section.keys {
-            let row = [key.kind, key.default, key.doc].map(|cell| cell.replace('|', "\\|"));
+        for key in &section.keys {
+            let row =
+                [key.kind.as_str(), key.default, key.doc].map(|cell| cell.replace('|', "\\|"));
             writeln!(
                 page,
                 "| `{}` | {} | {} | {} |",

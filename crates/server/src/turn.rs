@@ -180,14 +180,14 @@ impl Plane {
 
     fn add_pools_and_queues(&mut self) -> io::Result<()> {
         let config = self.config.clone();
-        let mut pools = Vec::new();
+        let mut pools = HashMap::new();
         for pool in config.pools {
             let id = self.core.add_pool(&pool.name, pool.core.clone());
+            pools.insert(pool.name.clone(), id);
             self.specs.insert((id, 1), Arc::new(pool));
-            pools.push(id);
         }
         for queue in config.queues {
-            let share = [(pools[queue.pool], 1)];
+            let share = [(pools[&queue.pool], 1)];
             let id = self
                 .core
                 .add_queue(Kind::Jobs, &queue.name, queue.core, &share);
@@ -195,7 +195,7 @@ impl Plane {
         }
         self.restore_queues();
         for service in config.services {
-            let share = [(pools[service.pool], 1)];
+            let share = [(pools[&service.pool], 1)];
             self.core
                 .add_queue(Kind::Calls, &service.name, service.core, &share);
             for method in &service.idempotent {

@@ -34,7 +34,7 @@ pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) 
 
 fn explain(config: &Config, access: &Access) -> String {
     let mut lines = Vec::new();
-    for (at, pool) in config.pools.iter().enumerate() {
+    for pool in &config.pools {
         let (min, max) = (pool.core.min, pool.core.max);
         let workers = match min == max {
             true => counted(max, "worker"),
@@ -46,9 +46,12 @@ fn explain(config: &Config, access: &Access) -> String {
             false => format!("of: {}", pool.command.join(" ")),
         };
         lines.push(format!("pool {}: {workers} {command}", pool.name));
-        let queues = config.queues.iter().filter(|queue| queue.pool == at);
+        let queues = config.queues.iter().filter(|queue| queue.pool == pool.name);
         lines.extend(queues.map(|queue| share("queue", &queue.name, &queue.core)));
-        let services = config.services.iter().filter(|service| service.pool == at);
+        let services = config
+            .services
+            .iter()
+            .filter(|service| service.pool == pool.name);
         lines.extend(services.map(|service| share("service", &service.name, &service.core)));
     }
     lines.push("queues and services that workers announce are added with weight 1".to_owned());
@@ -78,19 +81,19 @@ fn as_json(config: &Config, access: &Access) -> serde_json::Value {
     let pools: Vec<_> = config.pools.iter().map(|pool| {
         json!({"name": pool.name, "command": pool.command, "min": pool.core.min, "max": pool.core.max})
     }).collect();
-    let of = |name: &str, pool: usize, core: &stoker_server::config::QueueConfig| {
-        json!({"name": name, "pool": config.pools[pool].name, "weight": core.weight,
+    let of = |name: &str, pool: &str, core: &stoker_server::config::QueueConfig| {
+        json!({"name": name, "pool": pool, "weight": core.weight,
             "reserve": core.reserve, "limit": (core.limit != u32::MAX).then_some(core.limit)})
     };
     let queues: Vec<_> = config
         .queues
         .iter()
-        .map(|queue| of(&queue.name, queue.pool, &queue.core))
+        .map(|queue| of(&queue.name, &queue.pool, &queue.core))
         .collect();
     let services: Vec<_> = config
         .services
         .iter()
-        .map(|service| of(&service.name, service.pool, &service.core))
+        .map(|service| of(&service.name, &service.pool, &service.core))
         .collect();
     json!({"pools": pools, "queues": queues, "services": services,
         "socket_group": access.group, "warning": access.warning})

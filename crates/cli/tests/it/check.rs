@@ -72,8 +72,8 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nworkers = { min = 4, max = 2 }\n",
-        ":3: pool.app.workers: expected a number from 1 to 10000, or { min = 1, max = 8 } with min not above \
-         max, found a value of type table",
+        ":3: pool.app.workers: min (4) is above max (2)\n    write { min = 1, max = 8 }, or one number for a \
+         fixed size",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\nenv = { A = 1 }\n",
@@ -131,8 +131,8 @@ const BAD: &[(&str, &str)] = &[
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[queue.mails]\nbackoff = { base = \"5s\", cap = \"1s\" }\n",
-        ":4: queue.mails.backoff: expected \"exponential\", a list of up to 100 times, or { base = \"1s\", cap \
-         = \"10m\" } with base not above cap, found a value of type table",
+        ":4: queue.mails.backoff: base is above cap\n    write \"exponential\", a list of up to 100 times, or { base \
+         = \"1s\", cap = \"10m\" } with base not above cap",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[service.users]\nidempotent = \"get\"\n",
@@ -232,7 +232,7 @@ fn times_and_sizes_have_units_and_bounds() {
     );
     values("pool.app", "max_age", &good, &["\"0s\""], above_zero);
     values("service.users", "timeout", &good, &["\"0s\""], above_zero);
-    let or_none = "a time above 0 such as \"30s\", or \"none\"";
+    let or_none = "a time above 0 such as \"500ms\", \"30s\", \"5m\", or \"none\"";
     values(
         "pool.app",
         "task_timeout",

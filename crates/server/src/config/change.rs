@@ -1,6 +1,7 @@
 //! What has changed in a configuration since the server read it, and what of that a reload takes.
 
-use super::{Config, Pool};
+use super::schema::{LOG, POOL, QUEUE, SERVICE, STOKER, STORE, Schema};
+use super::{Config, Pool, Queue, Service};
 use stoker_core::PoolConfig;
 
 impl Pool {
@@ -28,115 +29,70 @@ impl Pool {
 
     /// The keys by which a pool differs from another one, but for its size.
     pub(crate) fn changed_keys(&self, new: &Self) -> Vec<&'static str> {
-        let (now, next) = (&self.core, &new.core);
-        let keys = [
-            ("command", self.command != new.command),
-            ("protocol", now.protocol != next.protocol),
-            ("directory", self.directory != new.directory),
-            ("user", self.user != new.user),
-            ("env", self.env != new.env),
-            ("token", self.token != new.token),
-            ("boot_timeout", now.boot_timeout != next.boot_timeout),
-            ("task_timeout", now.task_timeout != next.task_timeout),
-            ("kill_grace", now.kill_grace != next.kill_grace),
-            ("stop_grace", now.stop_grace != next.stop_grace),
-            ("memory_limit", now.memory_limit != next.memory_limit),
-            ("max_tasks", now.max_tasks != next.max_tasks),
-            ("max_age", now.max_age != next.max_age),
-            ("idle_timeout", now.idle_timeout != next.idle_timeout),
-            ("crash_budget", now.crash_budget != next.crash_budget),
-        ];
-        changed(keys).collect()
+        let keys = POOL.changed(self, new).map(|key| key.name);
+        keys.filter(|key| *key != "workers").collect()
     }
-}
-
-fn changed<const N: usize>(keys: [(&str, bool); N]) -> impl Iterator<Item = &str> {
-    let changed = keys.into_iter().filter(|(_, changed)| *changed);
-    changed.map(|(key, _)| key)
 }
 
 impl Config {
-    /// Where a newer configuration differs from this one, as dotted keys of the file.
+    /// Where a newer configuration differs from this one, as dotted keys of the file; a section that is
+    /// only in one of them by its name.
     pub(crate) fn differences(&self, new: &Self) -> Vec<String> {
-        let server = changed([
-            ("stoker.socket", self.socket != new.socket),
-            ("stoker.socket_mode", self.socket_mode != new.socket_mode),
-            (
-                "stoker.boots_at_once",
-                self.boots_at_once != new.boots_at_once,
-            ),
-            (
-                "stoker.max_connections",
-                self.max_connections != new.max_connections,
-            ),
-            ("stoker.max_inflight", self.max_inflight != new.max_inflight),
-            ("stoker.max_memory", self.max_memory != new.max_memory),
-            (
-                "stoker.frame_timeout",
-                self.frame_timeout != new.frame_timeout,
-            ),
-            ("log", self.log != new.log),
-            ("store", self.store != new.store),
-        ]);
-        let mut all: Vec<String> = server.map(str::to_owned).collect();
-        all.extend(self.pool_differences(new));
-        let queues = |config: &Self| {
-            let shown = config.queues.iter();
-            let of = |pool: usize| config.pools[pool].name.clone();
-            let shown =
-                shown.map(|q| (q.name.clone(), (of(q.pool), q.core.clone(), q.jobs.clone())));
-            shown.collect()
-        };
-        all.extend(named("queue", queues(self), queues(new)));
-        let services = |config: &Self| {
-            let shown = config.services.iter();
-            let of = |pool: usize| config.pools[pool].name.clone();
-            let shown = shown.map(|s| {
-                let what = (of(s.pool), s.core.clone(), s.idempotent.clone());
-                (s.name.clone(), what)
-            });
-            shown.collect()
-        };
-        all.extend(named("service", services(self), services(new)));
-        all
-    }
-
-    fn pool_differences(&self, new: &Self) -> Vec<String> {
         let mut all = Vec::new();
-        for pool in &self.pools {
-            let name = &pool.name;
-            let Some(next) = new.pools.iter().find(|next| next.name == *name) else {
-                all.push(format!("pool.{name}"));
-                continue;
-            };
-            let size = |pool: &Pool| (pool.core.min, pool.core.max);
-            let resized = (size(pool) != size(next)).then_some("workers");
-            let keys = pool.changed_keys(next).into_iter().chain(resized);
-            all.extend(keys.map(|key| format!("pool.{name}.{key}")));
-        }
-        let is_new = |next: &&Pool| self.pools.iter().all(|pool| pool.name != next.name);
-        let added = new.pools.iter().filter(is_new);
-        all.extend(added.map(|pool| format!("pool.{}", pool.name)));
+        section(&STOKER, self, new, &mut all);
+        section(&LOG, &self.log, &new.log, &mut all);
+        section(&STORE, &self.store, &new.store, &mut all);
+        sections(&POOL, &self.pools, &new.pools, &mut all);
+        sections(&QUEUE, &self.queues, &new.queues, &mut all);
+        sections(&SERVICE, &self.services, &new.services, &mut all);
         all
     }
 }
 
-/// Sections of one kind that are not in both, or not the same.
-fn named<T: PartialEq>(kind: &str, now: Vec<(String, T)>, new: Vec<(String, T)>) -> Vec<String> {
-    let missing = |section: &&(String, T), others: &[(String, T)]| !others.contains(section);
-    let mut names: Vec<&String> = now
+fn section<T>(schema: &Schema<T>, now: &T, new: &T, all: &mut Vec<String>) {
+    let keys = schema.changed(now, new);
+    all.extend(keys.map(|key| format!("{}.{}", schema.kind, key.name)));
+}
+
+fn sections<T: Named>(schema: &Schema<T>, now: &[T], new: &[T], all: &mut Vec<String>) {
+    let of = |list: &'_ [T], name: &str| list.iter().position(|of| of.name() == name);
+    for section in now {
+        let full = format!("{}.{}", schema.kind, section.name());
+        match of(new, section.name()) {
+            None => all.push(full),
+            Some(at) => {
+                let keys = schema.changed(section, &new[at]);
+                all.extend(keys.map(|key| format!("{full}.{}", key.name)));
+            }
+        }
+    }
+    let added = new
         .iter()
-        .filter(|section| missing(section, &new))
-        .map(|(name, _)| name)
-        .collect();
-    let added = new.iter().filter(|section| missing(section, &now));
-    names.extend(added.map(|(name, _)| name));
-    names.sort();
-    names.dedup();
-    names
-        .into_iter()
-        .map(|name| format!("{kind}.{name}"))
-        .collect()
+        .filter(|section| of(now, section.name()).is_none());
+    all.extend(added.map(|section| format!("{}.{}", schema.kind, section.name())));
+}
+
+/// A section of which there may be several.
+trait Named {
+    fn name(&self) -> &str;
+}
+
+impl Named for Pool {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for Queue {
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Named for Service {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 #[cfg(test)]
@@ -155,15 +111,15 @@ mod tests {
             now.differences(&new),
             [
                 "stoker.max_inflight",
-                "log",
+                "log.format",
                 "pool.a.command",
-                "pool.a.max_tasks",
                 "pool.a.workers",
+                "pool.a.max_tasks",
                 "pool.b",
                 "pool.c",
-                "queue.n",
-                "queue.q",
+                "queue.q.pool",
                 "queue.r",
+                "queue.n",
             ]
         );
         assert!(now.differences(&now).is_empty());

@@ -1,10 +1,10 @@
 //! What the angel keeps for every server that it starts: the configuration, where it stands, and what
 //! reloads have changed of it.
 
-use super::{Config, ConfigError, MAX_FILE, Pool, quote, resolve};
+use super::schema::POOL;
+use super::{Config, ConfigError, MAX_FILE, Pool, resolve};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
-use stoker_core::Span;
 
 /// Parts one after another; neither a path nor TOML can hold what stands between them.
 const BETWEEN: char = '\0';
@@ -53,6 +53,14 @@ impl Launch {
     }
 }
 
+/// Pools as a configuration of their own.
+pub(crate) fn to_toml<'p>(pools: impl IntoIterator<Item = &'p Pool>) -> String {
+    let sections = pools.into_iter();
+    sections
+        .map(|pool| POOL.to_toml(&pool.name, pool))
+        .collect()
+}
+
 /// The text of a configuration file.
 pub fn read_file(file: &Path) -> Result<String, String> {
     let shown = file.display();
@@ -65,68 +73,10 @@ pub fn read_file(file: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8"))
 }
 
-/// Pools as a configuration, of what a reload can change and what they can't be without.
-pub(crate) fn to_toml<'p>(pools: impl IntoIterator<Item = &'p Pool>) -> String {
-    pools.into_iter().map(pool_to_toml).collect()
-}
-
-fn pool_to_toml(pool: &Pool) -> String {
-    let list = |texts: &[String]| {
-        let quoted: Vec<String> = texts.iter().map(|text| quote(text)).collect();
-        quoted.join(", ")
-    };
-    let pairs = pool.env.iter();
-    let env = pairs.map(|(name, value)| format!("{} = {}", quote(name), quote(value)));
-    let env = env.collect::<Vec<String>>().join(", ");
-    let ms = |span: Span| format!("\"{}ms\"", span.as_millis());
-    let core = &pool.core;
-    let bounded = |span: Span| (span != Span::FOREVER).then(|| ms(span));
-    let directory = pool.directory.as_deref().and_then(Path::to_str).map(quote);
-    let keys = [
-        (
-            "workers",
-            Some(format!("{{ min = {}, max = {} }}", core.min, core.max)),
-        ),
-        (
-            "command",
-            core.spawned.then(|| format!("[{}]", list(&pool.command))),
-        ),
-        ("protocol", Some(core.protocol.to_string())),
-        ("directory", directory),
-        ("user", pool.user.as_deref().map(quote)),
-        ("env", Some(format!("{{ {env} }}"))),
-        ("token", pool.token.as_deref().map(quote)),
-        ("boot_timeout", Some(ms(core.boot_timeout))),
-        (
-            "task_timeout",
-            bounded(core.task_timeout).or(Some(quote("none"))),
-        ),
-        ("kill_grace", Some(ms(core.kill_grace))),
-        ("stop_grace", Some(ms(core.stop_grace))),
-        (
-            "memory_limit",
-            (core.memory_limit > 0).then(|| format!("\"{}B\"", core.memory_limit)),
-        ),
-        (
-            "max_tasks",
-            (core.max_tasks > 0).then(|| core.max_tasks.to_string()),
-        ),
-        ("max_age", bounded(core.max_age)),
-        ("idle_timeout", Some(ms(core.idle_timeout))),
-        ("crash_budget", Some(core.crash_budget.to_string())),
-    ];
-    let keys = keys.into_iter();
-    let lines = keys.filter_map(|(key, value)| Some(format!("{key} = {}\n", value?)));
-    format!(
-        "[pool.{}]\n{}",
-        quote(&pool.name),
-        lines.collect::<String>()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stoker_core::Span;
 
     const FULL: &str = r#"
         [pool."a.b"]

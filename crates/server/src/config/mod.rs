@@ -2,6 +2,7 @@
 
 mod change;
 mod error;
+mod key;
 mod launch;
 mod places;
 mod reader;
@@ -16,6 +17,7 @@ pub use places::Source;
 pub use reader::nearest;
 pub(crate) use reader::suggest;
 pub use resolve::resolve;
+pub(crate) use units::write_time;
 pub use units::{parse_size, parse_time};
 
 use std::path::PathBuf;
@@ -25,6 +27,9 @@ pub use stoker_core::QueueConfig;
 
 /// The largest configuration file, in bytes.
 pub const MAX_FILE: usize = 128 * 1024;
+
+/// Workers of one pool, or slots of a queue, at the most.
+pub(crate) const MAX_WORKERS: u64 = 10_000;
 
 /// A whole configuration, every reference in it resolved and every number within its bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +50,30 @@ pub struct Config {
     pub services: Vec<Service>,
 }
 
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            socket_mode: 0o660,
+            socket_group: None,
+            boots_at_once: processors(),
+            max_connections: 10_000,
+            max_inflight: 1_024,
+            max_memory: 512 << 20,
+            frame_timeout: Span::from_secs(60),
+            log: LogConfig::default(),
+            store: StoreConfig::default(),
+            pools: Vec::new(),
+            queues: Vec::new(),
+            services: Vec::new(),
+        }
+    }
+}
+
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogConfig {
     pub json: bool,
@@ -60,6 +89,15 @@ pub struct StoreConfig {
     pub sync: bool,
 }
 
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            path: Some("stoker.db".into()),
+            sync: true,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     pub name: String,
@@ -72,13 +110,49 @@ pub struct Pool {
     pub core: PoolConfig,
 }
 
+impl Pool {
+    /// As it is if no key says otherwise.
+    fn new(name: String) -> Self {
+        let core = PoolConfig {
+            min: processors(),
+            max: processors(),
+            spawned: false,
+            ..PoolConfig::default()
+        };
+        Self {
+            name,
+            command: Vec::new(),
+            directory: None,
+            user: None,
+            env: Vec::new(),
+            token: None,
+            core,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
     pub name: String,
-    /// Index into [`Config::pools`].
-    pub pool: usize,
+    /// The name of one of [`Config::pools`].
+    pub pool: String,
     pub core: QueueConfig,
     pub jobs: JobsConfig,
+}
+
+impl Queue {
+    fn new(name: String) -> Self {
+        let core = QueueConfig {
+            max_waiting: 10_000_000,
+            ..QueueConfig::default()
+        };
+        Self {
+            name,
+            pool: String::new(),
+            core,
+            jobs: JobsConfig::default(),
+        }
+    }
 }
 
 /// What a queue's jobs get that do not say themselves.
@@ -116,9 +190,25 @@ impl Default for JobsConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     pub name: String,
-    pub pool: usize,
+    /// The name of one of [`Config::pools`].
+    pub pool: String,
     pub idempotent: Vec<String>,
     pub core: QueueConfig,
+}
+
+impl Service {
+    fn new(name: String) -> Self {
+        let core = QueueConfig {
+            max_waiting: 10_000,
+            ..QueueConfig::default()
+        };
+        Self {
+            name,
+            pool: String::new(),
+            idempotent: Vec::new(),
+            core,
+        }
+    }
 }
 
 impl Config {

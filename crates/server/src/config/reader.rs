@@ -1,6 +1,6 @@
 //! Reads one section's keys, and turns what is wrong into mistakes that say how to mend them.
 
-use super::schema::SectionDoc;
+use super::schema::Schema;
 use super::{Mistake, parse_size, parse_time};
 use std::ops::RangeInclusive;
 use stoker_core::Span;
@@ -99,17 +99,17 @@ pub(crate) struct Section<'t, 'i> {
 
 impl<'t, 'i> Section<'t, 'i> {
     /// A section that checks that it has only keys of its schema.
-    pub(crate) fn new(
+    pub(crate) fn new<T>(
         table: Option<&'t DeTable<'i>>,
         path: String,
-        schema: &SectionDoc,
+        schema: &Schema<T>,
         mistakes: &mut Mistakes<'_>,
     ) -> Self {
         for (key, value) in table.into_iter().flatten() {
             let name: &str = key.get_ref();
-            if !schema.keys.iter().any(|known| known.name == name) {
+            if schema.names().all(|known| known != name) {
                 let hint = quoted(&path, name, value.get_ref())
-                    .unwrap_or_else(|| suggest(name, schema.keys.iter().map(|known| known.name)));
+                    .unwrap_or_else(|| suggest(name, schema.names()));
                 let full = format!("{path}.{name}");
                 mistakes.add(
                     key.span().start,
@@ -152,7 +152,7 @@ impl<'t, 'i> Section<'t, 'i> {
     pub(crate) fn number(
         &self,
         key: &str,
-        range: RangeInclusive<u64>,
+        range: &RangeInclusive<u64>,
         mistakes: &mut Mistakes<'_>,
     ) -> Option<u64> {
         let wanted = format!("a number from {} to {}", range.start(), range.end());
@@ -185,40 +185,39 @@ impl<'t, 'i> Section<'t, 'i> {
         })
     }
 
-    pub(crate) fn time(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
-        self.get(
-            key,
-            mistakes,
-            "a time such as \"500ms\", \"30s\", \"5m\"",
-            |value| parse_time(value.as_str()?),
-        )
-    }
-
-    /// A time that can't be nothing: what it bounds would never be.
-    pub(crate) fn time_above_zero(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
-        let wanted = "a time above 0 such as \"500ms\", \"30s\", \"5m\"";
-        self.get(key, mistakes, wanted, |value| {
-            parse_time(value.as_str()?).filter(|time| *time > Span::ZERO)
+    /// A time of at least `least`, or if it may be, "none" for no bound.
+    pub(crate) fn time(
+        &self,
+        key: &str,
+        least: Span,
+        or_none: bool,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Option<Span> {
+        let above = if least > Span::ZERO { " above 0" } else { "" };
+        let none = if or_none { ", or \"none\"" } else { "" };
+        let wanted = format!("a time{above} such as \"500ms\", \"30s\", \"5m\"{none}");
+        self.get(key, mistakes, &wanted, |value| match value.as_str()? {
+            "none" if or_none => Some(Span::FOREVER),
+            text => parse_time(text).filter(|time| *time >= least),
         })
-    }
-
-    /// A time above 0, or "none" for no bound.
-    pub(crate) fn time_or_none(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Span> {
-        self.get(
-            key,
-            mistakes,
-            "a time above 0 such as \"30s\", or \"none\"",
-            |value| match value.as_str()? {
-                "none" => Some(Span::FOREVER),
-                text => parse_time(text).filter(|time| *time > Span::ZERO),
-            },
-        )
     }
 
     pub(crate) fn size(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<u64> {
         self.get(key, mistakes, "a size above 0 such as \"256MB\"", |value| {
             parse_size(value.as_str()?).filter(|size| *size > 0)
         })
+    }
+
+    /// Something wrong with the value of a key that could be read.
+    pub(crate) fn wrong(
+        &self,
+        key: &str,
+        mistakes: &mut Mistakes<'_>,
+        what: String,
+        hint: Option<String>,
+    ) {
+        let full = format!("{}.{key}", self.path);
+        mistakes.add(self.offset_of(key), &full, what, hint);
     }
 
     pub(crate) fn offset_of(&self, key: &str) -> usize {

@@ -22,6 +22,11 @@ pub fn parse_size(text: &str) -> Option<u64> {
     parse(text, &SIZES)
 }
 
+/// A time as it is read, quoted.
+pub(crate) fn write_time(time: Span) -> String {
+    format!("\"{}ms\"", time.as_millis())
+}
+
 fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;

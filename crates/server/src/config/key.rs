@@ -1,0 +1,296 @@
+//! One key of a section: what it is called and means, how it is read and written, and whether a reload applies
+//! a change of it. Reader, comparison, error messages and reference page all follow from the same entry.
+
+use super::reader::{Mistakes, Section};
+use super::{quote, write_time};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use stoker_core::Span;
+
+/// One key of the section that a `T` is read from.
+pub(crate) struct Key<T: 'static> {
+    pub(crate) name: &'static str,
+    /// As it would be written in the file, or in words.
+    pub(crate) default: &'static str,
+    pub(crate) doc: &'static str,
+    /// A reload reports a change of it and goes on with the value of the start.
+    pub(crate) needs_restart: bool,
+    field: Field<T>,
+}
+
+/// What the value is, and where a `T` holds it.
+pub(crate) enum Field<T: 'static> {
+    Text(Access<T, Option<String>>),
+    Path(Access<T, Option<PathBuf>>),
+    Flag(Access<T, bool>),
+    /// A list of texts, and an example of one.
+    Texts(Access<T, Vec<String>>, &'static str),
+    /// A value outside the range stands for "none".
+    Number {
+        range: RangeInclusive<u64>,
+        get: fn(&T) -> u64,
+        set: fn(&mut T, u64),
+    },
+    Time {
+        least: Span,
+        /// `"none"` may be written for [`Span::FOREVER`].
+        or_none: bool,
+        access: Access<T, Span>,
+    },
+    /// Above 0; 0 stands for "none".
+    Size {
+        get: fn(&T) -> u64,
+        set: fn(&mut T, u64),
+    },
+    /// One of a few words, by its index.
+    Word {
+        words: &'static [&'static str],
+        get: fn(&T) -> usize,
+        set: fn(&mut T, usize),
+    },
+    Other(Other<T>),
+}
+
+/// A value with a syntax of its own.
+pub(crate) struct Other<T: 'static> {
+    /// For the reference page.
+    pub(crate) kind: &'static str,
+    pub(crate) read: fn(&Section<'_, '_>, &str, &mut T, &mut Mistakes<'_>),
+    /// As TOML; `None` if the key is left out.
+    pub(crate) write: fn(&T) -> Option<String>,
+}
+
+pub(crate) struct Access<T: 'static, V> {
+    pub(crate) get: fn(&T) -> &V,
+    pub(crate) set: fn(&mut T, V),
+}
+
+/// Any unsigned integer that a number of the file is kept in; the key's range makes sure that it fits.
+pub(crate) trait Whole {
+    fn widen(self) -> u64;
+    fn narrow(number: u64) -> Self;
+}
+
+macro_rules! whole {
+    ($($kind:ty)*) => {$(
+        impl Whole for $kind {
+            fn widen(self) -> u64 {
+                self as u64
+            }
+
+            fn narrow(number: u64) -> Self {
+                number as Self
+            }
+        }
+    )*};
+}
+
+whole!(u8 u16 u32 u64 usize);
+
+/// Access to a field, as `at!(core.kill_grace)`.
+macro_rules! at {
+    ($($field:ident).+) => {
+        crate::config::key::Access {
+            get: |of| &of.$($field).+,
+            set: |of, value| of.$($field).+ = value,
+        }
+    };
+}
+
+/// A number within a range, as `number!(core.weight, 1..=100)`.
+macro_rules! number {
+    ($($field:ident).+, $range:expr) => {
+        crate::config::key::Field::Number {
+            range: $range,
+            get: |of| crate::config::key::Whole::widen(of.$($field).+),
+            set: |of, number| of.$($field).+ = crate::config::key::Whole::narrow(number),
+        }
+    };
+}
+
+macro_rules! size {
+    ($($field:ident).+) => {
+        crate::config::key::Field::Size {
+            get: |of| crate::config::key::Whole::widen(of.$($field).+),
+            set: |of, size| of.$($field).+ = crate::config::key::Whole::narrow(size),
+        }
+    };
+}
+
+/// `false` and `true` under other names, as `word!(json, ["text", "json"])`.
+macro_rules! word {
+    ($($field:ident).+, $words:expr) => {
+        crate::config::key::Field::Word {
+            words: &$words,
+            get: |of| usize::from(of.$($field).+),
+            set: |of, at| of.$($field).+ = at == 1,
+        }
+    };
+}
+
+pub(crate) use {at, number, size, word};
+
+pub(crate) const fn key<T>(
+    name: &'static str,
+    default: &'static str,
+    field: Field<T>,
+    doc: &'static str,
+) -> Key<T> {
+    Key {
+        name,
+        default,
+        doc,
+        needs_restart: false,
+        field,
+    }
+}
+
+/// A key of which a change takes effect at the next start.
+pub(crate) const fn start_key<T>(
+    name: &'static str,
+    default: &'static str,
+    field: Field<T>,
+    doc: &'static str,
+) -> Key<T> {
+    Key {
+        needs_restart: true,
+        ..key(name, default, field, doc)
+    }
+}
+
+/// A time that may be zero.
+pub(crate) const fn time<T>(access: Access<T, Span>) -> Field<T> {
+    Field::Time {
+        least: Span::ZERO,
+        or_none: false,
+        access,
+    }
+}
+
+/// A time that can't be zero: what it bounds would never be.
+pub(crate) const fn time_above_zero<T>(access: Access<T, Span>) -> Field<T> {
+    Field::Time {
+        least: Span::from_millis(1),
+        or_none: false,
+        access,
+    }
+}
+
+/// A time above zero, or `"none"` for no bound.
+pub(crate) const fn time_or_none<T>(access: Access<T, Span>) -> Field<T> {
+    Field::Time {
+        least: Span::from_millis(1),
+        or_none: true,
+        access,
+    }
+}
+
+impl<T> Key<T> {
+    /// What may be written, for the reference page.
+    pub(crate) fn kind(&self) -> String {
+        match &self.field {
+            Field::Text(_) => "text".to_owned(),
+            Field::Path(_) => "path".to_owned(),
+            Field::Flag(_) => "true or false".to_owned(),
+            Field::Texts(..) => "list of texts".to_owned(),
+            Field::Number { range, .. } => {
+                let (from, to) = (grouped(*range.start()), grouped(*range.end()));
+                format!("number, {from} to {to}")
+            }
+            Field::Time { or_none, .. } if *or_none => "time or \"none\"".to_owned(),
+            Field::Time { .. } => "time".to_owned(),
+            Field::Size { .. } => "size".to_owned(),
+            Field::Word { words, .. } => one_of(words),
+            Field::Other(other) => other.kind.to_owned(),
+        }
+    }
+
+    /// Reads the key if the section has it; what is wrong with it goes to the mistakes.
+    pub(crate) fn read(&self, section: &Section<'_, '_>, into: &mut T, out: &mut Mistakes<'_>) {
+        let key = self.name;
+        match &self.field {
+            Field::Text(at) => take(section.text(key, out), |text| (at.set)(into, Some(text))),
+            Field::Path(at) => take(section.text(key, out), |text| {
+                (at.set)(into, Some(PathBuf::from(text)));
+            }),
+            Field::Flag(at) => take(section.flag(key, out), |flag| (at.set)(into, flag)),
+            Field::Texts(at, example) => take(section.texts(key, example, out), |texts| {
+                (at.set)(into, texts);
+            }),
+            Field::Number { range, set, .. } => {
+                take(section.number(key, range, out), |n| set(into, n));
+            }
+            Field::Time {
+                least,
+                or_none,
+                access,
+            } => take(section.time(key, *least, *or_none, out), |time| {
+                (access.set)(into, time);
+            }),
+            Field::Size { set, .. } => take(section.size(key, out), |size| set(into, size)),
+            Field::Word { words, set, .. } => {
+                let place = |word: &str| words.iter().position(|known| *known == word);
+                let found = section.get(key, out, &one_of(words), |value| place(value.as_str()?));
+                take(found, |at| set(into, at));
+            }
+            Field::Other(other) => (other.read)(section, key, into, out),
+        }
+    }
+
+    /// The value as TOML; `None` if it is one that leaving the key out means. Two values are the same
+    /// exactly if they are written alike.
+    pub(crate) fn write(&self, of: &T) -> Option<String> {
+        match &self.field {
+            Field::Text(at) => (at.get)(of).as_deref().map(quote),
+            Field::Path(at) => {
+                let path = (at.get)(of).as_deref();
+                path.and_then(Path::to_str).map(quote)
+            }
+            Field::Flag(at) => Some((at.get)(of).to_string()),
+            Field::Texts(at, _) => {
+                let texts = (at.get)(of);
+                (!texts.is_empty()).then(|| quote_list(texts))
+            }
+            Field::Number { range, get, .. } => {
+                let number = get(of);
+                range.contains(&number).then(|| number.to_string())
+            }
+            Field::Time {
+                or_none, access, ..
+            } => match *(access.get)(of) {
+                Span::FOREVER => or_none.then(|| quote("none")),
+                time => Some(write_time(time)),
+            },
+            Field::Size { get, .. } => {
+                let size = get(of);
+                (size > 0).then(|| format!("\"{size}B\""))
+            }
+            Field::Word { words, get, .. } => words.get(get(of)).map(|word| quote(word)),
+            Field::Other(other) => (other.write)(of),
+        }
+    }
+}
+
+fn take<V>(value: Option<V>, set: impl FnOnce(V)) {
+    if let Some(value) = value {
+        set(value);
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
+    quoted.join(" or ")
+}
+
+fn quote_list(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| quote(text)).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+/// A number as people write a large one in TOML: `10_000`.
+fn grouped(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{}_{:03}", grouped(number / 1_000), number % 1_000),
+    }
+}

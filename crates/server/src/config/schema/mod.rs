@@ -1,0 +1,153 @@
+//! Every section that a configuration may have, and its keys. A key is one entry of its section's table.
+
+mod log;
+mod pool;
+mod queue;
+mod server;
+mod service;
+mod store;
+
+pub(crate) use log::LOG;
+pub(crate) use pool::POOL;
+pub(crate) use queue::QUEUE;
+pub(crate) use server::STOKER;
+pub(crate) use service::SERVICE;
+pub(crate) use store::STORE;
+
+use super::key::Key;
+use super::quote;
+use super::reader::{Mistakes, Section};
+
+/// A section: what it is called, what it is, and its keys.
+pub(crate) struct Schema<T: 'static> {
+    /// `pool`, or `stoker`.
+    pub(crate) kind: &'static str,
+    /// There may be several, each with a name of its own.
+    pub(crate) is_named: bool,
+    pub(crate) doc: &'static str,
+    pub(crate) keys: &'static [Key<T>],
+}
+
+impl<T> Schema<T> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + Clone + use<T> {
+        self.keys.iter().map(|key| key.name)
+    }
+
+    /// Reads every key that the section has.
+    pub(crate) fn read(
+        &self,
+        section: &Section<'_, '_>,
+        into: &mut T,
+        mistakes: &mut Mistakes<'_>,
+    ) {
+        for key in self.keys {
+            key.read(section, into, mistakes);
+        }
+    }
+
+    /// The keys whose values differ.
+    pub(crate) fn changed<'a>(
+        &self,
+        now: &'a T,
+        new: &'a T,
+    ) -> impl Iterator<Item = &'static Key<T>> + use<'a, T> {
+        let keys = self.keys.iter();
+        keys.filter(|key| key.write(now) != key.write(new))
+    }
+
+    /// The section as TOML. `name` is that of a named one.
+    pub(crate) fn to_toml(&self, name: &str, of: &T) -> String {
+        let lines = self.keys.iter();
+        let lines = lines.filter_map(|key| Some(format!("{} = {}\n", key.name, key.write(of)?)));
+        let heading = match self.is_named {
+            true => format!("{}.{}", self.kind, quote(name)),
+            false => self.kind.to_owned(),
+        };
+        format!("[{heading}]\n{}", lines.collect::<String>())
+    }
+
+    fn documented(&self) -> SectionDoc {
+        let heading = match self.is_named {
+            true => format!("[{}.NAME]", self.kind),
+            false => format!("[{}]", self.kind),
+        };
+        let keys = self.keys.iter().map(|key| KeyDoc {
+            name: key.name,
+            kind: key.kind(),
+            default: key.default,
+            doc: key.doc,
+            needs_restart: key.needs_restart,
+        });
+        SectionDoc {
+            heading,
+            doc: self.doc,
+            keys: keys.collect(),
+        }
+    }
+}
+
+/// A section as the reference page shows it.
+pub struct SectionDoc {
+    pub heading: String,
+    pub doc: &'static str,
+    pub keys: Vec<KeyDoc>,
+}
+
+/// A key as the reference page shows it.
+pub struct KeyDoc {
+    pub name: &'static str,
+    pub kind: String,
+    pub default: &'static str,
+    pub doc: &'static str,
+    /// A reload does not apply a change of it.
+    pub needs_restart: bool,
+}
+
+/// All sections, for the reference page.
+pub fn sections() -> [SectionDoc; 6] {
+    [
+        STOKER.documented(),
+        POOL.documented(),
+        QUEUE.documented(),
+        SERVICE.documented(),
+        STORE.documented(),
+        LOG.documented(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::resolve;
+
+    /// A default that is written as a value in the documentation is the one that the reader uses.
+    #[test]
+    fn documented_defaults_are_the_real_ones() {
+        let pool = "[pool.p]\ncommand = [\"x\"]\n";
+        let mut compared = 0;
+        for section in sections() {
+            let heading = section.heading.replace("NAME", "p");
+            for key in &section.keys {
+                let line = format!("{} = {}\n", key.name, key.default);
+                if toml::de::DeTable::parse(&line).is_err() {
+                    continue;
+                }
+                let with = match heading == "[pool.p]" {
+                    true => format!("{pool}{line}"),
+                    false => format!("{pool}{heading}\n{line}"),
+                };
+                let without = match heading == "[pool.p]" {
+                    true => pool.to_owned(),
+                    false => format!("{pool}{heading}\n"),
+                };
+                let (with, without) = (resolve("with", &with), resolve("without", &without));
+                assert_eq!(with.unwrap(), without.unwrap(), "{heading} {line}");
+                compared += 1;
+            }
+        }
+        assert!(
+            compared > 30,
+            "only {compared} defaults are written as values"
+        );
+    }
+}

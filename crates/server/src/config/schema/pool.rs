@@ -1,0 +1,195 @@
+use super::Schema;
+use crate::config::key::{
+    Field, Other, at, key, number, size, start_key, time, time_above_zero, time_or_none,
+};
+use crate::config::reader::{Mistakes, Section, integer};
+use crate::config::{MAX_WORKERS, Pool, quote};
+use toml::de::{DeTable, DeValue};
+
+pub(crate) const POOL: Schema<Pool> = Schema {
+    kind: "pool",
+    is_named: true,
+    doc: "Workers of one application.",
+    keys: &[
+        key(
+            "command",
+            "none",
+            Field::Other(COMMAND),
+            "Program and arguments; no shell. Without it workers must dial in.",
+        ),
+        key(
+            "workers",
+            "processors",
+            Field::Other(WORKERS),
+            "How many workers. Between min and max the pool grows while work waits and shrinks after `idle_timeout`.",
+        ),
+        key(
+            "directory",
+            "the configuration file's",
+            Field::Path(at!(directory)),
+            "Working directory of the workers.",
+        ),
+        key(
+            "user",
+            "Stoker's own",
+            Field::Text(at!(user)),
+            "User of the workers: a name, `uid` or `uid:gid`. Needs root. They have the group of that user and no other; `socket_group` says who may push.",
+        ),
+        key(
+            "env",
+            "{}",
+            Field::Other(ENV),
+            "Variables added to Stoker's own environment.",
+        ),
+        key(
+            "boot_timeout",
+            "\"60s\"",
+            time_above_zero(at!(core.boot_timeout)),
+            "From the start of a process to its HELLO.",
+        ),
+        key(
+            "task_timeout",
+            "\"60s\"",
+            time_or_none(at!(core.task_timeout)),
+            "The longest one task may run. Then the worker gets a soft signal if it asked for one, and is killed.",
+        ),
+        key(
+            "kill_grace",
+            "\"2s\"",
+            time(at!(core.kill_grace)),
+            "Between the soft signal and the kill.",
+        ),
+        key(
+            "stop_grace",
+            "\"10s\"",
+            time(at!(core.stop_grace)),
+            "What a worker has to finish and go at shutdown. TERM in its last second, KILL at its end.",
+        ),
+        start_key(
+            "protocol",
+            "true",
+            Field::Flag(at!(core.protocol)),
+            "Whether its processes speak Stoker's protocol. `false` watches any long-running program, as a stock `queue:work`: ready once it runs, no tasks, TERM to end it; when it ends by itself with code 0 or 12 the next one starts at once, once a second at the most.",
+        ),
+        key(
+            "memory_limit",
+            "none",
+            size!(core.memory_limit),
+            "Resident size above which a worker is replaced after its task, and above one and a half times of which it is killed within it.",
+        ),
+        key(
+            "max_tasks",
+            "none",
+            number!(core.max_tasks, 1..=1_000_000_000_000),
+            "Tasks after which a worker is replaced, less up to 15 % jitter.",
+        ),
+        key(
+            "max_age",
+            "none",
+            time_above_zero(at!(core.max_age)),
+            "Age at which a worker is replaced, less up to 15 % jitter.",
+        ),
+        key(
+            "idle_timeout",
+            "\"60s\"",
+            time(at!(core.idle_timeout)),
+            "Idleness after which a worker above the minimum is let go.",
+        ),
+        key(
+            "crash_budget",
+            "3",
+            number!(core.crash_budget, 1..=80),
+            "Workers that one task may kill before it is quarantined.",
+        ),
+        key(
+            "token",
+            "none",
+            Field::Text(at!(token)),
+            "What a worker that dials in as another user has to present.",
+        ),
+    ],
+};
+
+const COMMAND: Other<Pool> = Other {
+    kind: "list of texts",
+    read: |section, key, pool, mistakes| {
+        let words = section.texts(key, "[\"php\", \"worker.php\"]", mistakes);
+        let no_program = |words: &Vec<String>| words.first().is_none_or(String::is_empty);
+        if words.as_ref().is_some_and(no_program) {
+            section.wrong(key, mistakes, "it names no program".to_owned(), None);
+        }
+        pool.command = words.unwrap_or_default();
+        pool.core.spawned = !pool.command.is_empty();
+    },
+    write: |pool| {
+        let quoted: Vec<String> = pool.command.iter().map(|word| quote(word)).collect();
+        pool.core
+            .spawned
+            .then(|| format!("[{}]", quoted.join(", ")))
+    },
+};
+
+const ENV: Other<Pool> = Other {
+    kind: "table of texts",
+    read: |section, key, pool, mistakes| {
+        let wanted = "a table of texts, as {APP_ENV = \"prod\"}";
+        let env = section.get(key, mistakes, wanted, |value| {
+            let pairs = value.as_table()?.iter();
+            pairs
+                .map(|(k, v)| Some((k.get_ref().to_string(), v.get_ref().as_str()?.to_owned())))
+                .collect()
+        });
+        pool.env = env.unwrap_or_default();
+    },
+    write: |pool| {
+        let pairs = pool.env.iter();
+        let pairs = pairs.map(|(name, value)| format!("{} = {}", quote(name), quote(value)));
+        let pairs: Vec<String> = pairs.collect();
+        (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", ")))
+    },
+};
+
+const WORKERS: Other<Pool> = Other {
+    kind: "number or {min, max}",
+    read: read_workers,
+    write: |pool| {
+        let (min, max) = (pool.core.min, pool.core.max);
+        Some(format!("{{ min = {min}, max = {max} }}"))
+    },
+};
+
+fn read_workers(
+    section: &Section<'_, '_>,
+    key: &str,
+    pool: &mut Pool,
+    mistakes: &mut Mistakes<'_>,
+) {
+    let wanted = "a number from 1 to 10000, or { min = 1, max = 8 } with min not above max";
+    let valid = 1..=MAX_WORKERS;
+    let range = section.get(key, mistakes, wanted, |value| match value {
+        DeValue::Table(range) => parse_range(range),
+        value => integer(value)
+            .filter(|number| valid.contains(number))
+            .map(|number| (number, number)),
+    });
+    let Some((min, max)) = range else { return };
+    let what = if !valid.contains(&max) {
+        format!("max is a number from 1 to {MAX_WORKERS}, not {max}")
+    } else if min > max {
+        format!("min ({min}) is above max ({max})")
+    } else {
+        (pool.core.min, pool.core.max) = (min as u32, max as u32);
+        return;
+    };
+    let hint = "write { min = 1, max = 8 }, or one number for a fixed size".to_owned();
+    section.wrong(key, mistakes, what, Some(hint));
+}
+
+fn parse_range(range: &DeTable<'_>) -> Option<(u64, u64)> {
+    let mut keys = range.keys();
+    if keys.any(|key| !matches!(&**key.get_ref(), "min" | "max")) {
+        return None;
+    }
+    let number = |key: &str| range.get(key).map(|value| integer(value.get_ref()));
+    Some((number("min").unwrap_or(Some(1))?, number("max")??))
+}

@@ -1,0 +1,199 @@
+use super::Schema;
+use crate::config::key::{Field, Other, at, key, number, time, time_or_none, word};
+use crate::config::reader::{Mistakes, Section};
+use crate::config::{MAX_WORKERS, Queue, parse_time, write_time};
+use stoker_core::{Backoff, Span};
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// The pool of a queue or service. Without it, what it refers to is found once all pools are known.
+macro_rules! pool_field {
+    () => {
+        crate::config::key::Field::Other(crate::config::key::Other {
+            kind: "text",
+            read: |section, key, of, mistakes| {
+                of.pool = section.text(key, mistakes).unwrap_or_default();
+            },
+            write: |of| Some(crate::config::quote(&of.pool)),
+        })
+    };
+}
+pub(super) use pool_field;
+
+pub(crate) const QUEUE: Schema<Queue> = Schema {
+    kind: "queue",
+    is_named: true,
+    doc: "A job queue. Queues that a worker announces need no section.",
+    keys: &[
+        key(
+            "pool",
+            "the only pool",
+            pool_field!(),
+            "The pool that serves it.",
+        ),
+        key(
+            "weight",
+            "1",
+            number!(core.weight, 1..=1_000_000),
+            "Its part of the shared slots, by busy time, against the other queues of the pool.",
+        ),
+        key(
+            "reserve",
+            "0",
+            number!(core.reserve, 0..=MAX_WORKERS),
+            "Slots it gets first. The sum of a pool's reserves may not exceed its minimum of workers.",
+        ),
+        key(
+            "keep",
+            "0",
+            number!(core.keep, 0..=MAX_WORKERS),
+            "Slots of the reserve that are never lent to others.",
+        ),
+        key(
+            "limit",
+            "none",
+            number!(core.limit, 1..=1_000_000),
+            "Slots it never exceeds.",
+        ),
+        key(
+            "per_key",
+            "none",
+            number!(core.per_key, 1..=1_000_000),
+            "Jobs of one key that run at once.",
+        ),
+        key(
+            "age_step",
+            "\"5s\"",
+            time_or_none(at!(core.age_step)),
+            "Wait that is worth one priority class. \"none\" makes priorities strict.",
+        ),
+        key(
+            "max_waiting",
+            "10_000_000",
+            number!(core.max_waiting, 1..=100_000_000),
+            "Jobs that may wait; beyond, pushes are refused with a retry hint.",
+        ),
+        key(
+            "tries",
+            "1",
+            number!(jobs.tries, 0..=65_535),
+            "Runs of a job that does not say itself, the first one included; 0 for no bound.",
+        ),
+        key(
+            "backoff",
+            "{base = \"1s\", cap = \"10m\"}",
+            Field::Other(BACKOFF),
+            "Wait before a job's next run: exponential with full jitter, or a list whose last entry repeats.",
+        ),
+        key(
+            "ordered",
+            "false",
+            Field::Flag(at!(core.ordered)),
+            "Jobs of one key (or, without keys, of the queue) run one after another in the order of their pushes. One that has to run again holds back those behind it.",
+        ),
+        key(
+            "ack",
+            "\"done\"",
+            word!(jobs.ack_on_delivery, ["done", "delivery"]),
+            "`done`: a job whose worker dies runs again. `delivery`: it counts as done before it starts, so it never runs twice, and may not run to its end.",
+        ),
+        key(
+            "keep_done",
+            "10_000",
+            number!(jobs.keep_done, 0..=10_000_000),
+            "Done and cancelled jobs whose status is remembered.",
+        ),
+        key(
+            "keep_done_for",
+            "\"24h\"",
+            time(at!(jobs.keep_done_for)),
+            "How long it is remembered at the most.",
+        ),
+        key(
+            "keep_payloads",
+            "\"0s\"",
+            time(at!(jobs.keep_payloads)),
+            "How long a done job's payload is kept.",
+        ),
+        key(
+            "keep_results",
+            "\"24h\"",
+            time(at!(jobs.keep_results)),
+            "How long what a job returned is kept, up to 64 KiB, unless its push says otherwise.",
+        ),
+        key(
+            "keep_failed_for",
+            "\"30d\"",
+            time(at!(jobs.keep_failed_for)),
+            "How long a failed job is kept at the most.",
+        ),
+        key(
+            "keep_failed",
+            "100_000",
+            number!(jobs.keep_failed, 0..=10_000_000),
+            "Failed jobs that are kept, with their bodies, to be looked at and retried.",
+        ),
+    ],
+};
+
+const BACKOFF: Other<Queue> = Other {
+    kind: "\"exponential\", list of times, or {base, cap}",
+    read: read_backoff,
+    write: |queue| Some(write_backoff(&queue.jobs.backoff)),
+};
+
+/// Entries of a list of waits.
+const MAX_WAITS: usize = 100;
+
+fn read_backoff(
+    section: &Section<'_, '_>,
+    key: &str,
+    queue: &mut Queue,
+    mistakes: &mut Mistakes<'_>,
+) {
+    let wanted = "\"exponential\", a list of up to 100 times, or { base = \"1s\", cap = \"10m\" } with base \
+                  not above cap";
+    let Some(backoff) = section.get(key, mistakes, wanted, parse_backoff) else {
+        return;
+    };
+    let what = match &backoff {
+        Backoff::List(times) if times.len() > MAX_WAITS => {
+            format!("the list has {} times", times.len())
+        }
+        Backoff::Exponential { base, cap } if base > cap => "base is above cap".to_owned(),
+        _ => {
+            queue.jobs.backoff = backoff;
+            return;
+        }
+    };
+    section.wrong(key, mistakes, what, Some(format!("write {wanted}")));
+}
+
+fn parse_backoff(value: &DeValue<'_>) -> Option<Backoff> {
+    let time = |value: &Spanned<DeValue<'_>>| parse_time(value.get_ref().as_str()?);
+    match value {
+        DeValue::String(text) => (text == "exponential").then(Backoff::default),
+        DeValue::Array(list) => {
+            let times: Option<Vec<Span>> = list.iter().map(time).collect();
+            times.map(Backoff::List)
+        }
+        DeValue::Table(both) if both.len() == 2 => {
+            let (base, cap) = (time(both.get("base")?)?, time(both.get("cap")?)?);
+            Some(Backoff::Exponential { base, cap })
+        }
+        _ => None,
+    }
+}
+
+fn write_backoff(backoff: &Backoff) -> String {
+    match backoff {
+        Backoff::List(times) => {
+            let times: Vec<String> = times.iter().map(|time| write_time(*time)).collect();
+            format!("[{}]", times.join(", "))
+        }
+        Backoff::Exponential { base, cap } => {
+            let (base, cap) = (write_time(*base), write_time(*cap));
+            format!("{{ base = {base}, cap = {cap} }}")
+        }
+    }
+}

@@ -1,0 +1,73 @@
+use super::Schema;
+use crate::config::Config;
+use crate::config::key::{Field, Other, at, number, size, start_key, time_above_zero};
+use crate::config::quote;
+
+pub(crate) const STOKER: Schema<Config> = Schema {
+    kind: "stoker",
+    is_named: false,
+    doc: "The server as a whole. May be left out.",
+    keys: &[
+        start_key(
+            "socket",
+            "`stoker.sock`",
+            Field::Path(at!(socket)),
+            "The unix socket to listen on. `--socket` and `STOKER_SOCKET` go before it.",
+        ),
+        start_key(
+            "socket_mode",
+            "\"0660\"",
+            Field::Other(MODE),
+            "Mode of the socket, octal: who may call and push. Only the server's own user and root may administer.",
+        ),
+        start_key(
+            "socket_group",
+            "see right",
+            Field::Text(at!(socket_group)),
+            "Group of the socket: a name or a gid. Without it, and where pools have a `user`, it is the group of these users, if they have one in common, so that their jobs can push.",
+        ),
+        start_key(
+            "boots_at_once",
+            "processors",
+            number!(boots_at_once, 1..=1_000),
+            "Workers that boot at the same time.",
+        ),
+        start_key(
+            "max_connections",
+            "10_000",
+            number!(max_connections, 1..=1_000_000),
+            "Connections at once.",
+        ),
+        start_key(
+            "max_inflight",
+            "1024",
+            number!(max_inflight, 1..=1_000_000),
+            "Unanswered requests of one connection; beyond, they are refused with a retry hint.",
+        ),
+        start_key(
+            "max_memory",
+            "\"512MB\"",
+            size!(max_memory),
+            "Bodies of calls and of jobs that are to run; beyond, new ones are refused with a retry hint. Failed and cancelled jobs may hold half as much besides; the oldest failed ones make room.",
+        ),
+        start_key(
+            "frame_timeout",
+            "\"60s\"",
+            time_above_zero(at!(frame_timeout)),
+            "A client that begins a frame and does not end it is disconnected between half this time and all of it.",
+        ),
+    ],
+};
+
+const MODE: Other<Config> = Other {
+    kind: "text",
+    read: |section, key, config, mistakes| {
+        let wanted = "an octal mode such as \"0660\"";
+        let mode = section.get(key, mistakes, wanted, |value| {
+            let mode = u32::from_str_radix(value.as_str()?, 8).ok();
+            mode.filter(|mode| *mode <= 0o777)
+        });
+        config.socket_mode = mode.unwrap_or(config.socket_mode);
+    },
+    write: |config| Some(quote(&format!("{:04o}", config.socket_mode))),
+};

@@ -1,0 +1,78 @@
+use super::Schema;
+use super::queue::pool_field;
+use crate::config::key::{Field, at, key, number, time, time_above_zero, time_or_none};
+use crate::config::{MAX_WORKERS, Service};
+
+pub(crate) const SERVICE: Schema<Service> = Schema {
+    kind: "service",
+    is_named: true,
+    doc: "RPC methods `NAME.…`. Services that a worker announces need no section.",
+    keys: &[
+        key(
+            "pool",
+            "the only pool",
+            pool_field!(),
+            "The pool that serves it.",
+        ),
+        key(
+            "timeout",
+            "\"10s\"",
+            time_above_zero(at!(core.timeout)),
+            "Time of a call whose caller named none.",
+        ),
+        key(
+            "idempotent",
+            "[]",
+            Field::Texts(at!(idempotent), "[\"get\", \"list\"]"),
+            "Methods, without the service's name, that may run again after their worker died.",
+        ),
+        key(
+            "weight",
+            "1",
+            number!(core.weight, 1..=1_000_000),
+            "As for a queue.",
+        ),
+        key(
+            "reserve",
+            "0",
+            number!(core.reserve, 0..=MAX_WORKERS),
+            "As for a queue.",
+        ),
+        key(
+            "keep",
+            "0",
+            number!(core.keep, 0..=MAX_WORKERS),
+            "As for a queue.",
+        ),
+        key(
+            "limit",
+            "none",
+            number!(core.limit, 1..=1_000_000),
+            "As for a queue.",
+        ),
+        key(
+            "per_key",
+            "none",
+            number!(core.per_key, 1..=1_000_000),
+            "As for a queue.",
+        ),
+        key(
+            "age_step",
+            "\"5s\"",
+            time_or_none(at!(core.age_step)),
+            "As for a queue.",
+        ),
+        key(
+            "max_waiting",
+            "10_000",
+            number!(core.max_waiting, 1..=100_000_000),
+            "Calls that may wait; beyond, they are refused with a retry hint.",
+        ),
+        key(
+            "max_wait",
+            "none",
+            time(at!(core.max_wait)),
+            "Expected wait beyond which a call is refused with a retry hint.",
+        ),
+    ],
+};
