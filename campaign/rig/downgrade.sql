@@ -1,6 +1,78 @@
--- Makes version 1 of a store of version 2, jobs and all.
+-- Makes version 2 of a store of version 3, jobs and all.
 BEGIN;
-DROP INDEX pushes_job;
-DROP TABLE remains;
-PRAGMA user_version = 1;
+CREATE TABLE jobs_2 (
+    id INTEGER PRIMARY KEY,
+    queue INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    class INTEGER NOT NULL,
+    key BLOB NOT NULL,
+    ord INTEGER,
+    due INTEGER NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    exceptions INTEGER NOT NULL DEFAULT 0,
+    crashes INTEGER NOT NULL DEFAULT 0,
+    ran INTEGER NOT NULL DEFAULT 0,
+    codec INTEGER NOT NULL,
+    marks INTEGER NOT NULL DEFAULT 0,
+    notes INTEGER NOT NULL DEFAULT 0,
+    options TEXT,
+    error TEXT,
+    progress TEXT,
+    meta BLOB,
+    body BLOB
+) STRICT;
+INSERT INTO jobs_2 (id, queue, state, class, key, ord, due, attempt, exceptions, crashes, ran, codec, marks, notes, options,
+    error, progress, meta, body)
+SELECT id, queue, state, class, key, ord, due, attempt, exceptions, crashes, ran, codec, marks, notes, options,
+    error, progress, meta, body FROM jobs;
+DROP TABLE jobs;
+ALTER TABLE jobs_2 RENAME TO jobs;
+
+CREATE TABLE ended_2 (
+    queue INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    class INTEGER NOT NULL,
+    key BLOB NOT NULL,
+    ended INTEGER NOT NULL,
+    due INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    exceptions INTEGER NOT NULL,
+    crashes INTEGER NOT NULL,
+    ran INTEGER NOT NULL,
+    codec INTEGER NOT NULL,
+    marks INTEGER NOT NULL,
+    notes INTEGER NOT NULL,
+    fingerprint INTEGER,
+    options TEXT,
+    error TEXT,
+    progress TEXT,
+    meta BLOB,
+    body BLOB,
+    PRIMARY KEY (queue, state, id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO ended_2 (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, codec, marks, notes, fingerprint,
+    options, error, progress, meta, body)
+SELECT queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, codec, marks, notes, fingerprint,
+    options, error, progress, meta, body FROM ended;
+DROP TABLE ended;
+ALTER TABLE ended_2 RENAME TO ended;
+
+CREATE INDEX waiting ON jobs (queue, class, key, ord) WHERE state = 0;
+CREATE INDEX due ON jobs (due) WHERE state IN (1, 2) AND ord IS NULL;
+CREATE INDEX resting ON jobs (queue, ord) WHERE state = 2 AND ord IS NOT NULL;
+
+ALTER TABLE remains DROP COLUMN owner;
+ALTER TABLE remains DROP COLUMN checksum;
+ALTER TABLE pushes DROP COLUMN owner;
+ALTER TABLE pushes DROP COLUMN body_checksum;
+ALTER TABLE pushes DROP COLUMN checksum;
+ALTER TABLE store DROP COLUMN checksum;
+ALTER TABLE queues DROP COLUMN checksum;
+ALTER TABLE ages DROP COLUMN checksum;
+ALTER TABLE kept DROP COLUMN checksum;
+ALTER TABLE history DROP COLUMN checksum;
+ALTER TABLE uniques DROP COLUMN checksum;
+ALTER TABLE running DROP COLUMN checksum;
+PRAGMA user_version = 2;
 COMMIT;

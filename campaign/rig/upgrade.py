@@ -10,7 +10,7 @@ from rig.kill import kill_everything
 
 # Makes the version before of a store of this version, jobs and all. Where there is none there is no such fault.
 DOWNGRADE = Path(__file__).with_name("downgrade.sql")
-STEPS = 120  # calls that a start makes of the store until it has migrated, and some more
+STEPS = 500  # calls that a start makes of the store until it has migrated, and some more
 STOPS_WITHIN = 0.5
 
 

@@ -1,6 +1,9 @@
 //! What a store can be asked, and what it tells. Every engine speaks this and nothing else.
 
-use crate::{Bytes, Ending, Job, JobError, JobId, NewJob, QueueNo, Rest, Run, State, View, What};
+use crate::{
+    Bytes, Ending, Holder, Job, JobError, JobId, NewJob, Owner, QueueNo, Rest, Run, State, View,
+    What,
+};
 
 /// Whom an answer is for; the store hands it back as it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -133,6 +136,8 @@ pub struct Filter {
     /// Ended (or, if it has not, was made) before this Unix millisecond.
     pub before_ms: Option<u64>,
     pub key: Option<Box<[u8]>>,
+    /// Jobs of this owner.
+    pub owner: Option<Owner>,
 }
 
 /// Some states; none of them stands for all.
@@ -313,10 +318,14 @@ pub enum Pushed {
         id: JobId,
         job: Option<Box<Job>>,
     },
-    /// The same push was accepted before, as this job.
-    Repeated(JobId),
+    /// A push with the same idempotency key was accepted before, as this job.
+    Repeated {
+        holder: Holder,
+        /// It had the same body. A push that an earlier version accepted counts as the same.
+        same_body: bool,
+    },
     /// Its unique key is held by this job.
-    Taken(JobId),
+    Taken(Holder),
     Refused(Trouble),
 }
 
@@ -364,7 +373,7 @@ pub enum Trouble {
     /// The job is not in a state in which that can be done.
     State(State),
     /// Its unique key is held by this job.
-    Taken(JobId),
+    Taken(Holder),
     NotFound,
 }
 

@@ -2,6 +2,10 @@ use crate::JobId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+/// Who may see and change a job besides administrators, as text: `uid:33` for a user of this machine. Shared,
+/// because whoever pushes once pushes again.
+pub type Owner = Arc<str>;
+
 /// A queue's number in its store. It stays the same for the life of the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueNo(pub u32);
@@ -153,6 +157,30 @@ pub struct NewJob {
     pub due_ms: u64,
     /// It waits until it is released.
     pub suspended: bool,
+    /// `None`: administrators only.
+    pub owner: Option<Owner>,
+}
+
+impl NewJob {
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.meta_len..]
+    }
+}
+
+/// The job that has what another one wants: its unique key, or its idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub job: JobId,
+    /// `None`: administrators only.
+    pub owner: Option<Owner>,
+}
+
+impl From<JobId> for Holder {
+    /// A job that only administrators may see.
+    fn from(job: JobId) -> Self {
+        Self { job, owner: None }
+    }
 }
 
 /// A job as the scheduler holds it. The store counts it as held until it is told how it ended.
@@ -170,6 +198,8 @@ pub struct Job {
     pub due_ms: u64,
     /// What an earlier run saved for the next one.
     pub checkpoint: Option<Box<[u8]>>,
+    /// As pushed; `None`: administrators only.
+    pub owner: Option<Owner>,
 }
 
 impl Job {
@@ -259,6 +289,8 @@ pub struct View {
     pub error: Option<JobError>,
     /// Percent and a line, as its code last told.
     pub progress: Option<(u8, String)>,
+    /// `None`: administrators only.
+    pub owner: Option<Owner>,
     /// Only where one job was asked for.
     pub whole: Option<Box<Whole>>,
 }

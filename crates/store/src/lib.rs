@@ -4,6 +4,7 @@
 //! wait. [`MemoryStore`] keeps jobs for the life of the process, [`SqliteStore`] on disk.
 
 mod ask;
+mod checksum;
 mod driver;
 mod fingerprint;
 mod id;
@@ -20,8 +21,8 @@ pub use driver::{Abilities, Clock, Driver, Keep, Opened, wall_clock};
 pub use fingerprint::fingerprint;
 pub use id::{Ids, JobId};
 pub use job::{
-    Bytes, Ending, Job, JobError, NewJob, Note, Options, QueueNo, Rest, Run, State, Unique, View,
-    What, Whole, lossless,
+    Bytes, Ending, Holder, Job, JobError, NewJob, Note, Options, Owner, QueueNo, Rest, Run, State,
+    Unique, View, What, Whole, lossless,
 };
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]

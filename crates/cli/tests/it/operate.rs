@@ -303,9 +303,12 @@ fn an_export_takes_keys_and_checkpoints_along() {
     assert_eq!(import(&mut client, &exported), 0, "it is here already");
     exported[0]["queue"] = "other".into();
     exported[0]["due_ms"] = 0.into();
+    exported[0]["owner"] = "uid:33".into();
     assert_eq!(import(&mut client, &exported), 1);
     let there = client.push(&ask("other"));
     assert_ne!(there, id, "the same push is the imported job");
+    let again = client.own("stoker.job", &json!({"op": "export", "id": there}))["jobs"].clone();
+    assert_eq!(again[0]["owner"], "uid:33");
     client.job_in(&there, "done");
     let told: Value = serde_json::from_str(&notes(&app)[0]).expect("JSON");
     assert_eq!(told["checkpoint"], "page 7");
@@ -345,6 +348,8 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
             json!("i".repeat(40_000)),
             "'idempotency' has at most",
         ),
+        ("owner", json!(33), "'owner' is a text of 1 to 100 bytes"),
+        ("owner", json!(""), "'owner' is a text of 1 to 100 bytes"),
         ("meta", json!("no metadata"), "'meta' is no metadata"),
     ] {
         let mut edited = whole.clone();

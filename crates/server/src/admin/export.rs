@@ -23,6 +23,9 @@ impl Plane {
             "error": view.error,
             "codec": body.map(|body| body.codec),
         });
+        if let Some(owner) = &view.owner {
+            value["owner"] = owner.as_ref().into();
+        }
         let mut bytes = |key: &str, bytes: &[u8]| match std::str::from_utf8(bytes) {
             Ok(text) => value[key] = text.into(),
             Err(_) => value[format!("{key}_hex")] = hex(bytes).into(),

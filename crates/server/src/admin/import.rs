@@ -9,13 +9,17 @@ use crate::sources::jobs::{MAX_META, Operator, Reach, is_own};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stoker_store::{Ask, Import, JobError, MAX_CHECKPOINT, NewJob, Options, QueueNo, Run, State};
+use stoker_store::{
+    Ask, Import, JobError, MAX_CHECKPOINT, NewJob, Options, Owner, QueueNo, Run, State,
+};
 use stoker_wire::{Frame, Meta};
 
 /// Jobs in one request.
 const IMPORT_MAX: usize = 1_000;
 
 const MAX_KEY: usize = 200;
+
+const MAX_OWNER: usize = 100;
 
 /// Of an error, as JSON: a worker's message of 16 KiB can take three times as much, and there is its place.
 const MAX_ERROR: usize = 128 << 10;
@@ -84,7 +88,20 @@ impl Plane {
             idempotency: Some(idempotency.into_boxed_slice()).filter(|key| !key.is_empty()),
             due_ms: number(line, "due_ms", u64::MAX)?,
             suspended: state == State::Suspended,
+            owner: owner_of(line)?,
         })
+    }
+}
+
+fn owner_of(line: &Value) -> Result<Option<Owner>, Refused> {
+    match &line["owner"] {
+        Value::Null => Ok(None),
+        Value::String(owner) if (1..=MAX_OWNER).contains(&owner.len()) => {
+            Ok(Some(owner.as_str().into()))
+        }
+        _ => Err(Refused::invalid(format!(
+            "'owner' is a text of 1 to {MAX_OWNER} bytes, such as \"uid:33\""
+        ))),
     }
 }
 

@@ -226,6 +226,7 @@ impl Plane {
             fingerprint,
             before_ms: older.map(|older| wall_ms().saturating_sub(older)),
             key: text("key").map(|key| key.into_bytes().into()),
+            owner: None,
         })
     }
 

@@ -1,8 +1,8 @@
 use super::look::means;
 use super::{Entry, MemoryStore};
 use crate::{
-    Bytes, Change, Changed, Ending, Filter, Import, JobId, QueueNo, State, Trouble, What, Which,
-    lossless,
+    Bytes, Change, Changed, Ending, Filter, Holder, Import, JobId, QueueNo, State, Trouble, What,
+    Which, lossless,
 };
 
 impl MemoryStore {
@@ -77,14 +77,14 @@ impl MemoryStore {
 
     /// A job that is to run again can't if another one holds its unique key by now; nor can one that holds it
     /// move to a queue where another one does.
-    fn holder_instead_of(&self, entry: &Entry, change: &Change) -> Option<JobId> {
+    fn holder_instead_of(&self, entry: &Entry, change: &Change) -> Option<Holder> {
         let holder_in = |queue: QueueNo| self.queues[queue.0 as usize].holder(entry, self.now());
         let holder = holder_in(entry.job.queue);
         match change {
             Change::Retry { .. } => holder,
-            Change::Move { to } if holder == Some(entry.job.id) && !is_there(change, entry) => {
-                holder_in(*to)
-            }
+            Change::Move { to } if !is_there(change, entry) => holder
+                .filter(|holder| holder.job == entry.job.id)
+                .and_then(|_| holder_in(*to)),
             _ => None,
         }
     }
@@ -210,7 +210,7 @@ impl MemoryStore {
             let now = self.now();
             let id = self.ids.make(now);
             let of_queue = &self.queues[import.job.queue.0 as usize];
-            let here = of_queue.repeats(&import.job, now);
+            let here = of_queue.repeated(&import.job, now);
             if here.is_some_and(|job| self.jobs.contains_key(&job)) {
                 continue;
             }

@@ -1,5 +1,5 @@
 use crate::{
-    Bytes, Ending, Job, JobError, JobId, Keep, NewJob, Note, Run, State, View, What, Whole,
+    Bytes, Ending, Holder, Job, JobError, JobId, Keep, NewJob, Note, Run, State, View, What, Whole,
 };
 
 /// Notes that are kept of one job; the oldest go first.
@@ -48,6 +48,7 @@ impl Entry {
                 run: Run::default(),
                 due_ms: new.due_ms.max(now),
                 checkpoint: None,
+                owner: new.owner,
             },
             state,
             held: false,
@@ -115,6 +116,13 @@ impl Entry {
         result.max(if has_payload { self.payload_until } else { 0 })
     }
 
+    pub(super) fn as_holder(&self) -> Holder {
+        Holder {
+            job: self.job.id,
+            owner: self.job.owner.clone(),
+        }
+    }
+
     pub(super) fn kind(&self) -> Option<&str> {
         self.job.options.as_ref()?.kind.as_deref()
     }
@@ -134,6 +142,7 @@ impl Entry {
             options: job.options.clone(),
             error: self.error.clone(),
             progress: self.progress.clone(),
+            owner: job.owner.clone(),
             whole: whole.then(|| Box::new(self.whole(now))),
         }
     }

@@ -107,4 +107,5 @@ pub(super) fn means(filter: &Filter, entry: &Entry) -> bool {
             .is_none_or(|print| error.is_some_and(|error| fingerprint(error) == print))
         && filter.before_ms.is_none_or(|before| at_ms < before)
         && filter.key.as_ref().is_none_or(|key| *key == entry.job.key)
+        && (filter.owner.is_none() || filter.owner == entry.job.owner)
 }

@@ -1,5 +1,5 @@
 use super::Entry;
-use crate::{Counts, JobId, Keep, NewJob, Pushed, State};
+use crate::{Counts, Holder, JobId, Keep, NewJob, Pushed, State, checksum};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 
@@ -11,6 +11,21 @@ pub(super) type LaneKey = (u8, Box<[u8]>);
 pub(super) struct Place {
     pub(super) order: u64,
     pub(super) job: JobId,
+}
+
+/// What is known of a push for as long as it is recognised.
+#[derive(Debug)]
+struct KnownPush {
+    holder: Holder,
+    body_checksum: u64,
+    until: u64,
+}
+
+/// Who holds a unique key, and until when.
+#[derive(Debug)]
+struct Unique {
+    holder: Holder,
+    until: u64,
 }
 
 #[derive(Debug, Default)]
@@ -35,9 +50,8 @@ pub(super) struct QueueOf {
     last: Option<LaneKey>,
     done: BTreeMap<u64, JobId>,
     failed: BTreeMap<u64, JobId>,
-    /// Who holds a unique key, and until when.
-    unique: HashMap<String, (JobId, u64)>,
-    idempotency: HashMap<Box<[u8]>, (JobId, u64)>,
+    unique: HashMap<String, Unique>,
+    idempotency: HashMap<Box<[u8]>, KnownPush>,
     /// Idempotency keys by the order in which they were used, and until when they count.
     pushes: VecDeque<(u64, Box<[u8]>)>,
 }
@@ -67,30 +81,42 @@ impl QueueOf {
 
     /// The job that already stands for this push.
     pub(super) fn standing_for(&self, new: &NewJob, now: u64) -> Option<Pushed> {
-        if let Some(job) = self.repeats(new, now) {
-            return Some(Pushed::Repeated(job));
+        if let Some(known) = self.repeats(new, now) {
+            return Some(Pushed::Repeated {
+                holder: known.holder.clone(),
+                same_body: known.body_checksum == checksum::of_body(new.body()),
+            });
         }
         let unique = new.options.as_ref()?.unique.as_ref()?;
-        let (job, until) = self.unique.get(&unique.key)?;
-        (now < *until).then_some(Pushed::Taken(*job))
+        let taken = self.unique.get(&unique.key)?;
+        (now < taken.until).then(|| Pushed::Taken(taken.holder.clone()))
     }
 
     /// The job that its idempotency key stands for.
-    pub(super) fn repeats(&self, new: &NewJob, now: u64) -> Option<JobId> {
-        let (job, until) = self.idempotency.get(new.idempotency.as_ref()?)?;
-        (now < *until).then_some(*job)
+    pub(super) fn repeated(&self, new: &NewJob, now: u64) -> Option<JobId> {
+        self.repeats(new, now).map(|known| known.holder.job)
+    }
+
+    fn repeats(&self, new: &NewJob, now: u64) -> Option<&KnownPush> {
+        let known = self.idempotency.get(new.idempotency.as_ref()?)?;
+        (now < known.until).then_some(known)
     }
 
     /// Whether a push with this key is still recognised as this job.
     pub(super) fn stands_for(&self, key: &[u8], job: JobId, now: u64) -> bool {
         let known = self.idempotency.get(key);
-        known.is_some_and(|(of, until)| *of == job && now < *until)
+        known.is_some_and(|known| known.holder.job == job && now < known.until)
     }
 
     pub(super) fn keep_keys(&mut self, entry: &Entry, now: u64) {
         if let Some(key) = &entry.idempotency {
             let until = now.saturating_add(self.keep.idempotency_ms);
-            self.idempotency.insert(key.clone(), (entry.job.id, until));
+            let known = KnownPush {
+                holder: entry.as_holder(),
+                body_checksum: checksum::of_body(entry.job.body()),
+                until,
+            };
+            self.idempotency.insert(key.clone(), known);
             self.pushes.push_back((until, key.clone()));
         }
         self.forget_pushes(now);
@@ -106,7 +132,7 @@ impl QueueOf {
             if self
                 .idempotency
                 .get(&key)
-                .is_some_and(|(_, until)| *until <= now)
+                .is_some_and(|known| known.until <= now)
             {
                 self.idempotency.remove(&key);
             }
@@ -127,16 +153,17 @@ impl QueueOf {
         let options = entry.job.options.as_ref();
         let unique = options.and_then(|options| options.unique.as_ref());
         if let Some(unique) = unique.filter(|_| self.holder(entry, now).is_none()) {
+            let holder = entry.as_holder();
             self.unique
-                .insert(unique.key.clone(), (entry.job.id, until));
+                .insert(unique.key.clone(), Unique { holder, until });
         }
     }
 
     /// The job that holds another one's unique key.
-    pub(super) fn holder(&self, entry: &Entry, now: u64) -> Option<JobId> {
+    pub(super) fn holder(&self, entry: &Entry, now: u64) -> Option<Holder> {
         let unique = entry.job.options.as_ref()?.unique.as_ref()?;
-        let (job, until) = self.unique.get(&unique.key)?;
-        (now < *until).then_some(*job)
+        let taken = self.unique.get(&unique.key)?;
+        (now < taken.until).then(|| taken.holder.clone())
     }
 
     pub(super) fn lane_has_room(&self, lane: &LaneKey) -> bool {
@@ -292,11 +319,10 @@ impl QueueOf {
     pub(super) fn release_unique(&mut self, entry: &Entry) -> Option<u64> {
         let options = entry.job.options.as_ref();
         let unique = options.and_then(|options| options.unique.as_ref())?;
-        let (job, until) = *self.unique.get(&unique.key)?;
-        if job != entry.job.id {
+        let taken = self.unique.get(&unique.key)?;
+        if taken.holder.job != entry.job.id {
             return None;
         }
-        self.unique.remove(&unique.key);
-        Some(until)
+        self.unique.remove(&unique.key).map(|taken| taken.until)
     }
 }

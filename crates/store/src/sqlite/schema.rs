@@ -13,7 +13,11 @@ const APPLICATION: i64 = 0x5374_6f6b;
 
 /// Version `n` of the schema is what the first `n` of these make of an empty file. Never change one that was
 /// released.
-const MIGRATIONS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("schema.sql"),
+    include_str!("schema-2.sql"),
+    include_str!("schema-3.sql"),
+];
 
 /// Pages hold 4 KiB: half as much to write per scattered row than with 8, at the same speed in long commits.
 const PAGE: i64 = 4_096;

@@ -1,5 +1,6 @@
 //! What operators do to jobs.
 
+use crate::repeated;
 use crate::world::{World, job, job_of};
 use stoker_store::{
     Ask, Bytes, Change, Changed, Filter, Found, Import, JobId, Keep, Look, NewJob, Options, Pushed,
@@ -117,7 +118,7 @@ fn what_an_export_has_of_a_job_goes_along(world: &mut World) {
         queue: other,
         ..new
     };
-    assert_eq!(world.push(again), Pushed::Repeated(jobs[0].id));
+    assert_eq!(world.push(again), repeated(jobs[0].id));
 }
 
 fn held_jobs_are_given_back_and_moved(world: &mut World) {

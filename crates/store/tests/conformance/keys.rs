@@ -1,5 +1,6 @@
 //! Unique and idempotency keys.
 
+use crate::repeated;
 use crate::world::{World, job};
 use stoker_store::{
     Ask, Change, Changed, Ending, Filter, Keep, NewJob, Options, Pushed, QueueNo, Trouble, Unique,
@@ -38,7 +39,7 @@ fn unique_with(queue: QueueNo, until_start: bool, for_ms: Option<u64>) -> NewJob
     }
 }
 
-fn unique(queue: QueueNo) -> NewJob {
+pub(crate) fn unique(queue: QueueNo) -> NewJob {
     unique_with(queue, false, None)
 }
 
@@ -50,9 +51,9 @@ fn a_unique_key_is_held_until_the_end(world: &mut World) {
         Ending::Failed(world.error("x")),
     ] {
         let id = world.hold(unique(queue)).id;
-        assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+        assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
         world.ask(Ask::Started { job: id });
-        assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+        assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
         world.end(id, ending);
     }
     world.hold(unique(queue));
@@ -62,9 +63,9 @@ fn a_unique_key_is_held_while_a_job_retries(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.hold(unique(queue)).id;
     world.retry(id, world.now() + 1_000, false);
-    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
     world.advance(2_000);
-    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
 }
 
 fn a_unique_key_may_be_held_until_the_start(world: &mut World) {
@@ -72,24 +73,24 @@ fn a_unique_key_may_be_held_until_the_start(world: &mut World) {
     let first = world.hold(unique_with(queue, true, None)).id;
     assert_eq!(
         world.push(unique_with(queue, true, None)),
-        Pushed::Taken(first)
+        Pushed::Taken(first.into())
     );
     world.ask(Ask::Started { job: first });
     let second = world.hold(unique_with(queue, true, None)).id;
     // The key is the second's now; the first one's end does not free it.
     world.done(first);
-    assert_eq!(world.push(unique(queue)), Pushed::Taken(second));
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(second.into()));
 }
 
 fn a_unique_key_may_be_held_for_a_time(world: &mut World) {
     let queue = world.queue("mails");
     let first = world.hold(unique_with(queue, false, Some(1_000))).id;
     world.advance(999);
-    assert_eq!(world.push(unique(queue)), Pushed::Taken(first));
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(first.into()));
     world.advance(1);
     let second = world.hold(unique(queue)).id;
     world.done(first);
-    assert_eq!(world.push(unique(queue)), Pushed::Taken(second));
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(second.into()));
 }
 
 fn unique_keys_are_each_queues_own(world: &mut World) {
@@ -104,7 +105,7 @@ fn a_cancelled_job_frees_its_key(world: &mut World) {
         suspended: true,
         ..unique(queue)
     });
-    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
     assert_eq!(
         world.change(Which::One(id), Change::Cancel).unwrap().count,
         1
@@ -119,7 +120,7 @@ fn a_revived_job_takes_its_key_again(world: &mut World) {
     world
         .change(Which::One(id), Change::Retry { per_second: None })
         .unwrap();
-    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
     assert_eq!(world.refill(queue, b"", 1).0, [id]);
     world.done(id);
     world.hold(unique(queue));
@@ -133,7 +134,7 @@ fn a_job_is_not_revived_while_another_holds_its_key(world: &mut World) {
     let again = Change::Retry { per_second: None };
     assert_eq!(
         world.change(Which::One(first), again.clone()),
-        Err(Trouble::Taken(second))
+        Err(Trouble::Taken(second.into()))
     );
     let all = Which::Many(Filter::default());
     let count = |world: &mut World| {
@@ -157,7 +158,7 @@ fn a_moved_job_takes_its_key_along(world: &mut World) {
         world
             .change(Which::One(id), Change::Move { to: other })
             .unwrap();
-        assert_eq!(world.push(new(other)), Pushed::Taken(id));
+        assert_eq!(world.push(new(other)), Pushed::Taken(id.into()));
         let free = world.hold(new(queue)).id;
         world.done(free);
         assert_eq!(world.refill(other, b"", 9).0, [id]);
@@ -174,7 +175,7 @@ fn a_moved_job_holds_its_key_no_longer(world: &mut World) {
     let to = |to| Change::Move { to };
     world.change(Which::One(id), to(other)).unwrap();
     world.advance(999);
-    assert_eq!(world.push_to(false, new(other)), Pushed::Taken(id));
+    assert_eq!(world.push_to(false, new(other)), Pushed::Taken(id.into()));
     world.advance(1);
     world.change(Which::One(id), to(queue)).unwrap();
     let later = world.push_to(false, new(queue));
@@ -190,7 +191,7 @@ fn a_job_does_not_move_to_where_another_holds_its_key(world: &mut World) {
     let to = Change::Move { to: there };
     assert_eq!(
         world.change(Which::One(waiting), to.clone()),
-        Err(Trouble::Taken(holder))
+        Err(Trouble::Taken(holder.into()))
     );
     let all = Which::Many(Filter {
         queue: Some(here),
@@ -203,11 +204,11 @@ fn a_job_does_not_move_to_where_another_holds_its_key(world: &mut World) {
         .change(Which::Held(vec![waiting]), to.clone())
         .unwrap();
     assert_eq!((changed.count, changed.held), (0, vec![waiting]));
-    assert_eq!(world.push(unique(here)), Pushed::Taken(waiting));
+    assert_eq!(world.push(unique(here)), Pushed::Taken(waiting.into()));
     world.done(holder);
     let changed = world.change(Which::Held(vec![waiting]), to).unwrap();
     assert_eq!(changed.count, 1);
-    assert_eq!(world.push(unique(there)), Pushed::Taken(waiting));
+    assert_eq!(world.push(unique(there)), Pushed::Taken(waiting.into()));
     world.hold(unique(here));
 }
 
@@ -221,15 +222,9 @@ fn idempotent(queue: QueueNo, key: &[u8]) -> NewJob {
 fn a_repeated_push_is_the_same_job(world: &mut World) {
     let (queue, other) = (world.queue("mails"), world.queue("other"));
     let id = world.hold(idempotent(queue, b"order \xff 1")).id;
-    assert_eq!(
-        world.push(idempotent(queue, b"order \xff 1")),
-        Pushed::Repeated(id)
-    );
+    assert_eq!(world.push(idempotent(queue, b"order \xff 1")), repeated(id));
     world.done(id);
-    assert_eq!(
-        world.push(idempotent(queue, b"order \xff 1")),
-        Pushed::Repeated(id)
-    );
+    assert_eq!(world.push(idempotent(queue, b"order \xff 1")), repeated(id));
     world.hold(idempotent(queue, b"order \xff 2"));
     world.hold(idempotent(other, b"order \xff 1"));
 }
@@ -244,13 +239,10 @@ fn a_push_is_recognised_for_a_time(world: &mut World) {
     );
     let first = world.hold(idempotent(queue, b"1")).id;
     world.advance(999);
-    assert_eq!(world.push(idempotent(queue, b"1")), Pushed::Repeated(first));
+    assert_eq!(world.push(idempotent(queue, b"1")), repeated(first));
     world.advance(1);
     let second = world.hold(idempotent(queue, b"1")).id;
-    assert_eq!(
-        world.push(idempotent(queue, b"1")),
-        Pushed::Repeated(second)
-    );
+    assert_eq!(world.push(idempotent(queue, b"1")), repeated(second));
 }
 
 fn a_repetition_goes_before_a_taken_key(world: &mut World) {
@@ -260,6 +252,6 @@ fn a_repetition_goes_before_a_taken_key(world: &mut World) {
         ..unique(queue)
     };
     let id = world.hold(new.clone()).id;
-    assert_eq!(world.push(new), Pushed::Repeated(id));
-    assert_eq!(world.push(unique(queue)), Pushed::Taken(id));
+    assert_eq!(world.push(new), repeated(id));
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
 }

@@ -7,6 +7,7 @@ mod handing;
 mod keys;
 mod looking;
 mod model;
+mod owner;
 mod retrying;
 mod surviving;
 mod timing;
@@ -25,3 +26,11 @@ macro_rules! every_engine {
     };
 }
 pub(crate) use every_engine;
+
+/// What a push is answered that was accepted before as a job without an owner.
+pub(crate) fn repeated(job: stoker_store::JobId) -> stoker_store::Pushed {
+    stoker_store::Pushed::Repeated {
+        holder: job.into(),
+        same_body: true,
+    }
+}

@@ -4,7 +4,7 @@ use crate::world::{START, World};
 use std::collections::HashMap;
 use stoker_store::{
     Ask, Bytes, Change, Counts, Ending, Filter, Found, Job, JobError, JobId, Keep, Look, NewJob,
-    Options, Pushed, QueueNo, Run, State, States, Told, Unique, View, What, Which,
+    Options, Owner, Pushed, QueueNo, Run, State, States, Told, Unique, View, What, Which,
 };
 
 #[test]
@@ -176,6 +176,7 @@ impl Pair {
                 0
             },
             suspended: self.chance.one_in(12),
+            owner: self.owner(),
         };
         let room = !self.chance.one_in(3);
         let pushed = [0, 1].map(|at: usize| self.worlds[at].push_to(room, new.clone()));
@@ -190,14 +191,19 @@ impl Pair {
         }
     }
 
+    fn owner(&mut self) -> Option<Owner> {
+        let number = self.chance.below(3);
+        (number < 2).then(|| format!("uid:{number}").into())
+    }
+
     fn pushed(&mut self, world: usize, pushed: Pushed) -> (&'static str, usize, bool) {
         match pushed {
             Pushed::Accepted { id, job } => {
                 self.ids[world].push(id);
                 ("accepted", self.ids[world].len() - 1, job.is_some())
             }
-            Pushed::Repeated(id) => ("repeated", self.place(world, id), false),
-            Pushed::Taken(id) => ("taken", self.place(world, id), false),
+            Pushed::Repeated { holder, .. } => ("repeated", self.place(world, holder.job), false),
+            Pushed::Taken(holder) => ("taken", self.place(world, holder.job), false),
             Pushed::Refused(trouble) => panic!("{trouble}"),
         }
     }
@@ -377,6 +383,7 @@ impl Pair {
                 .one_in(4)
                 .then(|| START + self.chance.below(20_000)),
             key: self.chance.one_in(4).then(|| self.key()),
+            owner: self.chance.one_in(8).then(|| "uid:1".into()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a restart leaves, what queues remember.
 
+use crate::repeated;
 use crate::world::{World, job, job_of};
 use stoker_store::{Ask, Counts, Keep, NewJob, Pushed, Run, State, Told, What};
 
@@ -141,7 +142,7 @@ fn keys_survive(world: &mut World) {
     let uuid = world.driver().ids().uuid(id);
     world.crash();
     world.queue("mails");
-    assert_eq!(world.push(new), Pushed::Repeated(id));
+    assert_eq!(world.push(new), repeated(id));
     assert_eq!(world.driver().ids().number(uuid), Some(id));
 }
 

@@ -105,7 +105,7 @@ impl Hand {
                 self.absent(label);
                 self.check(trouble);
             }
-            Pushed::Repeated(_) | Pushed::Taken(_) => self.absent(label),
+            Pushed::Repeated { .. } | Pushed::Taken(_) => self.absent(label),
         }
         pushed
     }

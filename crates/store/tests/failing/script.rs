@@ -64,7 +64,10 @@ fn repeat(hand: &mut Hand) {
     let say = |job: &mut NewJob| job.idempotency = Some(b"once"[..].into());
     let first = hand.push("first", say);
     let repeated = answered(hand, "repeated", say);
-    if repeated != Pushed::Repeated(hand.id(&first)) {
+    let holder = hand.id(&first).into();
+    // The body tells the label.
+    let same_body = false;
+    if repeated != (Pushed::Repeated { holder, same_body }) {
         hand.ledger.fault(&format!("repeated: {repeated:?}"));
     }
     hand.done(&first);
@@ -82,7 +85,7 @@ fn take_unique(hand: &mut Hand) {
     };
     let only = hand.push("only", say);
     let other = answered(hand, "taken", say);
-    if other != Pushed::Taken(hand.id(&only)) {
+    if other != Pushed::Taken(hand.id(&only).into()) {
         hand.ledger.fault(&format!("taken: {other:?}"));
     }
     hand.ask(Ask::Started {

@@ -111,9 +111,9 @@ fn what_cannot_be_is_found() {
         "UPDATE jobs SET ord = NULL WHERE id = (SELECT min(id) FROM jobs)",
         "UPDATE jobs SET ord = 5 WHERE id IN (SELECT id FROM jobs LIMIT 2)",
         "UPDATE jobs SET queue = 7 WHERE id = (SELECT min(id) FROM jobs)",
-        "INSERT INTO uniques VALUES (0, 'key', 1, NULL)",
-        "INSERT INTO history VALUES (1, 1, 1, 1, '')",
-        "INSERT INTO kept VALUES (1, 1, NULL, 0, x'')",
+        "INSERT INTO uniques (queue, key, job, until) VALUES (0, 'key', 1, NULL)",
+        "INSERT INTO history (job, no, at, what, text) VALUES (1, 1, 1, 1, '')",
+        "INSERT INTO kept (job, kind, until, codec, bytes) VALUES (1, 1, NULL, 0, x'')",
     ];
     for fault in faults {
         let world = store();

@@ -2,7 +2,9 @@ use crate::world::{World, job, new_dir};
 use rusqlite::Connection;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use stoker_store::{Keep, Pushed, SqliteOptions, SqliteStore, State, StoreError, Told, tools};
+use stoker_store::{
+    Keep, NewJob, Pushed, SqliteOptions, SqliteStore, State, StoreError, Told, View, tools,
+};
 
 fn open(path: &Path) -> Result<SqliteStore, StoreError> {
     SqliteStore::open(path, SqliteOptions::default())
@@ -75,7 +77,7 @@ fn a_newer_version_is_refused() {
             error,
             StoreError::Newer {
                 version: 99,
-                known: 2,
+                known: 3,
                 ..
             }
         ),
@@ -161,6 +163,52 @@ fn a_file_of_version_1_goes_on() {
         Vec::<String>::new()
     );
     assert!(world.add(job(queue)).0 > 55_705_600_000_000_009);
+}
+
+/// What the campaign makes the version before this one with.
+const DOWNGRADE: &str = include_str!("../../../../campaign/rig/downgrade.sql");
+
+/// Issue 9, A5: jobs from before have no owner, and are there as they were.
+#[test]
+fn a_file_of_version_2_goes_on() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let owned = |queue| NewJob {
+        owner: Some("uid:33".into()),
+        idempotency: Some(b"order-7"[..].into()),
+        ..job(queue)
+    };
+    let failed = world.hold(owned(queue)).id;
+    world.fail(failed);
+    let retried = world.hold(job(queue)).id;
+    world.retry(retried, world.now() + 60_000, false);
+    let ready = world.hold(job(queue)).id;
+    let before = [failed, retried, ready].map(|id| world.view(id).unwrap());
+    world.stop();
+    let db = Connection::open(world.path()).unwrap();
+    db.execute_batch(DOWNGRADE).unwrap();
+    drop(db);
+    world.restart();
+    world.queue("mails");
+    for view in before {
+        let now = world.view(view.id).unwrap();
+        assert_eq!(
+            now,
+            View {
+                owner: None,
+                ..view
+            }
+        );
+    }
+    assert!(matches!(
+        world.push(owned(queue)),
+        Pushed::Repeated { holder, same_body: true } if holder == failed.into()
+    ));
+    assert_eq!(world.refill_jobs(queue, 0, b"", 9).0[0].body(), b"body");
+    assert_eq!(
+        tools::check(world.path()).unwrap().problems,
+        Vec::<String>::new()
+    );
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn a_store_is_described() {
     let description = tools::describe(world.path()).unwrap();
     assert_eq!(
         (description.version, description.created_ms),
-        (2, crate::world::START)
+        (3, crate::world::START)
     );
     assert!(
         description.bytes > 4_096 && description.log_bytes > 0,

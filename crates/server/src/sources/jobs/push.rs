@@ -90,9 +90,10 @@ impl Plane {
         let mut text = Uuid::encode_buffer();
         let ids = self.jobs.store.ids();
         let (id, refusal) = match &pushed {
-            Pushed::Accepted { id, .. } | Pushed::Repeated(id) => (Some(*id), None),
-            Pushed::Taken(id) => {
-                let holder = ids.uuid(*id).to_string();
+            Pushed::Accepted { id, .. } => (Some(*id), None),
+            Pushed::Repeated { holder, .. } => (Some(holder.job), None),
+            Pushed::Taken(holder) => {
+                let holder = ids.uuid(holder.job).to_string();
                 (None, Some((Status::ALREADY_EXISTS, holder)))
             }
             Pushed::Refused(trouble) => (None, Some(refusal_of(trouble))),
@@ -163,6 +164,7 @@ impl Plane {
             idempotency: meta.get(Key::IDEMPOTENCY).map(Box::from),
             due_ms,
             suspended: false,
+            owner: None,
         }
     }
 

@@ -98,6 +98,7 @@ pub(crate) fn view_of(job: &Job) -> View {
         options: job.options.clone(),
         error: None,
         progress: None,
+        owner: job.owner.clone(),
         whole: None,
     }
 }

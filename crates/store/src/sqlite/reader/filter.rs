@@ -75,6 +75,9 @@ fn terms(filter: &Filter, source: Source) -> Terms {
     if let Some(key) = &filter.key {
         terms.add("key = ?", key.to_vec());
     }
+    if let Some(owner) = &filter.owner {
+        terms.add("owner = ?", owner.to_string());
+    }
     terms
 }
 

@@ -1,17 +1,17 @@
 //! Rows as people see them.
 
-use crate::sqlite::writer::kinds::{BODY, CHECKPOINT, META, OUTPUT, RESULT};
+use crate::sqlite::writer::kinds::{BODY, CHECKPOINT, META, OUTPUT, RESULT, owner};
 use crate::{Bytes, JobId, Note, QueueNo, Run, State, View, What, Whole};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// What a view is made of; the same of both tables.
 pub(in crate::sqlite) const OF_JOBS: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, NULL, options, error, \
-     progress FROM jobs";
+     progress, owner FROM jobs";
 pub(in crate::sqlite) const OF_ENDED: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, ended, options, error, \
-     progress FROM ended";
+     progress, owner FROM ended";
 
 pub(in crate::sqlite) const OF_REMAINS: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, ended, options, error, \
-     progress FROM remains";
+     progress, owner FROM remains";
 
 const PAYLOAD: &str = "SELECT codec, meta, body FROM jobs WHERE id = ?1";
 const PAYLOAD_OF_ENDED: &str =
@@ -43,6 +43,7 @@ pub(super) fn view(row: &Row<'_>) -> rusqlite::Result<View> {
         options: options.and_then(|text| serde_json::from_str(text).ok()),
         error: error.and_then(|text| serde_json::from_str(text).ok()),
         progress: progress.and_then(|text| serde_json::from_str(text).ok()),
+        owner: owner(row, 14)?,
         whole: None,
     })
 }

@@ -17,13 +17,13 @@ const NOTES: u32 = 100;
 
 const BRIEF: &str = "SELECT id, queue, state, marks, notes FROM jobs WHERE id = ?1";
 const MOVE: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, codec, \
-     marks, notes, fingerprint, options, error, progress, meta, body) \
+     marks, notes, fingerprint, options, error, progress, owner, meta, body) \
      SELECT queue, ?2, id, class, key, ?3, due, ifnull(?4, attempt), ifnull(?5, exceptions), \
      ifnull(?6, crashes), ifnull(?7, ran), codec, ?8, ?9, ?10, options, ifnull(?11, error), progress, \
-     meta, body FROM jobs WHERE id = ?1";
+     owner, meta, body FROM jobs WHERE id = ?1";
 const MOVE_DONE: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, codec, \
-     marks, notes, options, error, progress) \
-     SELECT queue, 4, id, class, key, ?2, due, ?3, ?4, ?5, ?6, codec, ?7, ?8, options, error, progress \
+     marks, notes, options, error, progress, owner) \
+     SELECT queue, 4, id, class, key, ?2, due, ?3, ?4, ?5, ?6, codec, ?7, ?8, options, error, progress, owner \
      FROM jobs WHERE id = ?1";
 const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
 const KEEP: &str =

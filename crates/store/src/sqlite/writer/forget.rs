@@ -27,9 +27,9 @@ const FORGET: &str =
     "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4";
 const LASTS: &str = "SELECT max(until) FROM kept WHERE job = ?1 AND until > ?2";
 const LEAVE: &str = "INSERT OR REPLACE INTO remains (id, until, queue, state, class, key, ended, due, attempt, exceptions, \
-                     crashes, ran, options, error, progress) \
+                     crashes, ran, options, error, progress, owner) \
                      SELECT id, ?4, queue, state, class, key, ended, due, attempt, exceptions, crashes, ran, \
-                     options, error, progress FROM ended \
+                     options, error, progress, owner FROM ended \
                      WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?5";
 const FORGET_NOT_KEPT: &str = "DELETE FROM kept WHERE job = ?1 AND (until IS NULL OR until <= ?2)";
 // What expired, and how one of it is forgotten. As one statement SQLite would look through whole queues.

@@ -21,6 +21,14 @@ pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
+/// A job's owner, if it has one.
+pub(in crate::sqlite) fn owner(
+    row: &rusqlite::Row<'_>,
+    at: usize,
+) -> rusqlite::Result<Option<crate::Owner>> {
+    Ok(row.get_ref(at)?.as_str_or_null()?.map(crate::Owner::from))
+}
+
 pub(super) fn job_id(row: &rusqlite::Row<'_>) -> rusqlite::Result<crate::JobId> {
     row.get(0).map(crate::JobId)
 }

@@ -7,11 +7,12 @@ use crate::{Ask, Ending, JobId, QueueNo, Run, State};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
-const READ: &str = "SELECT marks, notes, queue, state, class, key, due, codec, options, error, progress \
+const READ: &str = "SELECT marks, notes, queue, state, class, key, due, codec, options, error, progress, \
+                    owner \
                     FROM jobs WHERE id = ?1";
 const END: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, \
-     codec, marks, notes, options, error, progress) \
-     VALUES (?1, 4, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+     codec, marks, notes, options, error, progress, owner) \
+     VALUES (?1, 4, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
 
 impl Writer {
@@ -105,6 +106,7 @@ impl<'db> Plain<'db> {
             same(row, 8)?,
             same(row, 9)?,
             same(row, 10)?,
+            same(row, 11)?,
         ])?;
         // The row is let go of before it goes.
         drop(rows);

@@ -1,15 +1,16 @@
-use super::kinds::{UNIQUE, job_id, signed, to_json};
+use super::kinds::{UNIQUE, owner, signed, to_json};
 use super::{Batch, Effect, Writer};
-use crate::{Ask, JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique};
-use rusqlite::{OptionalExtension, Statement, params};
+use crate::{Ask, Holder, JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique, checksum};
+use rusqlite::{OptionalExtension, Row, Statement, params};
 
-const INSERT: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, options, meta, \
-                      body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-const REPEATED: &str = "SELECT job FROM pushes WHERE queue = ?1 AND key = ?2 AND until > ?3";
-const TAKEN: &str =
-    "SELECT job FROM uniques WHERE queue = ?1 AND key = ?2 AND (until IS NULL OR until > ?3)";
-const KEEP_PUSH: &str =
-    "INSERT OR REPLACE INTO pushes (queue, key, job, until) VALUES (?1, ?2, ?3, ?4)";
+const INSERT: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, options, owner, \
+                      meta, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+const REPEATED: &str =
+    "SELECT job, owner, body_checksum FROM pushes WHERE queue = ?1 AND key = ?2 AND until > ?3";
+const TAKEN: &str = "SELECT job, (SELECT owner FROM jobs WHERE id = uniques.job) FROM uniques \
+                     WHERE queue = ?1 AND key = ?2 AND (until IS NULL OR until > ?3)";
+const KEEP_PUSH: &str = "INSERT OR REPLACE INTO pushes (queue, key, job, until, owner, body_checksum) \
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 // A key whose time is over is free. One that another job took meanwhile is that one's.
 const TAKE: &str = "INSERT INTO uniques (queue, key, job, until) VALUES (?1, ?2, ?3, ?4) \
                     ON CONFLICT DO UPDATE SET job = excluded.job, until = excluded.until \
@@ -63,15 +64,24 @@ impl Writer {
             let until = now.saturating_add(self.queues.keep(new.queue).idempotency_ms);
             self.expire(until);
             let mut keep = self.db.prepare_cached(KEEP_PUSH)?;
-            keep.execute(params![new.queue.0, key, id.0 as i64, signed(until)])?;
+            let body = checksum::of_body(new.body()) as i64;
+            let owner = new.owner.as_deref();
+            keep.execute(params![
+                new.queue.0,
+                key,
+                id.0 as i64,
+                signed(until),
+                owner,
+                body
+            ])?;
         }
         Ok(())
     }
 
     /// The job that already stands for this push.
     fn standing_for(&self, new: &NewJob, now: u64) -> rusqlite::Result<Option<Pushed>> {
-        if let Some(job) = self.repeats(new, now)? {
-            return Ok(Some(Pushed::Repeated(job)));
+        if let Some((holder, same_body)) = self.repeats(new, now)? {
+            return Ok(Some(Pushed::Repeated { holder, same_body }));
         }
         match unique(new) {
             Some(unique) => {
@@ -82,14 +92,22 @@ impl Writer {
         }
     }
 
-    /// The job that its idempotency key stands for.
-    pub(super) fn repeats(&self, new: &NewJob, now: u64) -> rusqlite::Result<Option<JobId>> {
+    /// The job that its idempotency key stands for, and whether that had the same body.
+    pub(super) fn repeats(
+        &self,
+        new: &NewJob,
+        now: u64,
+    ) -> rusqlite::Result<Option<(Holder, bool)>> {
         let Some(key) = &new.idempotency else {
             return Ok(None);
         };
         let mut repeated = self.db.prepare_cached(REPEATED)?;
         repeated
-            .query_row(params![new.queue.0, key, now as i64], job_id)
+            .query_row(params![new.queue.0, key, now as i64], |row| {
+                let body: Option<i64> = row.get(2)?;
+                let same = |body| body == checksum::of_body(new.body()) as i64;
+                Ok((holder(row)?, body.is_none_or(same)))
+            })
             .optional()
     }
 
@@ -142,11 +160,18 @@ impl Writer {
         queue: QueueNo,
         unique: &Unique,
         now: u64,
-    ) -> rusqlite::Result<Option<JobId>> {
+    ) -> rusqlite::Result<Option<Holder>> {
         let mut taken = self.db.prepare_cached(TAKEN)?;
         let key = params![queue.0, unique.key, now as i64];
-        taken.query_row(key, job_id).optional()
+        taken.query_row(key, holder).optional()
     }
+}
+
+fn holder(row: &Row<'_>) -> rusqlite::Result<Holder> {
+    Ok(Holder {
+        job: JobId(row.get(0)?),
+        owner: owner(row, 1)?,
+    })
 }
 
 fn insert_row(
@@ -169,6 +194,7 @@ fn insert_row(
         new.codec,
         if unique(new).is_some() { UNIQUE } else { 0 },
         new.options.as_deref().map(to_json),
+        new.owner.as_deref(),
         (!meta.is_empty()).then_some(meta),
         body,
     ])?;

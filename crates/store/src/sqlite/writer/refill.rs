@@ -1,16 +1,17 @@
 //! Handing jobs over.
 
 use super::Writer;
-use super::kinds::{CHECKPOINT, KEPT, signed};
+use super::kinds::{CHECKPOINT, KEPT, owner, signed};
 use crate::{Job, JobId, QueueNo, Rest, Run, Told};
 use rusqlite::{OptionalExtension, Row, params};
 
-const TAKE: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, meta, body, ord \
+const TAKE: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, owner, meta, body, \
+                    ord \
                     FROM jobs INDEXED BY waiting \
                     WHERE state = 0 AND queue = ?1 AND class = ?2 AND key = ?3 AND ord > ?4 \
                     ORDER BY ord LIMIT ?5";
-const FETCH: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, meta, body, ord, \
-                     queue, class, key FROM jobs WHERE id = ?1";
+const FETCH: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, owner, meta, body, \
+                     ord, queue, class, key FROM jobs WHERE id = ?1";
 const RESTING: &str = "SELECT id, due, attempt, exceptions, crashes, ran, class, key \
                        FROM jobs INDEXED BY resting \
                        WHERE state = 2 AND ord IS NOT NULL AND queue = ?1 ORDER BY ord";
@@ -75,7 +76,7 @@ impl Writer {
         loop {
             let read = rows.next().and_then(|row| {
                 let job =
-                    |row: &Row<'_>| Ok((row.get(11)?, self.job(row, queue, class, key.into())?));
+                    |row: &Row<'_>| Ok((row.get(12)?, self.job(row, queue, class, key.into())?));
                 row.map(job).transpose()
             });
             match read {
@@ -103,8 +104,8 @@ impl Writer {
         let id = JobId(row.get(0)?);
         let marks: u8 = row.get(7)?;
         let options = row.get_ref(8)?.as_str_or_null()?;
-        let meta = row.get_ref(9)?.as_blob_or_null()?.unwrap_or_default();
-        let body = row.get_ref(10)?.as_blob_or_null()?.unwrap_or_default();
+        let meta = row.get_ref(10)?.as_blob_or_null()?.unwrap_or_default();
+        let body = row.get_ref(11)?.as_blob_or_null()?.unwrap_or_default();
         let checkpoint = match marks & KEPT {
             0 => None,
             _ => self.checkpoint_of(id)?,
@@ -129,6 +130,7 @@ impl Writer {
             },
             due_ms: row.get(2)?,
             checkpoint,
+            owner: owner(row, 9)?,
         })
     }
 
@@ -139,8 +141,8 @@ impl Writer {
         let Some(row) = rows.next()? else {
             return Ok(None);
         };
-        let key: Vec<u8> = row.get(14)?;
-        let job = self.job(row, QueueNo(row.get(12)?), row.get(13)?, key.into())?;
+        let key: Vec<u8> = row.get(15)?;
+        let job = self.job(row, QueueNo(row.get(13)?), row.get(14)?, key.into())?;
         Ok(Some(Box::new(job)))
     }
 

@@ -186,5 +186,6 @@ fn job_of(id: JobId, new: NewJob) -> Job {
         run: Run::default(),
         due_ms: new.due_ms.max(id.made_ms()),
         checkpoint: None,
+        owner: new.owner,
     }
 }

@@ -18,7 +18,7 @@ impl Writer {
             checkpoint,
         } = import;
         let is_here = match self.repeats(&new, batch.now)? {
-            Some(job) => find(&self.db, job)?.is_some(),
+            Some((holder, _)) => find(&self.db, holder.job)?.is_some(),
             None => false,
         };
         if is_here || self.queues.get(new.queue).is_none() {

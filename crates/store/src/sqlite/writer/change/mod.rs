@@ -9,7 +9,8 @@ use super::reopen::Doubtful;
 use super::{Batch, Writer};
 use crate::sqlite::reader::{Merged, Next, Source, find, sources};
 use crate::{
-    Change, Changed, Ending, Filter, Import, JobId, State, Ticket, Told, Trouble, View, Which,
+    Change, Changed, Ending, Filter, Holder, Import, JobId, State, Ticket, Told, Trouble, View,
+    Which,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -273,7 +274,7 @@ impl Writer {
         view: &View,
         change: &Change,
         now: u64,
-    ) -> rusqlite::Result<Option<JobId>> {
+    ) -> rusqlite::Result<Option<Holder>> {
         let options = view.options.as_ref();
         let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
             return Ok(None);
@@ -281,7 +282,8 @@ impl Writer {
         match change {
             Change::Retry { .. } => self.holder(view.queue, unique, now),
             Change::Move { to } if *to != view.queue => {
-                let holds = self.holder(view.queue, unique, now)? == Some(view.id);
+                let holder = self.holder(view.queue, unique, now)?;
+                let holds = holder.is_some_and(|holder| holder.job == view.id);
                 let there = holds.then(|| self.holder(*to, unique, now));
                 Ok(there.transpose()?.flatten())
             }

@@ -6,8 +6,9 @@ use crate::sqlite::writer::{Batch, Writer};
 use crate::{State, View, What};
 use rusqlite::params;
 
-const REVIVE: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, notes, options, meta, body) \
-     SELECT id, queue, ?4, ?9, key, ?5, ?6, codec, ?7, ?8, ?10, meta, body FROM ended \
+const REVIVE: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, notes, options, owner, \
+     meta, body) \
+     SELECT id, queue, ?4, ?9, key, ?5, ?6, codec, ?7, ?8, ?10, owner, meta, body FROM ended \
      WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const REVIVED: &str = "SELECT max(at) FROM history WHERE job = ?1 AND what = ?2";
 const UNEND: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";

@@ -1,0 +1,193 @@
+//! Whose a job is stays with it wherever it goes. Issue 9, A5.
+
+use crate::keys::unique;
+use crate::world::{World, job};
+use stoker_store::{
+    Ask, Change, Ending, Filter, Holder, Import, Job, JobId, Keep, NewJob, Owner, Pushed, QueueNo,
+    Run, State, Ticket, Told, Trouble, Which,
+};
+
+crate::every_engine! {
+    an_owner_stays_with_a_job_through_its_life,
+    an_owner_stays_with_what_remains_of_a_job,
+    an_import_keeps_the_owner,
+    jobs_are_found_by_their_owner,
+    a_repeated_push_is_answered_with_the_holders_owner,
+    a_repeated_push_with_another_body_is_answered_as_such,
+    a_taken_unique_key_is_answered_with_the_holders_owner,
+}
+
+fn owned(queue: QueueNo, owner: &str) -> NewJob {
+    NewJob {
+        owner: Some(owner.into()),
+        ..job(queue)
+    }
+}
+
+fn owner_of(world: &mut World, job: JobId) -> Option<Owner> {
+    world.view(job).expect("it is there").owner
+}
+
+fn fetched(world: &mut World, job: JobId) -> Job {
+    world.ask(Ask::Fetch { job });
+    match world.wait(|told| matches!(told, Told::Fetched { .. })) {
+        Told::Fetched { job: Some(job), .. } => *job,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn an_owner_stays_with_a_job_through_its_life(world: &mut World) {
+    let uid = Some(Owner::from("uid:33"));
+    let (queue, other) = (world.queue("mails"), world.queue("elsewhere"));
+    let held = world.hold(owned(queue, "uid:33"));
+    let id = held.id;
+    assert_eq!(held.owner, uid);
+    assert_eq!(fetched(world, id).owner, uid);
+    world.retry(id, world.now() + 1_000, false);
+    assert_eq!(owner_of(world, id), uid);
+    world.advance(1_000);
+    world.until("the retry is due", |world| world.counts(queue).ready == 1);
+    assert_eq!(world.refill_jobs(queue, 0, b"", 1).0[0].owner, uid);
+    world.fail(id);
+    assert_eq!(owner_of(world, id), uid);
+    let count = |world: &mut World, change| {
+        let changed = world.change(Which::One(id), change);
+        assert_eq!(changed.expect("it is changed").count, 1);
+        assert_eq!(owner_of(world, id), uid);
+    };
+    count(world, Change::Move { to: other });
+    count(world, Change::Retry { per_second: None });
+    count(world, Change::Suspend);
+    count(world, Change::Release);
+    assert_eq!(world.refill_jobs(other, 0, b"", 1).0[0].owner, uid);
+    world.done(id);
+    assert_eq!(world.view(id).expect("it is kept").state, State::Done);
+    assert_eq!(owner_of(world, id), uid);
+    // One without an owner is another one.
+    let id = world.hold(job(queue)).id;
+    assert_eq!(owner_of(world, id), None);
+}
+
+fn an_owner_stays_with_what_remains_of_a_job(world: &mut World) {
+    let keep = Keep {
+        done: 0,
+        result_ms: 60_000,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let id = world.hold(owned(queue, "uid:33")).id;
+    let result = Some(stoker_store::Bytes {
+        codec: 1,
+        bytes: b"7".to_vec(),
+    });
+    world.end(id, Ending::Done { result });
+    world.advance(2_000);
+    world.until("its row is forgotten", |world| {
+        world.list(Filter::default()).is_empty()
+    });
+    assert_eq!(owner_of(world, id), Some("uid:33".into()));
+}
+
+fn an_import_keeps_the_owner(world: &mut World) {
+    let queue = world.queue("mails");
+    let import = |error| Import {
+        job: owned(queue, "uid:34"),
+        run: Run::default(),
+        was: "id-1".to_owned(),
+        error,
+        checkpoint: None,
+    };
+    let jobs = vec![import(None), import(Some(world.error("boom")))];
+    let ticket = Ticket(999, 1);
+    world.ask(Ask::Import { ticket, jobs });
+    world.wait(|told| matches!(told, Told::Changed { .. }));
+    let ids = world.list(Filter::default());
+    let owners: Vec<_> = ids.iter().map(|id| owner_of(world, *id)).collect();
+    assert_eq!(owners, [Some("uid:34".into()), Some("uid:34".into())]);
+}
+
+fn jobs_are_found_by_their_owner(world: &mut World) {
+    let queue = world.queue("mails");
+    let mine = world.hold(owned(queue, "uid:33")).id;
+    world.hold(owned(queue, "uid:3"));
+    world.hold(job(queue));
+    let failed = world.hold(owned(queue, "uid:33")).id;
+    world.fail(failed);
+    let of = |owner: &str| Filter {
+        owner: Some(owner.into()),
+        ..Filter::default()
+    };
+    assert_eq!(world.list(of("uid:33")), [mine, failed]);
+    assert_eq!(world.list(of("uid:35")), []);
+    // A change of many jobs is bounded by it as well.
+    let changed = world.change(
+        Which::Many(of("uid:33")),
+        Change::Retry { per_second: None },
+    );
+    assert_eq!(changed.expect("it goes well").count, 1);
+}
+
+fn a_repeated_push_is_answered_with_the_holders_owner(world: &mut World) {
+    let queue = world.queue("mails");
+    let new = |owner: &str| NewJob {
+        idempotency: Some(b"order-7"[..].into()),
+        ..owned(queue, owner)
+    };
+    let id = world.hold(new("uid:33")).id;
+    let repeated = Pushed::Repeated {
+        holder: Holder {
+            job: id,
+            owner: Some("uid:33".into()),
+        },
+        same_body: true,
+    };
+    assert_eq!(world.push(new("uid:34")), repeated);
+    // The job is forgotten before its push is.
+    world.done(id);
+    let discarded = world.change(Which::One(id), Change::Discard);
+    assert_eq!(discarded.expect("it goes well").count, 1);
+    assert_eq!(world.push(new("uid:34")), repeated);
+}
+
+fn a_repeated_push_with_another_body_is_answered_as_such(world: &mut World) {
+    let queue = world.queue("mails");
+    let new = |bytes: &[u8], meta_len| NewJob {
+        idempotency: Some(b"order-7"[..].into()),
+        bytes: bytes.into(),
+        meta_len,
+        ..job(queue)
+    };
+    world.hold(new(b"metabody", 4));
+    let mut same = |new| match world.push(new) {
+        Pushed::Repeated { same_body, .. } => same_body,
+        other => panic!("{other:?}"),
+    };
+    assert!(same(new(b"metabody", 4)));
+    // Metadata is the way that it came: a trace id differs each time.
+    assert!(same(new(b"m3tabody", 4)));
+    assert!(!same(new(b"metabodi", 4)));
+    assert!(!same(new(b"metabody", 8)));
+}
+
+fn a_taken_unique_key_is_answered_with_the_holders_owner(world: &mut World) {
+    let queue = world.queue("mails");
+    let new = |owner: &str| NewJob {
+        owner: Some(owner.into()),
+        ..unique(queue)
+    };
+    let first = world.hold(new("uid:33")).id;
+    let holder = |job, owner: &str| Holder {
+        job,
+        owner: Some(owner.into()),
+    };
+    assert_eq!(
+        world.push(new("uid:34")),
+        Pushed::Taken(holder(first, "uid:33"))
+    );
+    world.fail(first);
+    let second = world.hold(new("uid:34")).id;
+    assert_eq!(
+        world.change(Which::One(first), Change::Retry { per_second: None }),
+        Err(Trouble::Taken(holder(second, "uid:34")))
+    );
+}
