@@ -138,7 +138,7 @@ class Stoker:
 
     def server(self):
         for pid in self.children():
-            if command(pid).startswith("stoker-server") and not is_dead(pid):
+            if command(pid).startswith("stoker: server") and not is_dead(pid):
                 return pid
         return None
 

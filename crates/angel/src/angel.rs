@@ -1,5 +1,6 @@
 use crate::channel::Channel;
-use crate::{End, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn};
+use crate::watchdog::{Timeouts, Watchdog};
+use crate::{Beat, End, Heartbeat, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
@@ -7,7 +8,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -42,12 +43,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Starts the server and stands above it until it is done or told to end. Returns the exit code.
 pub fn run(options: Options) -> io::Result<u8> {
     set_child_subreaper(Some(getpid()))?;
+    rustix::thread::set_name(c"stoker: angel")?;
     let mut angel = Angel::new(options)?;
     angel.start_server()?;
     loop {
         angel.wait_for_something()?;
         angel.take_signals();
         angel.take_messages();
+        angel.check_progress();
         angel.reap();
         angel.sweep();
         if let Some(code) = angel.next_phase()? {
@@ -90,6 +93,12 @@ struct Angel {
     workers: HashMap<WorkerKey, Worker>,
     by_pid: HashMap<i32, WorkerKey>,
     phase: Phase,
+    heartbeat: Heartbeat,
+    watchdog: Watchdog,
+    /// The server is being killed for having made no progress for so long.
+    stuck: Option<Duration>,
+    /// How the last server ended.
+    previous: Option<Previous>,
     restarts: u32,
     quick_deaths: usize,
     cookies: u64,
@@ -119,6 +128,10 @@ impl Angel {
             workers: HashMap::new(),
             by_pid: HashMap::new(),
             phase: Phase::Serving,
+            heartbeat: Heartbeat::new()?,
+            watchdog: Watchdog::new(),
+            stuck: None,
+            previous: None,
             restarts: 0,
             quick_deaths: 0,
             cookies: 0,
@@ -136,8 +149,11 @@ impl Angel {
         let config = ToServer::Config {
             text: self.options.config.clone(),
             restarts: self.restarts,
+            previous: self.previous,
         };
-        channel.send(&config, Vec::new())?;
+        self.heartbeat.beat(Beat::default())?;
+        channel.send(&config, vec![self.heartbeat.share()?])?;
+        self.watchdog.server_started(Instant::now());
         if self.drain_asked.is_some() {
             channel.send(&ToServer::Drain, Vec::new())?;
         }
@@ -161,7 +177,12 @@ impl Angel {
             ));
         }
         let timeout = match self.phase {
-            Phase::Serving => self.look_again.then_some(LOOK_AGAIN),
+            Phase::Serving => {
+                let again = self.look_again.then_some(LOOK_AGAIN);
+                let check = self.watchdog.due().filter(|_| self.server.is_some());
+                let check = check.map(|due| due.saturating_duration_since(Instant::now()));
+                [again, check].into_iter().flatten().min()
+            }
             Phase::Restarting { at } => Some(at.saturating_duration_since(Instant::now())),
             // Looks again even if no signal comes: what is dying may be a process of someone else's.
             Phase::Clearing { .. } | Phase::Ending { .. } => Some(LOOK_AGAIN),
@@ -191,6 +212,7 @@ impl Angel {
         match self.drain_asked {
             None if self.server.is_some() => {
                 self.drain_asked = Some(Instant::now());
+                self.watchdog.asked_to_end(Instant::now());
                 self.tell(&ToServer::Drain, Vec::new());
             }
             Some(first) if first.elapsed() < SAME_WISH => {}
@@ -229,6 +251,16 @@ impl Angel {
                 }
             }
             ToAngel::Config { text } => self.options.config = text,
+            ToAngel::Timeouts {
+                watchdog,
+                stop_grace,
+            } => {
+                let timeouts = Timeouts {
+                    watchdog,
+                    stop_grace,
+                };
+                self.watchdog.set_timeouts(timeouts, Instant::now());
+            }
             ToAngel::Done => self.done = true,
         }
     }
@@ -261,6 +293,37 @@ impl Angel {
         if let Some((pid, signal)) = pid.zip(Signal::from_named_raw(signal)) {
             // The worker has not been reaped, so the number is still its own.
             kill_process(pid, signal).ok();
+        }
+    }
+
+    /// Kills a server that makes no progress: stopped by a signal, in an endless loop, or blocked.
+    fn check_progress(&mut self) {
+        let now = Instant::now();
+        let Some((pid, _)) = self.server.filter(|_| self.phase == Phase::Serving) else {
+            return;
+        };
+        if self.watchdog.due().is_none_or(|due| due > now) {
+            return;
+        }
+        let Ok(beat) = self.heartbeat.read() else {
+            return;
+        };
+        let Some(silent) = self.watchdog.look(beat, now) else {
+            return;
+        };
+        self.stuck = Some(silent);
+        if self.drain_asked.is_some() {
+            let seconds = silent.as_secs();
+            // No later server will log it. There is nothing to do about a stderr that can't be written.
+            writeln!(
+                io::stderr(),
+                "stoker: the server (pid {pid}) was asked to end and has made no progress for {seconds} s; it is \
+                 killed"
+            )
+            .ok();
+        }
+        if let Some(pid) = Pid::from_raw(pid) {
+            kill_process(pid, Signal::KILL).ok();
         }
     }
 
@@ -305,6 +368,8 @@ impl Angel {
             return self.end(1);
         }
         self.restarts += 1;
+        let stuck = self.stuck.take().map(Previous::Stuck);
+        self.previous = Some(stuck.unwrap_or(Previous::Ended(end)));
         self.phase = Phase::Clearing {
             since: Instant::now(),
         };

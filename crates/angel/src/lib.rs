@@ -7,16 +7,22 @@
 
 mod angel;
 mod channel;
+mod heartbeat;
 mod message;
 mod procfs;
 mod spawn;
 mod user;
+mod watchdog;
 
 pub use angel::{Options, run};
 pub use channel::{Channel, MAX_MESSAGE};
-pub use message::{End, Spec, ToAngel, ToServer, WorkerKey};
+pub use heartbeat::{Beat, Heartbeat, Stage};
+pub use message::{End, Previous, Spec, ToAngel, ToServer, WorkerKey};
 pub use procfs::{children, descendants, is_dead, kill_tree, resident_bytes, with_cookie};
 pub use user::{names, resolve_group, resolve_user};
+
+/// What the server process is called in lists of processes, and by which the program knows that it is to be one.
+pub const SERVER_NAME: &str = "stoker: server";
 
 /// Names of the variables by which a child learns what it inherited.
 pub mod env {

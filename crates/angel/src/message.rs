@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Names a worker between server and angel; never used twice by one server.
 pub type WorkerKey = u64;
@@ -40,6 +41,13 @@ pub enum ToAngel {
     Config {
         text: String,
     },
+    /// The server is ready, or its configuration has changed: how long it may go without progress.
+    Timeouts {
+        /// While it serves; `None` for as long as it likes.
+        watchdog: Option<Duration>,
+        /// The longest `stop_grace` of all pools.
+        stop_grace: Duration,
+    },
     /// The server has finished its work and exits; so should the angel.
     Done,
 }
@@ -47,10 +55,12 @@ pub enum ToAngel {
 /// What the angel tells the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToServer {
-    /// The configuration to serve. First message of every server's life.
+    /// The configuration to serve, with the memory of [`crate::Heartbeat`]. First message of every server's life.
     Config {
         text: String,
         restarts: u32,
+        /// How the server before this one ended.
+        previous: Option<Previous>,
     },
     /// With three descriptors: the worker's socket, its stdout, its stderr.
     Spawned {
@@ -76,6 +86,14 @@ pub enum ToServer {
     Reload,
     /// The log's file may have been moved away: write to the one of its name.
     ReopenLog,
+}
+
+/// Why a server had to be started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Previous {
+    Ended(End),
+    /// It made no progress for so long, and was killed.
+    Stuck(Duration),
 }
 
 /// How a process ended.

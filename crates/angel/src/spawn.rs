@@ -86,8 +86,7 @@ pub(crate) fn server(listener: &OwnedFd) -> io::Result<(i32, OwnedFd)> {
     }
     let mut command = new_command("/proc/self/exe");
     command
-        .arg0("stoker-server")
-        .arg("server")
+        .arg0(crate::SERVER_NAME)
         .process_group(0)
         .stdin(Stdio::null());
     command.env(env::LISTENER, listener.as_raw_fd().to_string());

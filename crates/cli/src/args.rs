@@ -12,6 +12,10 @@ pub(crate) struct Args {
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// The longest that a command waits for the server in all, to connect, to send and for the answer, such as 500ms
+    /// or 2s [default: 30s for each answer; without end for calls, `reload` and changes of many jobs]
+    #[arg(long, global = true, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -61,9 +65,6 @@ pub(crate) enum Command {
     /// Look after the file in which jobs live
     #[command(subcommand)]
     Store(Store),
-    /// The server process; started by `serve`
-    #[command(hide = true)]
-    Server,
 }
 
 #[derive(clap::Args)]
@@ -98,9 +99,6 @@ pub(crate) struct Call {
     /// The request as JSON; - for standard input
     #[arg(value_name = "JSON")]
     pub(crate) body: Option<String>,
-    /// Time for the answer, such as 500ms or 2s [default: the service's]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) timeout: Option<String>,
     /// 0 (first) to 7 (last)
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) priority: u8,
@@ -133,7 +131,7 @@ pub(crate) struct Push {
     /// Waits before the second run, the third, …; the last repeats, such as 1s,5s,1m [default: the queue's]
     #[arg(long, value_name = "TIMES", value_delimiter = ',')]
     pub(crate) backoff: Vec<String>,
-    /// The longest one run may take [default: the pool's]
+    /// The longest one run of the job may take [default: the pool's]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
     /// A run that overran its time is the last

@@ -1,8 +1,12 @@
 use crate::exit::{Failure, Result};
+use crate::patience::Patience;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use serde_json::Value;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stoker_wire::{
     Codec, Encode, Flags, Hello, Key, MAX_FRAME, MetaBuf, Splitter, Status, Type, encode,
@@ -56,33 +60,21 @@ pub(crate) fn too_large(bytes: &str) -> Failure {
     ))
 }
 
-/// How long an answer may take that does not wait for work: looks and steering, and each push.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// A blocking connection to a server.
 pub(crate) struct Client {
     stream: UnixStream,
     splitter: Splitter,
     next_id: u32,
     out: Vec<u8>,
+    patience: Patience,
 }
 
 impl Client {
-    pub(crate) fn connect(option: Option<PathBuf>) -> Result<Self> {
+    /// Connects. `timeout` bounds all that is done with the connection.
+    pub(crate) fn connect(option: Option<PathBuf>, timeout: Option<Duration>) -> Result<Self> {
         let path = crate::socket::named(option).unwrap_or_else(|| crate::socket::configured(None));
-        let stream = UnixStream::connect(&path).map_err(|error| {
-            let shown = path.display();
-            if error.kind() == ErrorKind::PermissionDenied {
-                let whose = crate::access::described(&path);
-                let text = format!("this user may not open the socket {shown} ({error}): {whose}");
-                return Failure::Unreachable(text);
-            }
-            Failure::Unreachable(format!(
-                "no Stoker answers at {shown} ({error}); start one with 'stoker serve', or name its \
-                 socket with --socket or STOKER_SOCKET"
-            ))
-        })?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let patience = Patience::new(timeout);
+        let stream = open(&path, &patience)?;
         let hello = Hello {
             v: vec![1],
             name: "stoker".to_owned(),
@@ -103,12 +95,13 @@ impl Client {
             splitter: Splitter::new(MAX_FRAME),
             next_id: 0,
             out,
+            patience,
         })
     }
 
-    /// Waits for answers so long, or for ever.
-    pub(crate) fn wait_for(&self, patience: Option<Duration>) -> Result {
-        Ok(self.stream.set_read_timeout(patience)?)
+    /// Waits for the next answers as long as it takes, unless the command line said how long.
+    pub(crate) fn wait_for_ever(&mut self) {
+        self.patience.wait_for_ever();
     }
 
     /// Queues a request and returns its id.
@@ -135,7 +128,15 @@ impl Client {
 
     /// Sends what was queued.
     pub(crate) fn send(&mut self) -> Result {
-        self.stream.write_all(&self.out).map_err(lost)?;
+        self.patience.ask();
+        let mut rest = self.out.as_slice();
+        while !rest.is_empty() {
+            self.stream.set_write_timeout(self.patience.left()?)?;
+            match self.stream.write(rest) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) => self.patience.pass(error)?,
+            }
+        }
         self.out.clear();
         Ok(())
     }
@@ -149,7 +150,14 @@ impl Client {
         let mut seen = 0;
         let mut buffer = vec![0; 64 << 10];
         while seen < wanted {
-            let count = self.stream.read(&mut buffer).map_err(lost)?;
+            self.stream.set_read_timeout(self.patience.left()?)?;
+            let count = match self.stream.read(&mut buffer) {
+                Ok(count) => count,
+                Err(error) => {
+                    self.patience.pass(error)?;
+                    continue;
+                }
+            };
             if count == 0 {
                 return Err(Failure::Failed(
                     "the server closed the connection".to_owned(),
@@ -157,6 +165,7 @@ impl Client {
             }
             self.splitter
                 .feed(&buffer[..count], |frame| {
+                    self.patience.heard();
                     if frame.kind != Type::Res {
                         return Ok(());
                     }
@@ -220,11 +229,30 @@ impl From<stoker_wire::WireError> for Wire {
     }
 }
 
-fn lost(error: std::io::Error) -> Failure {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            Failure::Failed("the server did not answer in time".to_owned())
+/// Connects to a socket. While a server does not accept and its queue is full, that blocks.
+fn open(path: &Path, patience: &Patience) -> Result<UnixStream> {
+    let refused = |error: Errno| {
+        let error = io::Error::from(error);
+        let shown = path.display();
+        match error.kind() {
+            ErrorKind::PermissionDenied => {
+                let whose = crate::access::described(path);
+                Failure::Unreachable(format!(
+                    "this user may not open the socket {shown} ({error}): {whose}"
+                ))
+            }
+            ErrorKind::WouldBlock => Patience::exhausted(),
+            _ => Failure::Unreachable(format!(
+                "no Stoker answers at {shown} ({error}); start one with 'stoker serve', or name its \
+                 socket with --socket or STOKER_SOCKET"
+            )),
         }
-        _ => Failure::Failed(format!("the connection to the server was lost: {error}")),
-    }
+    };
+    let address = crate::socket::address(path)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let socket = socket.map_err(refused)?;
+    set_socket_timeout(&socket, Timeout::Send, patience.left()?).map_err(refused)?;
+    connect(&socket, &address).map_err(refused)?;
+    Ok(UnixStream::from(socket))
 }

@@ -5,6 +5,7 @@ mod args;
 mod client;
 mod command;
 mod exit;
+mod patience;
 #[cfg(test)]
 mod reference;
 mod socket;
@@ -16,6 +17,13 @@ use std::env;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The angel starts the server under this name, which is what `ps` shows.
+    if env::args_os()
+        .next()
+        .is_some_and(|name| name == stoker_angel::SERVER_NAME)
+    {
+        return exit::code(command::server(), false);
+    }
     match Args::try_parse() {
         Ok(args) => {
             let json = args.json;

@@ -6,6 +6,7 @@
 mod admin;
 mod clock;
 pub mod config;
+mod heartbeat;
 mod net;
 mod observe;
 mod perform;

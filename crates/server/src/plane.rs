@@ -3,6 +3,7 @@
 use crate::admin::{Listings, Quarantine, Reloads, Steered};
 use crate::clock::Clock;
 use crate::config::{Config, Launch, Pool as PoolSpec};
+use crate::heartbeat::Heart;
 use crate::net::{Conn, ConnId, Poller, Slots};
 use crate::observe::{Log, Recent};
 use crate::sources::jobs::Jobs;
@@ -80,6 +81,7 @@ pub(crate) struct Plane {
     pub(crate) now: Time,
     pub(crate) poller: Poller,
     pub(crate) channel: Channel,
+    pub(crate) heart: Heart,
     pub(crate) listener: OwnedFd,
     pub(crate) conns: Slots<Conn>,
     /// Connections with something to flush at the end of the turn.

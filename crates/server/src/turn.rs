@@ -4,11 +4,13 @@ use crate::admin::{Listings, Quarantine, Reloads};
 use crate::clock::{Clock, duration, wall_ms};
 use crate::config::Launch;
 use crate::counted;
+use crate::heartbeat::Heart;
 use crate::net::{Poller, Slots, Source};
 use crate::observe::Log;
 use crate::plane::{Alarm, Plane};
 use crate::sources::Loads;
 use crate::sources::jobs::{Jobs, open_store};
+use crate::sources::rpc::exit_text;
 use crate::watch;
 use crate::workers::kill_marked;
 use rustix::fd::OwnedFd;
@@ -16,8 +18,8 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stoker_angel::{Channel, ToAngel, ToServer};
-use stoker_core::{Core, Event, Kind, Limits, Span, Time};
+use stoker_angel::{Channel, End, Heartbeat, Previous, ToAngel, ToServer};
+use stoker_core::{Core, Event, Exit, Kind, Limits, Span, Time};
 use stoker_wire::MetaBuf;
 
 /// How long clients may take to fetch their last answers.
@@ -32,12 +34,14 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// Serves until the angel says to drain, or is gone. `listener` and `control` were inherited from it.
 pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
     let angel = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    rustix::thread::set_name(c"stoker: server")?;
     raise_descriptor_limit();
     watch::start(control.try_clone()?, angel)?;
     let mut channel = Channel::new(control);
-    let (launch, restarts) = first_message(&mut channel)?;
-    let mut plane = Plane::new(launch, channel, listener, restarts > 0)?;
-    plane.start(restarts)?;
+    let start = first_message(&mut channel)?;
+    let (restarts, previous) = (start.restarts, start.previous);
+    let mut plane = Plane::new(start, channel, listener)?;
+    plane.start(restarts, previous)?;
     let mut buffer = vec![0; READ];
     let mut ready = Vec::new();
     while !plane.drained && !plane.lost_angel {
@@ -51,6 +55,7 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
         plane.log.finish();
         return Err(io::Error::other("the angel is gone"));
     }
+    plane.beat_before_closing();
     plane.close_store();
     plane.hand_out_answers(&mut ready, &mut buffer)?;
     plane.leave();
@@ -71,19 +76,21 @@ fn raise_descriptor_limit() {
     .ok();
 }
 
+/// What the angel's first message says.
+struct Start {
+    launch: Launch,
+    heart: Heart,
+    /// How many servers there were before this one, and how the last of them ended.
+    restarts: u32,
+    previous: Option<Previous>,
+}
+
 /// The configuration comes from the angel, which has checked it and keeps it over restarts.
-fn first_message(channel: &mut Channel) -> io::Result<(Launch, u32)> {
+fn first_message(channel: &mut Channel) -> io::Result<Start> {
     use rustix::event::{PollFd, PollFlags, poll};
     loop {
         match channel.receive::<ToServer>()? {
-            Some((ToServer::Config { text, restarts }, _)) => {
-                return Ok((Launch::decode(&text), restarts));
-            }
-            Some(_) => {
-                return Err(io::Error::other(
-                    "the angel's first message is the configuration",
-                ));
-            }
+            Some((message, fds)) => return start_of(message, fds),
             None => {
                 let mut fds = [PollFd::new(&*channel, PollFlags::IN)];
                 poll(&mut fds, None)?;
@@ -92,13 +99,51 @@ fn first_message(channel: &mut Channel) -> io::Result<(Launch, u32)> {
     }
 }
 
+fn start_of(message: ToServer, fds: Vec<OwnedFd>) -> io::Result<Start> {
+    let (
+        ToServer::Config {
+            text,
+            restarts,
+            previous,
+        },
+        Some(memory),
+    ) = (message, fds.into_iter().next())
+    else {
+        let text = "the angel's first message is not the configuration";
+        return Err(io::Error::other(text));
+    };
+    Ok(Start {
+        launch: Launch::decode(&text),
+        heart: Heart::new(Heartbeat::of(memory)),
+        restarts,
+        previous,
+    })
+}
+
+/// How the last server ended, for a line of the log.
+fn previous_text(previous: Previous) -> String {
+    match previous {
+        Previous::Ended(End::Code(code)) => {
+            format!(
+                "the previous one ended with {}",
+                exit_text(Exit::Code(code))
+            )
+        }
+        Previous::Ended(End::Signal(signal)) => {
+            let signal = exit_text(Exit::Signal(signal));
+            format!("the previous one was ended by {signal}")
+        }
+        Previous::Stuck(silent) => {
+            let seconds = silent.as_secs_f64();
+            format!("the previous one made no progress for {seconds} s and was killed")
+        }
+    }
+}
+
 impl Plane {
-    fn new(
-        launch: Launch,
-        channel: Channel,
-        listener: OwnedFd,
-        is_restart: bool,
-    ) -> io::Result<Self> {
+    fn new(start: Start, channel: Channel, listener: OwnedFd) -> io::Result<Self> {
+        let Start { launch, heart, .. } = start;
+        let is_restart = start.restarts > 0;
         let config = launch.config().map_err(io::Error::other)?;
         let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
         let limits = Limits {
@@ -115,6 +160,7 @@ impl Plane {
             now: Time::ZERO,
             poller: Poller::new()?,
             channel,
+            heart,
             listener,
             conns: Slots::default(),
             dirty: Vec::new(),
@@ -146,7 +192,7 @@ impl Plane {
         })
     }
 
-    fn start(&mut self, restarts: u32) -> io::Result<()> {
+    fn start(&mut self, restarts: u32, previous: Option<Previous>) -> io::Result<()> {
         self.poller.add(&self.listener, Source::Listener)?;
         self.poller.add(&self.channel, Source::Control)?;
         self.poller.add(&*self.log.wake, Source::Log)?;
@@ -168,13 +214,17 @@ impl Plane {
                 false => "jobs in memory are lost",
             };
             let times = counted(restarts, "time");
+            let previous = previous.map(|previous| format!(": {}", previous_text(previous)));
+            let previous = previous.unwrap_or_default();
             self.log.warn(format!(
-                "the server was started again ({times} by now); {lost}"
+                "the server was started again ({times} by now){previous}; {lost}"
             ));
         }
         self.now = self.clock.now();
+        self.send_timeouts();
         self.step(Event::Tick, None);
         self.tell_orphans();
+        self.beat();
         Ok(())
     }
 
@@ -211,6 +261,7 @@ impl Plane {
         self.poller.wait(self.time_to_wait(), ready)?;
         let began = Instant::now();
         self.now = self.clock.now();
+        self.beat_if_due();
         for (source, _, _) in ready.iter() {
             if let Source::Output { worker, stderr } = *source {
                 self.read_output(worker, stderr, buffer);
@@ -305,6 +356,7 @@ impl Plane {
             .info("draining: nothing new is taken, what runs is finished");
         self.goaway_clients();
         self.step(Event::Drain, None);
+        self.beat();
         self.settle();
     }
 
@@ -339,10 +391,10 @@ impl Plane {
         }
         let now = self.clock.now();
         let alarm = self.alarms.iter().map(|(at, _)| *at).min();
-        let next = [self.core.next_deadline(), alarm]
-            .into_iter()
-            .flatten()
-            .min();
+        let next = [self.core.next_deadline(), alarm, Some(self.heart.due)];
+        let next = next.into_iter().flatten().min();
+        // Without a watchdog no report is ever due.
+        let next = next.filter(|at| *at < Time::NEVER);
         let next = next.map(|at| duration(at.since(now)));
         let due = self.next_job_due().filter(|_| !self.core.is_draining());
         // The wall clock may be set while this sleeps.

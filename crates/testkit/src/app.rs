@@ -168,7 +168,7 @@ impl App {
         until("a server process", || {
             let children = procs::children(self.angel);
             let mut servers = children.into_iter();
-            servers.find(|pid| procs::command(*pid).starts_with("stoker-server "))
+            servers.find(|pid| procs::command(*pid).starts_with("stoker: server"))
         })
     }
 

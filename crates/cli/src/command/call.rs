@@ -7,21 +7,13 @@ use std::time::Duration;
 use stoker_server::config::parse_time;
 use stoker_wire::{Codec, Flags, MetaBuf, check_name};
 
-/// What the broker has to say that a call's time is up.
-const GRACE: Duration = Duration::from_secs(5);
-
 /// Makes one call and prints the reply: JSON laid out, anything else as it is.
-pub(crate) fn call(client: &mut Client, call: &Call) -> Result {
+pub(crate) fn call(client: &mut Client, call: &Call, timeout: Option<Duration>) -> Result {
     check_name(call.method.as_bytes()).map_err(|error| Failure::Usage(error.to_string()))?;
     let body = json_body(call.body.as_deref())?;
-    let ttl_ms = match &call.timeout {
-        Some(text) => milliseconds(text)?,
-        None => 0,
-    };
-    // The broker knows when a call's time is up, and says so; only a broker that does not is waited for
-    // no longer.
-    let patience = (ttl_ms > 0).then(|| Duration::from_millis(u64::from(ttl_ms)) + GRACE);
-    client.wait_for(patience)?;
+    let ttl_ms = timeout.map_or(0, |timeout| timeout.as_millis() as u32);
+    // The server knows when a call's time is up, and says so.
+    client.wait_for_ever();
     let answer = client.ask(&Request {
         name: &call.method,
         flags: if call.idempotent {

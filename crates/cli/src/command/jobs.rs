@@ -135,7 +135,7 @@ fn change(client: &mut Client, op: &str, which: &Which, more: Value, json: bool)
         meant.extend(more.clone());
     }
     // As many as there are, in slices that do not hold up the producers.
-    client.wait_for(None)?;
+    client.wait_for_ever();
     let value = ask(client, op, meant)?;
     say_count(&value, json)
 }

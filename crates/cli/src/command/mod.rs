@@ -13,16 +13,19 @@ mod store;
 use crate::args::{Args, Command};
 use crate::client::Client;
 use crate::exit::Result;
+use std::time::Duration;
+
+pub(crate) use serve::server;
 
 /// Runs the command of the command line.
 pub(crate) fn run(args: Args) -> Result {
-    let connect = || Client::connect(args.socket.clone());
+    let timeout = timeout_of(&args)?;
+    let connect = || Client::connect(args.socket.clone(), timeout);
     let json = args.json;
     match args.command {
         Command::Serve(serve) => serve::serve(args.socket, &serve),
-        Command::Server => serve::server(),
         Command::Check { file } => check::check(args.socket, file, json),
-        Command::Call(call) => call::call(&mut connect()?, &call),
+        Command::Call(call) => call::call(&mut connect()?, &call, timeout),
         Command::Push(push) => push::push(&mut connect()?, &push, json),
         Command::Jobs(jobs) => jobs::jobs(&mut connect()?, &jobs, json),
         Command::Queues => look::queues(&mut connect()?, json),
@@ -36,4 +39,12 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Scale { pool, workers } => steer::scale(&mut connect()?, &pool, &workers, json),
         Command::Reload { pool } => steer::reload(&mut connect()?, pool.as_deref(), json),
     }
+}
+
+/// What `--timeout` says. That of `push` is the job's.
+fn timeout_of(args: &Args) -> Result<Option<Duration>> {
+    let timeout = args.timeout.as_deref();
+    let timeout = timeout.filter(|_| !matches!(args.command, Command::Push(_)));
+    let timeout = timeout.map(call::milliseconds).transpose()?;
+    Ok(timeout.map(|ms| Duration::from_millis(ms.into())))
 }

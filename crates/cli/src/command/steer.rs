@@ -59,7 +59,7 @@ pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) 
 /// Reloads and waits. A pool whose new version can't run makes it fail.
 pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Result {
     // As long as the longest task of an old worker takes.
-    client.wait_for(None)?;
+    client.wait_for_ever();
     let value = client.own("stoker.pool", &json!({"op": "reload", "pool": pool}))?;
     let pools = value["pools"].as_array().cloned().unwrap_or_default();
     let lines = pools.iter().map(|pool| {

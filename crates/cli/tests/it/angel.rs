@@ -18,7 +18,7 @@ fn a_killed_server_is_started_again_and_its_workers_do_not_outlive_it() {
     procs::kill(server);
     assert!(client.try_answer(call).is_none(), "the connection ends");
     assert!(workers.iter().all(|pid| procs::ends_within(*pid, 2.0)));
-    app.wait_for_log("the server was started again (1 time by now); jobs in memory are lost");
+    app.wait_for_log("the server was started again (1 time by now)*; jobs in memory are lost");
     app.ready();
     assert_ne!(app.server(), server);
     assert_eq!(
@@ -421,4 +421,70 @@ fn last_exit_is_shown_with_the_pool() {
     until("it is told", || {
         (app.pool()["last_exit"] == "exit code 9").then_some(())
     });
+}
+
+/// Issue 9, A16.
+#[test]
+fn a_server_that_was_stopped_is_killed_and_started_again() {
+    let app = start("workers = 1\n[stoker]\nwatchdog = \"1s\"");
+    let server = app.server();
+    procs::signal(server, Signal::STOP);
+    assert!(procs::ends_within(server, 10.0), "somebody noticed");
+    app.wait_for_log(
+        "the server was started again (1 time by now): the previous one made no progress for 1 s and was killed",
+    );
+    app.ready();
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+/// Issue 9, A16.
+#[test]
+fn an_idle_server_makes_progress() {
+    let app = start("workers = 1\n[stoker]\nwatchdog = \"1s\"");
+    let server = app.server();
+    assert!(
+        !procs::ends_within(server, 4.0),
+        "it has nothing to do, and is well"
+    );
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+/// Issue 9, A16: what stopped the server stopped the angel as well.
+#[test]
+fn a_server_is_not_blamed_for_the_time_in_which_the_angel_was_stopped() {
+    let app = start("workers = 1\n[stoker]\nwatchdog = \"2s\"");
+    let server = app.server();
+    procs::signal(app.angel(), Signal::STOP);
+    procs::signal(server, Signal::STOP);
+    stoker_testkit::pause(std::time::Duration::from_secs(4));
+    procs::signal(app.angel(), Signal::CONT);
+    procs::signal(server, Signal::CONT);
+    assert!(!procs::ends_within(server, 3.0), "it could not do anything");
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+/// Issue 9, A16.
+#[test]
+fn a_stopped_server_that_is_asked_to_end_has_stop_grace_and_no_more() {
+    let app = start("workers = 1\nstop_grace = \"1s\"");
+    procs::signal(app.server(), Signal::STOP);
+    app.term();
+    let ended = app.ended();
+    assert_eq!(ended.code, 1, "it did not end well");
+    assert!(ended.took < limit(8.0), "{:?}", ended.took);
+    let line = "was asked to end and has made no progress for";
+    assert!(ended.log.contains(line), "{}", ended.log);
+}
+
+/// Issue 9, A21.
+#[test]
+fn both_processes_have_names() {
+    let app = start("workers = 1");
+    let comm = |pid: i32| {
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        comm.expect("it lives").trim().to_owned()
+    };
+    assert_eq!(comm(app.angel()), "stoker: angel");
+    assert_eq!(comm(app.server()), "stoker: server");
+    assert_eq!(procs::command(app.server()).trim(), "stoker: server");
 }

@@ -240,6 +240,13 @@ fn times_and_sizes_have_units_and_bounds() {
         &["\"0s\"", "\"never\""],
         or_none,
     );
+    values(
+        "stoker",
+        "watchdog",
+        &["\"none\"", "\"1s\"", "\"24h\""],
+        &["\"999ms\"", "60", "\"never\""],
+        "a time of at least 1 s such as \"30s\", \"5m\", or \"none\"",
+    );
     let good = ["\"64KB\"", "\"256MB\"", "\"1.5GB\"", "\"100 b\""];
     let bad = ["256", "\"256\"", "\"0MB\"", "\"1TB\""];
     values(

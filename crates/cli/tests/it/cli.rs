@@ -1,8 +1,10 @@
 //! Every command against a running Stoker: what it prints, and how it ends.
 
 use crate::{setup, start, start_of};
+use rustix::process::Signal;
 use serde_json::{Value, json};
-use stoker_testkit::{App, Ask, Client, Output, Spawn, bad_worker, procs, run};
+use std::time::Instant;
+use stoker_testkit::{App, Ask, Client, Output, Spawn, bad_worker, limit, procs, run};
 use stoker_wire::Key;
 
 /// A command that goes well; its output.
@@ -620,10 +622,6 @@ fn misuse_is_told_with_the_usage() {
             &["serve", "-c", "x.toml", "worker.php"],
             "cannot be used with",
         ),
-        (
-            &["server"],
-            "the server process is started by 'stoker serve'",
-        ),
     ] {
         bad(&app, args, 2, why);
     }
@@ -832,4 +830,65 @@ fn machines_are_told_in_json_what_went_wrong() {
         "NO_SERVER"
     );
     assert_eq!(told(&["check", "no.toml"], 78)["status"], "CONFIG");
+}
+
+/// Issue 9, A16: a stopped server still accepts, as its queue of connections belongs to the kernel.
+#[test]
+fn no_command_waits_for_a_stopped_server_longer_than_its_timeout() {
+    let app = start("workers = 1");
+    procs::signal(app.server(), Signal::STOP);
+    for args in [
+        ["queues"].as_slice(),
+        &["call", "t.run", "null"],
+        &["jobs", "cancel", "--queue", "q", "--all"],
+        &["reload"],
+    ] {
+        let began = Instant::now();
+        let output = app.cli(&[args, &["--timeout", "300ms"]].concat());
+        assert_eq!(output.code, 69, "{args:?}: {}", output.stderr);
+        assert!(
+            output.stderr.contains("did not answer in time"),
+            "{}",
+            output.stderr
+        );
+        assert!(
+            began.elapsed() < limit(10.0),
+            "{args:?}: {:?}",
+            began.elapsed()
+        );
+    }
+    procs::signal(app.server(), Signal::CONT);
+}
+
+/// Issue 9, A16: connecting blocks while the queue of connections is full, sending while the socket is.
+#[test]
+fn connecting_and_sending_count_for_the_timeout_as_well() {
+    let dir = stoker_testkit::Dir::new();
+    let path = dir.file("stoker.sock");
+    let script = "import os, signal, socket, sys\n\
+                  listener = socket.socket(socket.AF_UNIX)\n\
+                  listener.bind(sys.argv[1])\n\
+                  listener.listen(0)\n\
+                  child = os.fork()\n\
+                  print(child, flush=True) if child else (os.close(1), signal.pause())";
+    let spawn = Spawn::new("python3").args(&["-c", script, path.to_str().expect("a plain path")]);
+    let holder: i32 = run(spawn).stdout.trim().parse().expect("its pid");
+    let large = dir.write("large", format!("{:?}", "x".repeat(4 << 20)));
+    let script = "exec \"$0\" call a.b - --timeout 300ms <\"$1\"";
+    // The first is in the queue and can't send all; once that is full the next one can't connect.
+    for _ in 0..2 {
+        let began = Instant::now();
+        let stoker = env!("CARGO_BIN_EXE_stoker");
+        let args = ["-c", script, stoker, large.to_str().expect("a plain path")];
+        let output = run(Spawn::new("/bin/sh")
+            .args(&args)
+            .env("STOKER_SOCKET", &path));
+        assert!(
+            output.stderr.contains("did not answer in time"),
+            "{}",
+            output.stderr
+        );
+        assert!(began.elapsed() < limit(10.0), "{:?}", began.elapsed());
+    }
+    procs::kill(holder);
 }

@@ -160,6 +160,7 @@ impl Plane {
             ..self.config.pools[id.index()].core.clone()
         };
         self.core.configure_pool(id, config);
+        self.send_timeouts();
     }
 
     fn reload(&mut self, pool: PoolId) {

@@ -43,6 +43,8 @@ pub struct Config {
     pub max_inflight: usize,
     pub max_memory: usize,
     pub frame_timeout: Span,
+    /// How long the server may go without progress; [`Span::FOREVER`] for as long as it likes.
+    pub watchdog: Span,
     pub log: LogConfig,
     pub store: StoreConfig,
     pub pools: Vec<Pool>,
@@ -61,6 +63,7 @@ impl Default for Config {
             max_inflight: 1_024,
             max_memory: 512 << 20,
             frame_timeout: Span::from_secs(60),
+            watchdog: Span::from_secs(60),
             log: LogConfig::default(),
             store: StoreConfig::default(),
             pools: Vec::new(),

@@ -193,9 +193,14 @@ impl<'t, 'i> Section<'t, 'i> {
         or_none: bool,
         mistakes: &mut Mistakes<'_>,
     ) -> Option<Span> {
-        let above = if least > Span::ZERO { " above 0" } else { "" };
+        let above = match least {
+            Span::ZERO => String::new(),
+            least if least <= Span::from_millis(1) => " above 0".to_owned(),
+            least => format!(" of at least {} s", least.as_millis() / 1_000),
+        };
+        let example = if least < Span::from_secs(1) { "\"500ms\", " } else { "" };
         let none = if or_none { ", or \"none\"" } else { "" };
-        let wanted = format!("a time{above} such as \"500ms\", \"30s\", \"5m\"{none}");
+        let wanted = format!("a time{above} such as {example}\"30s\", \"5m\"{none}");
         self.get(key, mistakes, &wanted, |value| match value.as_str()? {
             "none" if or_none => Some(Span::FOREVER),
             text => parse_time(text).filter(|time| *time >= least),

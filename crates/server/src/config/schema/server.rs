@@ -2,6 +2,7 @@ use super::Schema;
 use crate::config::Config;
 use crate::config::key::{Field, Other, at, number, size, start_key, time_above_zero};
 use crate::config::quote;
+use stoker_core::Span;
 
 pub(crate) const STOKER: Schema<Config> = Schema {
     kind: "stoker",
@@ -55,6 +56,16 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "\"60s\"",
             time_above_zero(at!(frame_timeout)),
             "A client that begins a frame and does not end it is disconnected between half this time and all of it.",
+        ),
+        start_key(
+            "watchdog",
+            "\"60s\"",
+            Field::Time {
+                least: Span::from_secs(1),
+                or_none: true,
+                access: at!(watchdog),
+            },
+            "How long the server process may make no progress, because it hangs or was stopped by a signal, before it is killed and started again, as after a crash. At least `1s`; `none` while a debugger is attached.",
         ),
     ],
 };

@@ -1,0 +1,101 @@
+//! The data plane's progress, in memory that the server writes and the angel reads.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{pread, pwrite};
+use std::io;
+
+/// What the server is doing, as far as the angel has to know to judge its silence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// It has not got ready yet. Opening a large store may take long, so nothing is expected of it.
+    #[default]
+    Booting = 0,
+    Serving = 1,
+    /// It finishes what runs, for at most the longest `stop_grace`.
+    Draining = 2,
+    /// It waits for the job store and for slow clients, and takes turns only in between.
+    Closing = 3,
+}
+
+/// One reading: how often the data plane has reported, and what it was doing the last time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beat {
+    pub count: u64,
+    pub stage: Stage,
+}
+
+/// A counter in an anonymous file that both processes hold open.
+///
+/// The server writes it a few times a minute, not in every turn, so a system call is cheap enough and no memory
+/// has to be mapped. The angel reads it when it looks; neither wakes the other.
+#[derive(Debug)]
+pub struct Heartbeat {
+    memory: OwnedFd,
+}
+
+impl Heartbeat {
+    /// Makes the memory. The first reading is that of a server that boots.
+    pub(crate) fn new() -> io::Result<Self> {
+        let memory = memfd_create("stoker-heartbeat", MemfdFlags::CLOEXEC)?;
+        let heartbeat = Self { memory };
+        heartbeat.beat(Beat::default())?;
+        Ok(heartbeat)
+    }
+
+    /// The same memory by its other descriptor.
+    pub fn of(memory: OwnedFd) -> Self {
+        Self { memory }
+    }
+
+    /// Reports progress.
+    pub fn beat(&self, beat: Beat) -> io::Result<()> {
+        let mut bytes = [0; 9];
+        bytes[..8].copy_from_slice(&beat.count.to_ne_bytes());
+        bytes[8] = beat.stage as u8;
+        pwrite(&self.memory, &bytes, 0)?;
+        Ok(())
+    }
+
+    /// The last report.
+    pub(crate) fn read(&self) -> io::Result<Beat> {
+        let mut bytes = [0u8; 9];
+        pread(&self.memory, &mut bytes, 0)?;
+        let [count @ .., stage] = bytes;
+        Ok(Beat {
+            count: u64::from_ne_bytes(count),
+            stage: match stage {
+                1 => Stage::Serving,
+                2 => Stage::Draining,
+                3 => Stage::Closing,
+                _ => Stage::Booting,
+            },
+        })
+    }
+
+    /// Another descriptor of the memory, to be passed on.
+    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+        self.memory.try_clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_descriptors_are_the_same_memory() {
+        let angel = Heartbeat::new().unwrap();
+        let server = Heartbeat::of(angel.share().unwrap());
+        assert_eq!(angel.read().unwrap(), Beat::default());
+        for (count, stage) in [
+            (1, Stage::Serving),
+            (u64::MAX, Stage::Draining),
+            (3, Stage::Closing),
+        ] {
+            let beat = Beat { count, stage };
+            server.beat(beat).unwrap();
+            assert_eq!(angel.read().unwrap(), beat);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What the angel learns of the data plane's progress.
+
+use crate::clock::duration;
+use crate::plane::Plane;
+use std::time::Duration;
+use stoker_angel::{Beat, Heartbeat, Stage, ToAngel};
+use stoker_core::{Span, Time};
+
+/// Reports in the time that the watchdog allows, so that none is missed by a little.
+const BEATS: u64 = 3;
+/// Between two reports of a server that is to end: then the angel has less patience.
+const BEAT_WHILE_ENDING: Span = Span::from_secs(1);
+
+/// When to report, and how often it was done.
+pub(crate) struct Heart {
+    memory: Heartbeat,
+    count: u64,
+    /// When the next report is due.
+    pub(crate) due: Time,
+}
+
+impl Heart {
+    pub(crate) fn new(memory: Heartbeat) -> Self {
+        let (count, due) = (0, Time::ZERO);
+        Self { memory, count, due }
+    }
+
+    fn beat(&mut self, stage: Stage) {
+        self.count += 1;
+        let count = self.count;
+        // Should it fail, the angel takes this server for stuck, which is then not far from the truth.
+        self.memory.beat(Beat { count, stage }).ok();
+    }
+}
+
+impl Plane {
+    /// Reports progress if that is due: one comparison in most turns.
+    pub(crate) fn beat_if_due(&mut self) {
+        if self.now >= self.heart.due {
+            self.beat();
+        }
+    }
+
+    /// Reports progress, and plans the next report.
+    pub(crate) fn beat(&mut self) {
+        let is_draining = self.core.is_draining();
+        self.heart.beat(match is_draining {
+            true => Stage::Draining,
+            false => Stage::Serving,
+        });
+        let pause = match (is_draining, self.config.watchdog) {
+            (true, _) => BEAT_WHILE_ENDING,
+            (false, Span::FOREVER) => Span::FOREVER,
+            (false, watchdog) => Span(watchdog.0 / BEATS),
+        };
+        self.heart.due = self.now + pause;
+    }
+
+    /// Reports that from here on the job store and slow clients decide how long a turn takes.
+    pub(crate) fn beat_before_closing(&mut self) {
+        self.heart.beat(Stage::Closing);
+    }
+
+    /// Tells the angel how patient to be with this server.
+    pub(crate) fn send_timeouts(&mut self) {
+        let watchdog = self.config.watchdog;
+        let graces = self.config.pools.iter().map(|pool| pool.core.stop_grace);
+        let stop_grace = graces.max().map_or(Duration::ZERO, duration);
+        self.ask_angel(&ToAngel::Timeouts {
+            watchdog: (watchdog != Span::FOREVER).then(|| duration(watchdog)),
+            stop_grace,
+        });
+    }
+}
