@@ -198,7 +198,11 @@ impl<'t, 'i> Section<'t, 'i> {
             least if least <= Span::from_millis(1) => " above 0".to_owned(),
             least => format!(" of at least {} s", least.as_millis() / 1_000),
         };
-        let example = if least < Span::from_secs(1) { "\"500ms\", " } else { "" };
+        let example = if least < Span::from_secs(1) {
+            "\"500ms\", "
+        } else {
+            ""
+        };
         let none = if or_none { ", or \"none\"" } else { "" };
         let wanted = format!("a time{above} such as {example}\"30s\", \"5m\"{none}");
         self.get(key, mistakes, &wanted, |value| match value.as_str()? {
