@@ -195,6 +195,7 @@ impl Bench {
         let offer = Offer {
             slots: 1,
             soft_cancel: false,
+            pull: false,
             calls: &[],
             idempotent: &[],
             jobs: &[],

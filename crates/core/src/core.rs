@@ -117,6 +117,7 @@ impl Core {
                 key,
                 blocked,
             } => self.block(queue, key, blocked),
+            Event::Ready { worker, wanted } => self.ready(worker, wanted),
             Event::Left { worker } => self.left(worker),
             Event::Misbehaved { worker } => self.misbehaved(worker),
             Event::Measured { worker, rss } => self.measured(worker, rss),

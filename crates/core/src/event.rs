@@ -66,6 +66,11 @@ pub enum Event<'a> {
         key: &'a [u8],
         blocked: bool,
     },
+    /// A worker with [`Offer::pull`] asks for one task, or (not `wanted`) withdraws that.
+    Ready {
+        worker: WorkerId,
+        wanted: bool,
+    },
     /// A worker takes nothing new: what it has not answered goes back.
     Left {
         worker: WorkerId,
@@ -109,6 +114,8 @@ pub struct Offer<'a> {
     /// Tasks at once, at least 1.
     pub slots: u16,
     pub soft_cancel: bool,
+    /// It is assigned nothing unless it has asked, one task per [`Event::Ready`]. Only with one slot.
+    pub pull: bool,
     pub calls: &'a [String],
     pub idempotent: &'a [String],
     /// Queues served; `*` serves every queue of its pool.
@@ -217,6 +224,10 @@ pub enum Action {
         why: Why,
     },
     Terminate {
+        worker: WorkerId,
+    },
+    /// Close the connection of a worker that dialled in, was told to go and holds no task. Its process goes on.
+    Disconnect {
         worker: WorkerId,
     },
     /// Kill a worker and all that it started.

@@ -83,6 +83,13 @@ impl Core {
             .map(|worker| (worker.pool, worker.number, worker.version))
     }
 
+    /// Whether a worker is assigned tasks only on request.
+    pub fn takes_on_request(&self, id: WorkerId) -> bool {
+        self.workers
+            .get(id)
+            .is_some_and(|worker| worker.demand.is_pull())
+    }
+
     /// Tasks lent to a worker, the running one first.
     pub fn lent_to(&self, id: WorkerId) -> impl Iterator<Item = TaskId> {
         self.workers

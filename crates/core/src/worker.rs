@@ -67,6 +67,27 @@ pub(crate) enum Life {
     },
 }
 
+/// When a worker may be assigned a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    /// Whenever it has a free slot.
+    Always,
+    /// It asked for one task.
+    Asked,
+    /// It did not ask. Whether it withdrew while a task was on its way, which it may return once.
+    Silent { crossed: bool },
+}
+
+impl Demand {
+    pub(crate) fn takes(self) -> bool {
+        !matches!(self, Self::Silent { .. })
+    }
+
+    pub(crate) fn is_pull(self) -> bool {
+        self != Self::Always
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Worker {
     pub(crate) pool: PoolId,
@@ -76,6 +97,7 @@ pub(crate) struct Worker {
     pub(crate) spawned: bool,
     pub(crate) slots: u16,
     pub(crate) soft_cancel: bool,
+    pub(crate) demand: Demand,
     pub(crate) life: Life,
     /// Set by HELLO: boots of its pool that had failed in a row before.
     pub(crate) after_failed: Option<u32>,
@@ -105,7 +127,7 @@ impl Worker {
     }
 
     pub(crate) fn has_free_slot(&self) -> bool {
-        self.is_live() && self.tasks.len() < usize::from(self.slots)
+        self.is_live() && self.tasks.len() < usize::from(self.slots) && self.demand.takes()
     }
 
     /// Slots in use: a window counts as one.

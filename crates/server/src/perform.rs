@@ -36,6 +36,7 @@ impl Plane {
             Action::CancelOn { worker, task } => self.cancel_on(worker, task),
             Action::Nudge { worker } => self.signal(worker, Signal::USR1),
             Action::Goaway { worker, .. } => self.goaway(worker),
+            Action::Disconnect { worker } => self.todo.push_back(Todo::Disconnect { worker }),
             Action::Terminate { worker } => self.signal(worker, Signal::TERM),
             Action::Kill { worker, why } => self.kill(worker, why),
             Action::Release { worker } => self.release(worker),

@@ -43,6 +43,10 @@ pub(crate) enum Todo {
     KillDialled {
         worker: WorkerId,
     },
+    /// Close the connection of a worker that dialled in and let its process go on.
+    Disconnect {
+        worker: WorkerId,
+    },
 }
 
 /// Something that is looked at again when its time has come.
@@ -155,6 +159,7 @@ impl Plane {
                 Todo::Unblock { queue, key } => self.block_key(queue, &key, false),
                 Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),
                 Todo::KillDialled { worker } => self.kill_dialled(worker),
+                Todo::Disconnect { worker } => self.disconnect(worker)
             }
         }
     }

@@ -77,9 +77,15 @@ fn check_fields(frame: &Frame<'_>) -> Result<(), WireError> {
         return Err(WireError::ReservedFlags(frame.flags.0 & Flags::RESERVED));
     }
     let of_task = matches!(frame.kind, Type::Req | Type::Cancel | Type::Started);
-    let of_connection = matches!(frame.kind, Type::Hello | Type::Welcome | Type::Goaway);
+    let of_connection = matches!(
+        frame.kind,
+        Type::Hello | Type::Welcome | Type::Goaway | Type::Ready
+    );
     if (of_task && frame.id == 0) || (of_connection && frame.id != 0) {
         return Err(WireError::BadId);
+    }
+    if frame.kind == Type::Ready && frame.ttl > 1 {
+        return Err(WireError::BadReady(frame.ttl));
     }
     let log = frame.kind == Type::Event && EventKind(frame.code) == EventKind::LOG;
     let has_code = matches!(frame.kind, Type::Req | Type::Res | Type::Event);

@@ -30,6 +30,14 @@ pub enum WireError {
     NotZero,
     /// HELLO or WELCOME whose JSON cannot be read.
     BadHello,
+    /// A HELLO that offers no version of the protocol which this side speaks.
+    NoCommonVersion,
+    /// A HELLO whose number of slots is not from 1 to 1000, or not 1 with `pull`.
+    BadSlots,
+    /// A HELLO with more names than [`crate::Hello::MAX_NAMES`].
+    TooManyNames(usize),
+    /// A READY that asks for another number of tasks than 0 or 1.
+    BadReady(u32),
 }
 
 impl fmt::Display for WireError {
@@ -59,6 +67,20 @@ impl fmt::Display for WireError {
             }
             Self::NotZero => f.write_str("code, prio or attempt is not 0 on a type that has none"),
             Self::BadHello => f.write_str("HELLO is not the JSON that the protocol asks for"),
+            Self::NoCommonVersion => f.write_str(
+                "HELLO offers no version of the protocol that this side speaks: its field v must contain 1",
+            ),
+            Self::BadSlots => f.write_str(
+                "HELLO has an invalid number of slots: expected 1 to 1000, and 1 if pull is true",
+            ),
+            Self::TooManyNames(names) => write!(
+                f,
+                "HELLO names {names} calls and queues: at most {} are allowed",
+                crate::Hello::MAX_NAMES
+            ),
+            Self::BadReady(count) => {
+                write!(f, "READY asks for {count} tasks: expected 0 or 1")
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ pub enum Type {
     Cancel = 3,
     Hello = 4,
     Welcome = 5,
+    Ready = 6,
     Ping = 7,
     Pong = 8,
     Goaway = 9,
@@ -17,12 +18,13 @@ pub enum Type {
 }
 
 impl Type {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Req,
         Self::Res,
         Self::Cancel,
         Self::Hello,
         Self::Welcome,
+        Self::Ready,
         Self::Ping,
         Self::Pong,
         Self::Goaway,
@@ -37,6 +39,7 @@ impl Type {
             3 => Self::Cancel,
             4 => Self::Hello,
             5 => Self::Welcome,
+            6 => Self::Ready,
             7 => Self::Ping,
             8 => Self::Pong,
             9 => Self::Goaway,

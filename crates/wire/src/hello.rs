@@ -37,6 +37,9 @@ pub struct Hello {
     pub slots: Option<u16>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub soft_cancel: bool,
+    /// A worker that is assigned a task only after it has asked for one with READY.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pull: bool,
     /// The pool that a worker which dialled in joins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
@@ -55,15 +58,26 @@ impl Hello {
                 max: MAX_HELLO,
             });
         }
+        // A list would be read as the fields in their order.
+        if body.trim_ascii_start().first() != Some(&b'{') {
+            return Err(WireError::BadHello);
+        }
         let hello: Self = serde_json::from_slice(body).map_err(|_| WireError::BadHello)?;
+        if !hello.v.contains(&1) {
+            return Err(WireError::NoCommonVersion);
+        }
         let names = hello.calls.iter().chain(&hello.idempotent);
         let queues = hello.jobs.iter().filter(|queue| *queue != "*");
         for name in names.chain(queues) {
             check_name(name.as_bytes())?;
         }
-        let too_many = hello.calls.len() + hello.jobs.len() > Self::MAX_NAMES;
-        if too_many || !hello.v.contains(&1) || !(1..=1000).contains(&hello.slots.unwrap_or(1)) {
-            return Err(WireError::BadHello);
+        let names = hello.calls.len() + hello.jobs.len();
+        if names > Self::MAX_NAMES {
+            return Err(WireError::TooManyNames(names));
+        }
+        let slots = hello.slots.unwrap_or(1);
+        if !(1..=1000).contains(&slots) || hello.pull && slots != 1 {
+            return Err(WireError::BadSlots);
         }
         Ok(hello)
     }

@@ -77,5 +77,5 @@ fn errors_tell_what_was_wrong() {
     let (len, name, meta) = (19, 3, 9);
     assert_eq!(error(17, 9), WireError::Overrun { len, name, meta });
     assert_eq!(error(5, 0xfe), WireError::ReservedFlags(0x06));
-    assert_eq!(error(4, 6).to_string(), "unknown frame type 6");
+    assert_eq!(error(4, 10).to_string(), "unknown frame type 10");
 }

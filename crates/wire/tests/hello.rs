@@ -107,7 +107,7 @@ fn hello_is_bounded() {
     assert!(Hello::parse(&worker(Hello::MAX_NAMES)).is_ok());
     assert_eq!(
         Hello::parse(&worker(Hello::MAX_NAMES + 1)),
-        Err(WireError::BadHello)
+        Err(WireError::TooManyNames(Hello::MAX_NAMES + 1))
     );
 }
 

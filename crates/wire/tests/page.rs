@@ -160,6 +160,7 @@ fn fields_of_hello() {
         jobs: all("*"),
         slots: Some(1),
         soft_cancel: true,
+        pull: true,
         pool: Some("web".into()),
         token: Some("secret".into()),
         ..Hello::default()

@@ -12,7 +12,9 @@ use Stoker\Wire\Meta;
 use Stoker\Wire\WireError;
 
 /** Faults that the broker looks for, so that an SDK need not: sdk/conformance/README.md. */
-const BROKERS_OWN = ['bad_meta_value', 'bad_id', 'bad_name', 'bad_hello', 'not_zero'];
+const BROKERS_OWN = [
+    'bad_meta_value', 'bad_id', 'bad_name', 'bad_hello', 'bad_slots', 'no_common_version', 'bad_ready', 'not_zero',
+];
 
 function vectors(string $list): array
 {

@@ -143,16 +143,21 @@ fn a_hello_that_is_none_is_refused() {
     for (body, why) in [
         ("", "HELLO is not the JSON"),
         ("[]", "HELLO is not the JSON"),
-        (r#"{"v":[2]}"#, "HELLO is not the JSON"),
+        // Issue 9, A21: the page promises what is wrong, not that something is.
+        (r#"{"v":[2]}"#, "its field v must contain 1"),
+        (
+            r#"{"v":[1],"role":"worker","slots":2,"pull":true}"#,
+            "invalid number of slots",
+        ),
         (r#"{"v":[1],"role":"king"}"#, "HELLO is not the JSON"),
         (r#"{"v":[1],"role":"worker","calls":["a b"]}"#, "bad name"),
         (
             r#"{"v":[1],"role":"worker","slots":0}"#,
-            "HELLO is not the JSON",
+            "invalid number of slots",
         ),
         (
             r#"{"v":[1],"role":"worker","slots":1001}"#,
-            "HELLO is not the JSON",
+            "invalid number of slots",
         ),
         (
             r#"{"v":[1],"role":"worker","pool":"other"}"#,

@@ -17,6 +17,7 @@ mod operate;
 mod php;
 mod places;
 mod poison;
+mod pull;
 mod reload;
 mod retention;
 mod retries;

@@ -1,5 +1,5 @@
 use super::tick::MEASURE_EVERY;
-use crate::worker::Life;
+use crate::worker::{Demand, Life};
 use crate::{Answer, Cause, Core, Origin, Outcome, Span, TaskId, WorkerId};
 
 impl Core {
@@ -10,6 +10,9 @@ impl Core {
             return;
         }
         let ran = self.take_back(id, task);
+        if self.workers[id].demand == (Demand::Silent { crossed: true }) {
+            self.workers[id].demand = Demand::Silent { crossed: false };
+        }
         if answer != Answer::Returned {
             let name = self.tasks[task].name;
             let run = if worked == Span::ZERO { ran } else { worked };
@@ -43,7 +46,8 @@ impl Core {
             1 => worker.tasks.front() == Some(&task),
             _ => worker.tasks.contains(&task),
         };
-        holds && (answer != Answer::Returned || !worker.is_live())
+        let may_return = !worker.is_live() || worker.demand == Demand::Silent { crossed: true };
+        holds && (answer != Answer::Returned || may_return)
     }
 
     /// Takes a task from the worker that has it, settles what its run cost, and starts the clock of the

@@ -1,5 +1,6 @@
 use crate::queue::Queue;
 use crate::task::Place;
+use crate::worker::Demand;
 use crate::{Action, Core, Kind, Outcome, PoolId, QueueId, Span, TaskId, Time, WorkerId};
 
 /// How often long runs are charged while they go on, so that a ten-minute job does not look free.
@@ -40,7 +41,12 @@ impl Core {
             return None;
         }
         // One whose tasks wait for calls that only its pool serves may be the one to serve them.
-        let fits = |id: &WorkerId| self.workers[*id].is_live() && self.workers[*id].calls_home == 0;
+        // Nor can one wait for a worker that has not asked for anything.
+        let fits = |id: &WorkerId| {
+            let worker = &self.workers[*id];
+            let takes = worker.demand.takes() || !worker.tasks.is_empty();
+            worker.is_live() && worker.calls_home == 0 && takes
+        };
         let fit = pool.workers.iter().copied().filter(fits);
         fit.min_by_key(|id| (self.workers[*id].tasks.len(), *id))
     }
@@ -157,6 +163,9 @@ impl Core {
             pool.suspect = Some(task);
         }
         self.workers[worker].tasks.push_back(task);
+        if self.workers[worker].demand.is_pull() {
+            self.workers[worker].demand = Demand::Silent { crossed: false };
+        }
         if self.workers[worker].tasks.len() <= usize::from(self.workers[worker].slots) {
             self.begin(worker, task);
         }

@@ -1,7 +1,7 @@
 use crate::pool::Health;
 use crate::step::death::OF_USE;
 use crate::task::Task;
-use crate::worker::{Life, Worker};
+use crate::worker::{Demand, Life, Worker};
 use crate::{
     Action, Core, Kind, Notice, Offer, PoolId, QueueId, Span, TaskId, Time, Why, WorkerId,
 };
@@ -21,6 +21,7 @@ impl Core {
             spawned,
             slots: 1,
             soft_cancel: false,
+            demand: Demand::Always,
             life: Life::Starting {
                 until: now + pool.config.boot_timeout,
             },
@@ -81,6 +82,9 @@ impl Core {
         let worker = &mut self.workers[id];
         worker.slots = offer.slots.max(1);
         worker.soft_cancel = offer.soft_cancel;
+        if offer.pull && worker.slots == 1 {
+            worker.demand = Demand::Silent { crossed: false };
+        }
         worker.life = Life::Live {
             idle_since: self.now,
         };
@@ -156,6 +160,27 @@ impl Core {
             self.tasks[task].reached = true;
             self.tasks[task].started = Some(self.now);
             self.set_worker_timer(id);
+        }
+    }
+
+    /// A worker that takes tasks on request asks for one, or takes that back. A task that was assigned before
+    /// may then be on its way, and it may return that one.
+    pub(crate) fn ready(&mut self, id: WorkerId, wanted: bool) {
+        let Some(worker) = self.workers.get_mut(id) else {
+            return;
+        };
+        match worker.life {
+            Life::Killed { .. } => return,
+            _ if !worker.demand.is_pull() => return self.misbehaved(id),
+            _ => {}
+        }
+        if wanted {
+            worker.demand = Demand::Asked;
+            self.offer(id);
+        } else {
+            let crossed = !worker.tasks.is_empty();
+            worker.demand = Demand::Silent { crossed };
+            self.pool_of(id).not_idle(id);
         }
     }
 
@@ -250,10 +275,21 @@ impl Core {
         self.resize(self.workers[id].pool);
         self.pool_of(id).not_idle(id);
         self.out.push(Action::Goaway { worker: id, why });
+        // One that did not ask for a task is not waiting for one either, and may not read this for long.
+        if self.is_idle_guest(id) && matches!(self.workers[id].demand, Demand::Silent { .. }) {
+            return self.kill(id, why);
+        }
         self.set_worker_timer(id);
     }
 
-    /// Kills a worker with all that it started. Its end is still to be reported.
+    /// Whether a worker dialled in and holds no task. Its process may have other work and is not ours to end:
+    /// only its connection is closed.
+    pub(crate) fn is_idle_guest(&self, id: WorkerId) -> bool {
+        !self.workers[id].spawned && self.workers[id].tasks.is_empty()
+    }
+
+    /// Kills a worker with all that it started, or closes the connection of an idle one that dialled in. Its end
+    /// is still to be reported.
     pub(crate) fn kill(&mut self, id: WorkerId, why: Why) {
         match self.workers[id].life {
             Life::Killed { .. } => return,
@@ -263,7 +299,10 @@ impl Core {
         self.workers[id].life = Life::Killed { why };
         self.pool_of(id).not_idle(id);
         self.resize_all();
-        self.out.push(Action::Kill { worker: id, why });
+        self.out.push(match self.is_idle_guest(id) {
+            true => Action::Disconnect { worker: id },
+            false => Action::Kill { worker: id, why },
+        });
     }
 
     /// Changes what a pool's health follows from, and tells of it if it changed.

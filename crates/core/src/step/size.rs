@@ -224,11 +224,13 @@ impl Core {
         if pool.active.iter().any(calls) {
             return;
         }
-        let idle: Vec<WorkerId> = pool.idle.clone();
+        let has_nothing = |id: &WorkerId| {
+            let worker = &self.workers[*id];
+            worker.is_live() && worker.tasks.is_empty()
+        };
+        let idle: Vec<WorkerId> = pool.workers.iter().copied().filter(has_nothing).collect();
         for worker in idle {
-            if self.workers[worker].tasks.is_empty() {
-                self.stop(worker, Why::Shutdown);
-            }
+            self.stop(worker, Why::Shutdown);
         }
     }
 

@@ -151,7 +151,9 @@ impl Core {
             self.kill(id, why);
         } else if term_at <= self.now && !self.workers[id].term_sent {
             self.workers[id].term_sent = true;
-            self.out.push(Action::Terminate { worker: id });
+            if !self.is_idle_guest(id) {
+                self.out.push(Action::Terminate { worker: id });
+            }
         }
     }
 

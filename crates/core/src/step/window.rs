@@ -54,6 +54,7 @@ impl Core {
         let suspect = self.pools[worker.pool.index()].suspect;
         worker.is_live()
             && worker.slots == 1
+            && !worker.demand.is_pull()
             && !worker.outdated
             && worker
                 .tasks

@@ -190,6 +190,7 @@ fn worker_of(event: &Event<'_>) -> Option<WorkerId> {
         | Event::Started { worker, .. }
         | Event::Answered { worker, .. }
         | Event::Acknowledged { worker, .. }
+        | Event::Ready { worker, .. }
         | Event::Left { worker }
         | Event::Misbehaved { worker }
         | Event::Measured { worker, .. }

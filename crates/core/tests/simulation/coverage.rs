@@ -6,7 +6,7 @@ use stoker_core::Event;
 pub const STATES: [&str; 7] = [
     "starting", "idle", "busy", "draining", "stopping", "killed", "gone",
 ];
-const EVENTS: [&str; 21] = [
+const EVENTS: [&str; 22] = [
     "arrived",
     "backlog",
     "refilled",
@@ -19,6 +19,7 @@ const EVENTS: [&str; 21] = [
     "answered",
     "returned",
     "acknowledged",
+    "ready",
     "left",
     "misbehaved",
     "measured",
@@ -127,6 +128,7 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::Answered { .. } => "answered",
         Event::Acknowledged { .. } => "acknowledged",
         Event::Blocked { .. } => "blocked",
+        Event::Ready { .. } => "ready",
         Event::Left { .. } => "left",
         Event::Misbehaved { .. } => "misbehaved",
         Event::Measured { .. } => "measured",

@@ -17,6 +17,8 @@ pub enum Word {
     Dropped(TaskId, Answer),
     Answer(TaskId, Answer),
     Left,
+    /// A worker that takes tasks on request asks for one, or withdraws that.
+    Ready(bool),
     Garbage,
     Measured(u64),
     Exits(Exit),
@@ -56,6 +58,11 @@ pub struct Proc {
     pub pool: usize,
     slots: usize,
     soft: bool,
+    pull: bool,
+    /// It has asked for a task, or is about to, and got none yet.
+    asked: bool,
+    /// It has withdrawn, and may return one task that was on its way.
+    crossed: bool,
     ready: bool,
     pub greeted: Option<Time>,
     goaway: bool,
@@ -88,6 +95,7 @@ impl Sim {
             Action::CancelOn { worker, task } => self.told_to_cancel(worker, task),
             Action::Nudge { worker } => self.nudged(worker),
             Action::Goaway { worker, .. } => self.told_to_go(worker),
+            Action::Disconnect { worker } => self.disconnected(worker),
             Action::Terminate { worker } => self.terminated(worker),
             Action::Kill { worker, .. } => {
                 self.edge.killed.insert(worker);
@@ -109,6 +117,9 @@ impl Sim {
             pool,
             slots: usize::from(plan.slots),
             soft: plan.soft_cancel,
+            pull: plan.pull && plan.slots <= 1,
+            asked: false,
+            crossed: false,
             ready: false,
             greeted: None,
             goaway: false,
@@ -170,6 +181,50 @@ impl Sim {
             ..self.new_proc(pool)
         };
         self.edge.procs.insert(worker, proc);
+        self.ask(worker);
+    }
+
+    /// A worker that takes tasks on request and has nothing to do asks for one after a while, and now and
+    /// then takes that back.
+    fn ask(&mut self, worker: WorkerId) {
+        let Some(proc) = self.edge.procs.get_mut(&worker) else {
+            return;
+        };
+        let is_free = proc.runs.is_empty() && proc.inbox.is_empty() && proc.dropped.is_empty();
+        let goes = proc.goaway || proc.left || proc.dying;
+        if !proc.pull || !proc.ready || proc.asked || !is_free || goes {
+            return;
+        }
+        proc.asked = true;
+        let wait = self.chance.ms(0, 20);
+        self.say(worker, wait, Word::Ready(true));
+        if self.trouble && self.chance.percent(20) {
+            let longer = Span(wait.0 + self.chance.below(3_000));
+            self.say(worker, longer, Word::Ready(false));
+        }
+    }
+
+    fn ready(&mut self, worker: WorkerId, wanted: bool) {
+        let proc = self.edge.procs.get_mut(&worker).expect("it is there");
+        if proc.left {
+            return;
+        }
+        if proc.pull && wanted {
+            proc.asked = true;
+        } else if proc.pull {
+            proc.asked = false;
+            proc.crossed = !proc.inbox.is_empty() || !proc.runs.is_empty();
+        }
+        self.step(Event::Ready { worker, wanted });
+    }
+
+    /// Its process lives on, without a part in the game.
+    fn disconnected(&mut self, worker: WorkerId) {
+        let mut tasks = self.core.lent_to(worker);
+        assert_eq!(tasks.next(), None, "{worker:?} is let go with a task");
+        drop(tasks);
+        self.edge.killed.insert(worker);
+        self.dies(worker, Exit::Gone, Span(100));
     }
 
     pub fn say(&mut self, worker: WorkerId, wait: Span, word: Word) {
@@ -203,6 +258,7 @@ impl Sim {
             }
             Word::Answer(task, answer) => self.answer(worker, task, answer),
             Word::Left => self.leave(worker),
+            Word::Ready(wanted) => self.ready(worker, wanted),
             Word::Garbage => self.step(Event::Misbehaved { worker }),
             Word::Measured(rss) if proc.ready => self.step(Event::Measured { worker, rss }),
             Word::Measured(_) => {}
@@ -227,6 +283,10 @@ impl Sim {
                 worker,
                 offer: Hello::default().offer(),
             }),
+            7 => self.step(Event::Ready {
+                worker,
+                wanted: true,
+            }),
             _ => self.step(Event::Exited {
                 worker,
                 exit: Exit::Gone,
@@ -239,6 +299,7 @@ impl Sim {
         let worked = short
             .filter(|_| self.chance.percent(50))
             .unwrap_or(Span::ZERO);
+        self.books.answered(task, answer);
         self.step(Event::Answered {
             worker,
             task,
@@ -259,6 +320,13 @@ impl Sim {
             proc.ready && !proc.goaway && !proc.left,
             "{worker:?} takes nothing"
         );
+        if proc.pull {
+            assert!(
+                std::mem::take(&mut proc.asked),
+                "{worker:?} did not ask for a task"
+            );
+            proc.crossed = false;
+        }
         proc.inbox.push_back(task);
         self.pump(worker);
     }
@@ -287,7 +355,7 @@ impl Sim {
                 }
                 continue;
             }
-            let gives_back = proc.goaway && self.chance.percent(30);
+            let gives_back = (proc.goaway || proc.crossed) && self.chance.percent(30);
             if gives_back {
                 let proc = self.edge.procs.get_mut(&worker).expect("it is there");
                 proc.dropped.insert(task);
@@ -297,6 +365,7 @@ impl Sim {
             self.begin_run(worker, task);
         }
         self.go_if_done(worker);
+        self.ask(worker);
     }
 
     fn begin_run(&mut self, worker: WorkerId, task: TaskId) {
@@ -563,7 +632,7 @@ impl Sim {
         self.edge.killed.remove(&worker);
         self.edge.gone.push(worker);
         if self.trouble && self.chance.percent(20) {
-            let how = self.chance.below(8) as u8;
+            let how = self.chance.below(9) as u8;
             self.say(worker, Span(700), Word::Haunts(how));
         }
         let plan = &self.setup.pools[proc.pool];
@@ -619,8 +688,10 @@ fn proc_is_ordered(proc: &Proc) -> bool {
 }
 
 /// What a worker may still say while it goes.
-fn last_words() -> [(u64, Word); 7] {
+fn last_words() -> [(u64, Word); 9] {
     [
+        (1, Word::Ready(true)),
+        (1, Word::Ready(false)),
         (2, Word::Measured(60)),
         (2, Word::Hello),
         (2, Word::Left),

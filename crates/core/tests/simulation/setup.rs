@@ -96,6 +96,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
     let hello = Hello {
         slots: chance.of(&[1, 1, 1, 2, 5]),
         soft_cancel: chance.percent(50),
+        pull: chance.percent(25),
         ..Hello::default()
     };
     let guests = match spawned {

@@ -138,6 +138,7 @@ pub fn event(event: &Event<'_>) -> String {
         }
         Event::Acknowledged { worker, task } => format!("acknowl.  {worker:?} t{}", task.0),
         Event::Blocked { queue, blocked, .. } => format!("blocked   q{} {blocked}", queue.0),
+        Event::Ready { worker, wanted } => format!("ready     {worker:?} {wanted}"),
         Event::Left { worker } => format!("left      {worker:?}"),
         Event::Misbehaved { worker } => format!("misbehave {worker:?}"),
         Event::Measured { worker, rss } => format!("measured  {worker:?} {rss}"),
@@ -161,6 +162,7 @@ fn action(action: &Action) -> String {
         Action::Nudge { worker } => format!("nudge {worker:?}"),
         Action::Goaway { worker, why } => format!("goaway {worker:?} {why:?}"),
         Action::Terminate { worker } => format!("term {worker:?}"),
+        Action::Disconnect { worker } => format!("close {worker:?}"),
         Action::Kill { worker, why } => format!("kill {worker:?} {why:?}"),
         Action::Release { worker } => format!("release {worker:?}"),
         Action::Answer { task, outcome, .. } => format!("early t{} {outcome:?}", task.0),

@@ -1,7 +1,7 @@
 //! What became of every task and worker, told from the actions alone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use stoker_core::{Action, Cause, Facts, Outcome, Span, TaskId, WorkerId};
+use stoker_core::{Action, Answer, Cause, Facts, Outcome, Span, TaskId, WorkerId};
 
 /// What the source of a task heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Books {
     pub held: BTreeSet<TaskId>,
     /// Outcomes of those that were told while a worker still had them.
     pub told: BTreeMap<TaskId, End>,
+    /// Tasks that a worker has returned since they were assigned.
+    returned: BTreeSet<TaskId>,
     /// Who was given a task last.
     pub holder: BTreeMap<TaskId, WorkerId>,
     /// Workers that were started or let in and are not gone.
@@ -56,11 +58,9 @@ impl Books {
             Action::Deliver { worker, task, .. } => {
                 self.expect(worker, task);
                 assert!(!self.told.contains_key(&task), "{task:?} runs for nobody");
-                assert_ne!(
-                    self.holder.insert(task, worker),
-                    Some(worker),
-                    "{task:?} again"
-                );
+                let again = self.holder.insert(task, worker) == Some(worker);
+                let was_returned = self.returned.remove(&task);
+                assert!(!again || was_returned, "{task:?} again");
                 *self.deliveries.entry(task).or_default() += 1;
             }
             Action::CancelOn { worker, task } => {
@@ -74,6 +74,7 @@ impl Books {
             Action::Nudge { worker }
             | Action::Goaway { worker, .. }
             | Action::Terminate { worker }
+            | Action::Disconnect { worker }
             | Action::Kill { worker, .. }
             | Action::Measure { worker } => {
                 assert!(self.workers.contains(&worker), "{action:?} to nobody");
@@ -131,6 +132,13 @@ impl Books {
     fn expect(&self, worker: WorkerId, task: TaskId) {
         assert!(self.workers.contains(&worker), "{worker:?} is nobody");
         assert!(self.held.contains(&task), "{task:?} is not held");
+    }
+
+    /// A task that was returned may be assigned to the same worker again.
+    pub fn answered(&mut self, task: TaskId, answer: Answer) {
+        if answer == Answer::Returned {
+            self.returned.insert(task);
+        }
     }
 
     fn end(&mut self, task: TaskId, end: End) {

@@ -88,6 +88,7 @@ pub struct Hello {
     /// 0 means 1, so that the default is a worker as they usually are.
     pub slots: u16,
     pub soft_cancel: bool,
+    pub pull: bool,
     pub calls: Vec<String>,
     pub idempotent: Vec<String>,
     pub jobs: Vec<String>,
@@ -108,6 +109,13 @@ impl Hello {
         }
     }
 
+    pub fn pull() -> Self {
+        Self {
+            pull: true,
+            ..Self::default()
+        }
+    }
+
     pub fn serving(calls: &[&str], jobs: &[&str]) -> Self {
         Self {
             calls: texts(calls),
@@ -120,6 +128,7 @@ impl Hello {
         Offer {
             slots: self.slots.max(1),
             soft_cancel: self.soft_cancel,
+            pull: self.pull,
             calls: &self.calls,
             idempotent: &self.idempotent,
             jobs: &self.jobs,

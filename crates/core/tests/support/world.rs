@@ -189,6 +189,7 @@ impl World {
     }
 
     pub fn answer_as(&mut self, worker: WorkerId, task: TaskId, answer: Answer) {
+        self.books.answered(task, answer);
         self.step(Event::Answered {
             worker,
             task,

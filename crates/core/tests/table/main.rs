@@ -19,6 +19,7 @@ mod keys;
 mod names;
 mod order;
 mod protocol;
+mod pull;
 mod recycle;
 mod refill;
 mod refusal;

@@ -116,6 +116,14 @@ impl Plane {
         }
     }
 
+    /// Ends the connection of a worker that dialled in, with what still waits to be written. Its process goes on.
+    pub(crate) fn disconnect(&mut self, id: WorkerId) {
+        if let Some(conn) = self.link(id).and_then(|link| link.conn) {
+            self.flush_conn(conn);
+        }
+        self.worker_gone(id, Exit::Gone);
+    }
+
     /// Kills a worker that dialled in: by signal if it is a process of ours to signal, else by ending its
     /// connection.
     pub(crate) fn kill_dialled(&mut self, id: WorkerId) {

@@ -51,10 +51,11 @@ impl Plane {
                 },
                 None,
             ),
+            Type::Ready => self.worker_ready(worker, frame.ttl == 1)?,
             Type::Goaway => self.step(Event::Left { worker }, None),
             _ => {
                 return Err(Fault::State(
-                    "a worker sends HELLO, RES, EVENT, STARTED, GOAWAY, PING and PONG",
+                    "a worker sends HELLO, RES, READY, EVENT, STARTED, GOAWAY, PING and PONG",
                 ));
             }
         }
@@ -67,6 +68,21 @@ impl Plane {
         if self.core.lent_to(worker).nth(1).is_none() {
             self.read_output_dry(worker);
         }
+    }
+
+    /// A worker asks for one task or withdraws that. A withdrawal is confirmed behind every task that was
+    /// assigned before it, so that the worker knows when nothing is on its way any more.
+    fn worker_ready(&mut self, worker: WorkerId, wanted: bool) -> Result<(), Fault> {
+        if !self.core.takes_on_request(worker) {
+            return Err(Fault::State(
+                "READY from a worker that did not say pull in its HELLO",
+            ));
+        }
+        self.step(Event::Ready { worker, wanted }, None);
+        if !wanted {
+            self.put_to(worker, Encode::new(Type::Ready, 0));
+        }
+        Ok(())
     }
 
     fn worker_hello(&mut self, worker: WorkerId, frame: &Frame<'_>) -> Result<(), Fault> {

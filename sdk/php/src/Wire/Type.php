@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Frame types: docs/protocol.md, section 2. 6, 10 and 11 are reserved. */
+/** Frame types: docs/protocol.md, section 2. 10 and 11 are reserved. */
 final class Type
 {
     public const REQ = 1;
@@ -12,6 +12,7 @@ final class Type
     public const CANCEL = 3;
     public const HELLO = 4;
     public const WELCOME = 5;
+    public const READY = 6;
     public const PING = 7;
     public const PONG = 8;
     public const GOAWAY = 9;
@@ -19,5 +20,5 @@ final class Type
     public const STARTED = 13;
 
     /** One bit for each type that a frame may have, so that a reader needs one test. */
-    public const KNOWN = 0b0011_0011_1011_1110;
+    public const KNOWN = 0b0011_0011_1111_1110;
 }

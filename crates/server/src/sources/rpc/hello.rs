@@ -101,6 +101,7 @@ pub(crate) fn offer(hello: &Hello) -> Offer<'_> {
     Offer {
         slots: hello.slots.unwrap_or(1),
         soft_cancel: hello.soft_cancel,
+        pull: hello.pull,
         calls: &hello.calls,
         idempotent: &hello.idempotent,
         jobs: &hello.jobs,

@@ -120,6 +120,7 @@ impl Plane {
         let offer = Offer {
             slots: 1,
             soft_cancel: false,
+            pull: false,
             calls: &[],
             idempotent: &[],
             jobs: &[],

@@ -1,0 +1,155 @@
+//! Workers that are assigned a task only after they have asked for one (issue 9, A28).
+use crate::support::*;
+use stoker_core::*;
+
+fn ready(w: &mut World, worker: WorkerId, wanted: bool) {
+    w.step(Event::Ready { worker, wanted });
+}
+
+/// A pool without workers of its own, one guest that asks, and the name of a queue.
+fn guest() -> (World, WorkerId, NameId) {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..workers(0)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let worker = w.join(pool, &Hello::pull());
+    (w, worker, mail)
+}
+
+#[test]
+fn a_worker_that_did_not_ask_holds_no_job() {
+    let (mut w, worker, mail) = guest();
+    let tasks = w.bring_many(2, &job(mail));
+    assert_eq!(w.lent(&tasks), []);
+    ready(&mut w, worker, true);
+    assert_eq!(w.lent(&tasks), tasks[..1], "one request, one job");
+    w.done(tasks[0]);
+    w.pass(secs(600));
+    assert_eq!(w.lent(&tasks), [], "an answer is no request");
+    ready(&mut w, worker, true);
+    assert_eq!(w.lent(&tasks), tasks[1..]);
+}
+
+#[test]
+fn a_request_may_come_before_the_answer() {
+    let (mut w, worker, mail) = guest();
+    let tasks = w.bring_many(2, &job(mail));
+    ready(&mut w, worker, true);
+    ready(&mut w, worker, true);
+    assert_eq!(
+        w.lent(&tasks),
+        tasks[..1],
+        "a request sets, it does not add"
+    );
+    w.done(tasks[0]);
+    assert_eq!(w.lent(&tasks), tasks[1..]);
+}
+
+#[test]
+fn a_request_that_was_withdrawn_brings_nothing() {
+    let (mut w, worker, mail) = guest();
+    ready(&mut w, worker, true);
+    ready(&mut w, worker, false);
+    let task = w.bring(job(mail));
+    assert!(w.waits(task));
+}
+
+/// It costs the job nothing, and only one per withdrawal may come back.
+#[test]
+fn a_job_that_crossed_the_withdrawal_comes_back_free() {
+    let (mut w, worker, mail) = guest();
+    ready(&mut w, worker, true);
+    let task = w.bring(job(mail).tries(1));
+    ready(&mut w, worker, false);
+    w.answer_as(worker, task, Answer::Returned);
+    assert!(w.waits(task));
+    ready(&mut w, worker, true);
+    w.done(task);
+    let Some(End::Told(Outcome::Answered, facts)) = w.end(task) else {
+        panic!("{:?}", w.end(task));
+    };
+    assert_eq!((facts.attempt, facts.crashes), (1, 0));
+}
+
+#[test]
+fn a_job_that_did_not_cross_a_withdrawal_may_not_be_returned() {
+    let (mut w, worker, mail) = guest();
+    ready(&mut w, worker, true);
+    let task = w.bring(job(mail));
+    w.answer_as(worker, task, Answer::Returned);
+    assert!(w.was_killed(worker, Why::Misbehaved));
+}
+
+#[test]
+fn only_a_worker_that_said_so_may_ask() {
+    let (mut w, _) = World::ready(workers(1));
+    let worker = w.live()[0];
+    ready(&mut w, worker, true);
+    assert!(w.was_killed(worker, Why::Misbehaved));
+}
+
+#[test]
+fn short_jobs_are_not_prefetched_by_a_worker_that_asks() {
+    let (mut w, worker, mail) = guest();
+    for _ in 0..64 {
+        ready(&mut w, worker, true);
+        let task = w.bring(job(mail));
+        w.run(task, Span(50));
+    }
+    let tasks = w.bring_many(10, &job(mail));
+    ready(&mut w, worker, true);
+    assert_eq!(w.lent(&tasks).len(), 1);
+}
+
+/// It may not look at its connection for hours, so nothing waits for it.
+#[test]
+fn a_guest_without_a_request_is_let_go_at_once() {
+    let (mut w, worker, mail) = guest();
+    w.bring(job(mail));
+    w.step(Event::Drain);
+    assert!(w.saw(&Action::Goaway {
+        worker,
+        why: Why::Shutdown
+    }));
+    assert!(w.saw(&Action::Disconnect { worker }));
+    w.exit(worker, Exit::Gone);
+    assert!(w.saw(&Action::Drained));
+}
+
+/// A process that somebody else started may have other work.
+#[test]
+fn a_guest_that_holds_no_task_is_never_killed_for_its_grace() {
+    for hello in [Hello::pull(), Hello::default(), Hello::slots(4)] {
+        let (mut w, pool) = World::of(PoolConfig {
+            spawned: false,
+            ..workers(0)
+        });
+        let worker = w.join(pool, &hello);
+        if hello.pull {
+            ready(&mut w, worker, true);
+        }
+        w.step(Event::Reload { pool });
+        w.pass(secs(100));
+        assert!(w.saw(&Action::Disconnect { worker }), "{hello:?}");
+        assert!(!w.saw(&Action::Terminate { worker }), "{hello:?}");
+        assert!(!w.was_killed(worker, Why::Replaced), "{hello:?}");
+    }
+}
+
+/// A suspect needs a worker without tasks; one that has not asked is none.
+#[test]
+fn a_suspect_does_not_wait_for_a_worker_that_has_not_asked() {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..workers(0)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.join(pool, &Hello::pull());
+    let wide = w.join(pool, &Hello::slots(2));
+    let busy = w.bring_many(2, &job(mail));
+    let suspect = w.bring(job(mail).crashes(1));
+    w.bring_many(10, &job(mail));
+    busy.into_iter().for_each(|task| w.done(task));
+    assert_eq!(w.on(suspect), Some(wide));
+}
