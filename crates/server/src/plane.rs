@@ -159,7 +159,7 @@ impl Plane {
                 Todo::Unblock { queue, key } => self.block_key(queue, &key, false),
                 Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),
                 Todo::KillDialled { worker } => self.kill_dialled(worker),
-                Todo::Disconnect { worker } => self.disconnect(worker)
+                Todo::Disconnect { worker } => self.disconnect(worker),
             }
         }
     }
