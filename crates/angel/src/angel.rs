@@ -1,6 +1,10 @@
 use crate::channel::Channel;
+use crate::listening::{Listening, News};
+use crate::socket::Socket;
 use crate::watchdog::{Timeouts, Watchdog};
-use crate::{Beat, End, Heartbeat, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn};
+use crate::{
+    Beat, End, Heartbeat, Level, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
@@ -14,10 +18,8 @@ use std::time::{Duration, Instant};
 
 /// What the angel needs to know.
 pub struct Options {
-    /// The listening socket, bound and listening.
-    pub listener: OwnedFd,
-    /// Its absolute path, handed to workers.
-    pub socket_path: String,
+    /// The listening socket, whose path is handed to workers.
+    pub socket: Socket,
     /// The resolved configuration as text, handed to every server that starts.
     pub config: String,
 }
@@ -45,18 +47,9 @@ pub fn run(options: Options) -> io::Result<u8> {
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_name(c"stoker: angel")?;
     let mut angel = Angel::new(options)?;
-    angel.start_server()?;
-    loop {
-        angel.wait_for_something()?;
-        angel.take_signals();
-        angel.take_messages();
-        angel.check_progress();
-        angel.reap();
-        angel.sweep();
-        if let Some(code) = angel.next_phase()? {
-            return Ok(code);
-        }
-    }
+    let result = angel.stand_above();
+    angel.listening.remove();
+    result
 }
 
 type Signals = SignalDelivery<UnixStream, SignalOnly>;
@@ -86,7 +79,9 @@ enum Phase {
 }
 
 struct Angel {
-    options: Options,
+    listening: Listening,
+    /// The configuration, as the next server gets it.
+    config: String,
     signals: Signals,
     channel: Option<Channel>,
     server: Option<(i32, Instant)>,
@@ -121,7 +116,8 @@ impl Angel {
         let wanted = [SIGCHLD].into_iter().chain(spawn::HARMLESS);
         let signals = SignalDelivery::with_pipe(read, write, SignalOnly, wanted)?;
         Ok(Self {
-            options,
+            listening: Listening::new(options.socket),
+            config: options.config,
             signals,
             channel: None,
             server: None,
@@ -143,11 +139,29 @@ impl Angel {
         })
     }
 
+    fn stand_above(&mut self) -> io::Result<u8> {
+        self.start_server()?;
+        self.check_socket();
+        loop {
+            if self.wait_for_something()? {
+                self.check_socket();
+            }
+            self.take_signals();
+            self.take_messages();
+            self.check_progress();
+            self.reap();
+            self.sweep();
+            if let Some(code) = self.next_phase()? {
+                return Ok(code);
+            }
+        }
+    }
+
     fn start_server(&mut self) -> io::Result<()> {
-        let (pid, socket) = spawn::server(&self.options.listener)?;
+        let (pid, socket) = spawn::server(self.listening.listener())?;
         let mut channel = Channel::new(socket);
         let config = ToServer::Config {
-            text: self.options.config.clone(),
+            text: self.config.clone(),
             restarts: self.restarts,
             previous: self.previous,
         };
@@ -163,8 +177,11 @@ impl Angel {
         Ok(())
     }
 
-    fn wait_for_something(&self) -> io::Result<()> {
+    /// Waits. Returns whether something may have happened to the socket's file.
+    fn wait_for_something(&self) -> io::Result<bool> {
         let mut fds = vec![PollFd::new(self.signals.get_read(), PollFlags::IN)];
+        let watch = self.listening.watch();
+        fds.extend(watch.map(|watch| PollFd::from_borrowed_fd(watch, PollFlags::IN)));
         if let Some(channel) = &self.channel {
             let blocked = if channel.is_blocked() {
                 PollFlags::OUT
@@ -187,13 +204,34 @@ impl Angel {
             // Looks again even if no signal comes: what is dying may be a process of someone else's.
             Phase::Clearing { .. } | Phase::Ending { .. } => Some(LOOK_AGAIN),
         };
+        let retry = self.listening.retry();
+        let retry = retry.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = [timeout, retry].into_iter().flatten().min();
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: i64::from(timeout.subsec_nanos()),
         });
         match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let has_changed = watch.is_some() && fds[1].revents().intersects(PollFlags::IN);
+        let is_due = |at: Instant| at <= Instant::now();
+        Ok(has_changed || self.listening.retry().is_some_and(is_due))
+    }
+
+    fn check_socket(&mut self) {
+        for news in self.listening.check() {
+            let (level, text) = match news {
+                News::Renewed(fd, text) => {
+                    self.tell(&ToServer::Listener { text }, vec![fd]);
+                    continue;
+                }
+                News::Unreachable(text) => (Level::Error, text),
+                News::Back(text) => (Level::Info, text),
+                News::Unwatched(text) => (Level::Warn, text),
+            };
+            self.tell(&ToServer::Log { level, text }, Vec::new());
         }
     }
 
@@ -250,7 +288,7 @@ impl Angel {
                     procfs::kill_tree(worker.pid);
                 }
             }
-            ToAngel::Config { text } => self.options.config = text,
+            ToAngel::Config { text } => self.config = text,
             ToAngel::Timeouts {
                 watchdog,
                 stop_grace,
@@ -271,7 +309,7 @@ impl Angel {
         }
         self.cookies += 1;
         let cookie = format!("{}-{}", getpid().as_raw_nonzero(), self.cookies);
-        match spawn::worker(spec, &self.options.socket_path, &cookie) {
+        match spawn::worker(spec, &self.listening.path(), &cookie) {
             Ok(spawned) => {
                 let pid = spawned.pid;
                 self.workers.insert(key, Worker { pid, cookie });

@@ -1,6 +1,6 @@
 //! The angel: the small, single-threaded process that stands above the server.
 //!
-//! It is the only place that forks. It holds the listening socket, starts the server and the workers,
+//! It is the only place that forks. It holds the listening socket and keeps it where clients look for it, starts the server and the workers,
 //! reaps whatever dies below it, cleans up what dead workers left behind, and starts the server again if
 //! that dies. It knows nothing of tasks. It must be entered before the process has a second thread: a
 //! parent-death signal fires when the forking *thread* ends, and a fork of a threaded process blocks.
@@ -8,8 +8,11 @@
 mod angel;
 mod channel;
 mod heartbeat;
+mod listening;
 mod message;
+mod notify;
 mod procfs;
+mod socket;
 mod spawn;
 mod user;
 mod watchdog;
@@ -17,8 +20,9 @@ mod watchdog;
 pub use angel::{Options, run};
 pub use channel::{Channel, MAX_MESSAGE};
 pub use heartbeat::{Beat, Heartbeat, Stage};
-pub use message::{End, Previous, Spec, ToAngel, ToServer, WorkerKey};
+pub use message::{End, Level, Previous, Spec, ToAngel, ToServer, WorkerKey};
 pub use procfs::{children, descendants, is_dead, kill_tree, resident_bytes, with_cookie};
+pub use socket::{Socket, SocketError, address};
 pub use user::{names, resolve_group, resolve_user};
 
 /// What the server process is called in lists of processes, and by which the program knows that it is to be one.

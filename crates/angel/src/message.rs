@@ -81,11 +81,28 @@ pub enum ToServer {
         pid: i32,
         command: String,
     },
+    /// With a descriptor: the socket was made anew, because its file was gone; and a text for the log.
+    Listener {
+        text: String,
+    },
+    /// Something for the log.
+    Log {
+        level: Level,
+        text: String,
+    },
     /// An operator's signal.
     Drain,
     Reload,
     /// The log's file may have been moved away: write to the one of its name.
     ReopenLog,
+}
+
+/// How bad it is what the angel has for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Level {
+    Info,
+    Warn,
+    Error,
 }
 
 /// Why a server had to be started again.

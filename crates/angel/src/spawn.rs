@@ -78,7 +78,7 @@ pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result
 }
 
 /// Starts the server: this same program, with the listener and its end of the channel.
-pub(crate) fn server(listener: &OwnedFd) -> io::Result<(i32, OwnedFd)> {
+pub(crate) fn server(listener: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     for socket in [&ours, &theirs] {

@@ -248,7 +248,7 @@ fn open(path: &Path, patience: &Patience) -> Result<UnixStream> {
             )),
         }
     };
-    let address = crate::socket::address(path)?;
+    let address = stoker_angel::address(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
     let socket = socket.map_err(refused)?;

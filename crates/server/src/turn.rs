@@ -18,7 +18,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stoker_angel::{Channel, End, Heartbeat, Previous, ToAngel, ToServer};
+use stoker_angel::{Channel, End, Heartbeat, Level, Previous, ToAngel, ToServer};
 use stoker_core::{Core, Event, Exit, Kind, Limits, Span, Time};
 use stoker_wire::MetaBuf;
 
@@ -294,7 +294,7 @@ impl Plane {
                     self.read_conn(id, buffer);
                 }
             }
-            Source::Listener => self.accept(),
+            Source::Listener => drop(self.accept()),
             Source::Control => self.hear_angel(),
             Source::Log => self.log_woke(),
             Source::Store => {
@@ -347,6 +347,15 @@ impl Plane {
                 self.reload_all();
             }
             ToServer::ReopenLog => self.log.reopen(),
+            ToServer::Listener { text } => {
+                self.log.warn(text);
+                fds.into_iter().next().map(|fd| self.listen_on(fd));
+            }
+            ToServer::Log { level, text } => match level {
+                Level::Info => self.log.info(text),
+                Level::Warn => self.log.warn(text),
+                Level::Error => self.log.error(text),
+            },
             ToServer::Config { .. } => {}
         }
     }

@@ -12,7 +12,7 @@ pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) 
     let (text, config) = super::serve::read(&file)?;
     let named = socket::named(option).map(std::path::absolute).transpose()?;
     if let Some(path) = &named {
-        socket::address(path)?;
+        stoker_angel::address(path)?;
     }
     let source = Source {
         file: &file.display().to_string(),

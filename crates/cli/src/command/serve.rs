@@ -4,10 +4,10 @@ use crate::exit::{Failure, Result};
 use crate::socket;
 use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::process::geteuid;
+use std::env;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::{env, fs};
-use stoker_angel::{Options, env as names};
+use stoker_angel::{Options, Socket, env as names};
 use stoker_server::config::{Config, ConfigError, Launch, Source, read_file, resolve};
 
 /// What stands for a file in messages where there is none.
@@ -44,23 +44,13 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     let is_asked = config.socket_group.is_some();
     let group = access.group.filter(|_| is_asked || geteuid().is_root());
     let path = std::path::absolute(named.unwrap_or_else(|| socket::configured(config.socket)))?;
-    let listener = socket::listen_at(&path, config.socket_mode, group)?;
+    let socket = Socket::listen(&path, config.socket_mode, group)?;
     if let Some(warning) = &access.warning {
         // There is nothing to do about a stderr that can't be written.
         writeln!(io::stderr(), "stoker: {warning}").ok();
     }
-    let socket_path = path.to_string_lossy().into_owned();
-    let ours = socket::identity(&path);
-    let result = stoker_angel::run(Options {
-        listener,
-        socket_path,
-        config: launch.encode(),
-    });
-    // It may be gone already, or be a later server's; then there is nothing to do.
-    if ours.is_some() && ours == socket::identity(&path) {
-        fs::remove_file(&path).ok();
-    }
-    match result? {
+    let config = launch.encode();
+    match stoker_angel::run(Options { socket, config })? {
         0 => Ok(()),
         code => Err(Failure::Code(code)),
     }

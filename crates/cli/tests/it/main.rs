@@ -26,6 +26,7 @@ mod room;
 mod rpc;
 mod signals;
 mod silent;
+mod socket;
 mod steering;
 mod store;
 mod supervision;

@@ -9,6 +9,8 @@ use stoker_wire::{Encode, Frame, Splitter, Status, Type, WireError, encode};
 
 /// Connections accepted in one turn; the rest wait in the listen queue for the next.
 const ACCEPTS: usize = 64;
+/// Connections that a listen queue holds at the most, as the kernel bounds it by default.
+const MOST_WAITING: usize = 4_096;
 /// Reads of one connection in one turn, so that nobody's flood holds up the others.
 const READS: usize = 4;
 /// How long the listener rests after an accept failed.
@@ -17,7 +19,8 @@ const ACCEPT_AGAIN: Span = Span::from_millis(100);
 const STALL: Span = Span::from_secs(10);
 
 impl Plane {
-    pub(crate) fn accept(&mut self) {
+    /// Accepts some of the connections that wait. Returns whether there may be more.
+    pub(crate) fn accept(&mut self) -> bool {
         for _ in 0..ACCEPTS {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) if self.conns.len() >= self.config.max_connections => {
@@ -26,9 +29,29 @@ impl Plane {
                 Ok(socket) => {
                     self.add_conn(socket, Role::New);
                 }
-                Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return,
-                Err(error) => return self.rest_listener(error),
+                Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return false,
+                Err(error) => {
+                    self.rest_listener(error);
+                    return false;
+                }
             }
+        }
+        true
+    }
+
+    /// Listens on another socket, because the file of the present one is gone. Who is in the old one's queue is
+    /// accepted first.
+    pub(crate) fn listen_on(&mut self, listener: rustix::fd::OwnedFd) {
+        for _ in 0..MOST_WAITING / ACCEPTS {
+            if !self.accept() {
+                break;
+            }
+        }
+        self.poller.remove(&self.listener);
+        self.listener = listener;
+        if let Err(error) = self.poller.add(&self.listener, Source::Listener) {
+            self.log
+                .error(format!("cannot watch the listening socket: {error}"));
         }
     }
 

@@ -1,0 +1,246 @@
+//! The listening socket and its file.
+
+use rustix::event::{Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FlockOperation, Gid, Mode, OFlags, chmod, chown, flock, open};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4_096;
+/// How often, and with which pause, to try for the lock of the directory.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+
+/// Why there is no socket.
+#[derive(Debug)]
+pub enum SocketError {
+    /// The path is longer than the address of a socket can be.
+    TooLong(PathBuf),
+    /// Another process serves there.
+    Served(PathBuf),
+    /// Something stands there that must not be removed.
+    InTheWay(PathBuf, String),
+    Failed(PathBuf, io::Error),
+    Group(PathBuf, u32, io::Error),
+}
+
+impl fmt::Display for SocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(path) => write!(
+                f,
+                "the socket path {} is longer than the 107 bytes a socket may have",
+                path.display()
+            ),
+            Self::Served(path) => write!(f, "another Stoker serves at {}", path.display()),
+            Self::InTheWay(path, why) => write!(f, "{} is in the way: {why}", path.display()),
+            Self::Failed(path, error) => {
+                write!(f, "cannot listen at {}: {error}", path.display())
+            }
+            Self::Group(path, group, error) => {
+                let shown = path.display();
+                write!(f, "cannot give {shown} to group {group}: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SocketError {}
+
+/// What is found where the socket's file should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Ours,
+    Nothing,
+    /// Somebody else's file or socket.
+    Foreign,
+}
+
+/// A socket that listens, and how to make it again.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    path: PathBuf,
+    mode: u32,
+    group: Option<u32>,
+    identity: (u64, u64),
+}
+
+impl Socket {
+    /// Binds a socket at an absolute path and listens. One that a dead server left behind is replaced; one that
+    /// is served, and whatever is no socket, is not touched.
+    pub fn listen(path: &Path, mode: u32, group: Option<u32>) -> Result<Self, SocketError> {
+        let _lock = lock_directory(path);
+        clear(path)?;
+        let (fd, identity) = bind_new(path, mode, group)?;
+        let path = path.to_owned();
+        Ok(Self {
+            fd,
+            path,
+            mode,
+            group,
+            identity,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What clients find at the path now.
+    pub(crate) fn found(&self) -> Found {
+        match identity(&self.path) {
+            Some(identity) if identity == self.identity => Found::Ours,
+            Some(_) => Found::Foreign,
+            None => Found::Nothing,
+        }
+    }
+
+    /// Makes the socket anew where its file is gone. Who connected to the old one is still in its queue, to be
+    /// accepted by who holds that. Fails if meanwhile somebody else has taken the place.
+    pub(crate) fn renew(&mut self) -> Result<(), SocketError> {
+        let _lock = lock_directory(&self.path);
+        (self.fd, self.identity) = bind_new(&self.path, self.mode, self.group)?;
+        Ok(())
+    }
+
+    /// Removes the file, unless it is another's by now.
+    pub(crate) fn remove(&self) {
+        if self.found() == Found::Ours {
+            fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A path as a socket's address, which is short.
+pub fn address(path: &Path) -> Result<SocketAddrUnix, SocketError> {
+    SocketAddrUnix::new(path).map_err(|_| SocketError::TooLong(path.to_owned()))
+}
+
+/// Which file a path names now: another one may take its place.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// Keeps other Stokers from looking at the path until the lock is dropped: a socket that is bound and does not
+/// listen yet looks like that of a dead server. A lock that can't be had does not hold up a start.
+fn lock_directory(path: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = open(path.parent()?, flags, Mode::empty()).ok()?;
+    for _ in 0..LOCK_TRIES {
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(directory),
+            Err(Errno::WOULDBLOCK) => drop(poll(&mut [], Some(&LOCK_PAUSE))),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Makes room at the path, if what stands there is a dead server's socket.
+fn clear(path: &Path) -> Result<(), SocketError> {
+    let Ok(metadata) = fs::metadata(path) else {
+        return Ok(());
+    };
+    let in_the_way = |why: String| SocketError::InTheWay(path.to_owned(), why);
+    // Connecting to a plain file is refused too, and that is no socket of a dead server.
+    if !metadata.file_type().is_socket() {
+        return Err(in_the_way("it is no socket".to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Ok(peer) if is_served(&peer) => return Err(SocketError::Served(path.to_owned())),
+        // What a dead Stoker started may hold it open for moments yet.
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+        Err(error) => return Err(in_the_way(error.to_string())),
+    }
+    fs::remove_file(path).map_err(|error| in_the_way(error.to_string()))
+}
+
+/// Whether the process lives that listens: a socket knows who that was (unix(7), SO_PEERCRED).
+fn is_served(peer: &UnixStream) -> bool {
+    let listener = rustix::net::sockopt::socket_peercred(peer);
+    listener.is_ok_and(|listener| !crate::is_dead(listener.pid.as_raw_nonzero().get()))
+}
+
+type Bound = (OwnedFd, (u64, u64));
+
+fn bind_new(path: &Path, mode: u32, group: Option<u32>) -> Result<Bound, SocketError> {
+    let failed = |error: Errno| SocketError::Failed(path.to_owned(), error.into());
+    let address = address(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed)?;
+    bind(&socket, &address).map_err(failed)?;
+    let result = open_to(path, &socket, mode, group);
+    if result.is_err() {
+        fs::remove_file(path).ok();
+    }
+    let identity = result?;
+    Ok((socket, identity))
+}
+
+/// Sets who may connect before the first one can, so that nobody gets in through a wider mode or group.
+fn open_to(
+    path: &Path,
+    socket: &OwnedFd,
+    mode: u32,
+    group: Option<u32>,
+) -> Result<(u64, u64), SocketError> {
+    let failed = |error: Errno| SocketError::Failed(path.to_owned(), error.into());
+    if let Some(group) = group {
+        chown(path, None, Some(Gid::from_raw(group)))
+            .map_err(|error| SocketError::Group(path.to_owned(), group, error.into()))?;
+    }
+    chmod(path, Mode::from_raw_mode(mode)).map_err(failed)?;
+    listen(socket, BACKLOG).map_err(failed)?;
+    identity(path).ok_or_else(|| failed(Errno::NOENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_made_again_only_where_nothing_is() {
+        let directory = std::env::temp_dir().join(format!("stoker-socket-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let path = directory.join("s");
+        let mut socket = Socket::listen(&path, 0o600, None).unwrap();
+        assert_eq!(socket.found(), Found::Ours);
+        let second = Socket::listen(&path, 0o600, None);
+        assert!(matches!(second, Err(SocketError::Served(_))));
+
+        fs::remove_file(&path).unwrap();
+        assert_eq!(socket.found(), Found::Nothing);
+        socket.renew().unwrap();
+        assert_eq!(socket.found(), Found::Ours);
+        assert!(UnixStream::connect(&path).is_ok());
+
+        fs::remove_file(&path).unwrap();
+        let other = Socket::listen(&path, 0o600, None).unwrap();
+        assert_eq!(socket.found(), Found::Foreign);
+        assert!(socket.renew().is_err());
+        socket.remove();
+        assert_eq!(other.found(), Found::Ours, "it is not ours to remove");
+        other.remove();
+        fs::remove_dir(&directory).unwrap();
+    }
+}

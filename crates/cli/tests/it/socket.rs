@@ -1,0 +1,137 @@
+//! The socket's file: removed, replaced, led elsewhere. Issue 9, A17.
+
+use crate::{pool_of, setup, start};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Instant;
+use stoker_testkit::{App, limit, procs, until};
+use stoker_wire::Status;
+
+/// Waits until something listens at a path.
+#[track_caller]
+fn is_reachable(path: &Path) {
+    until("somebody listens there", || UnixStream::connect(path).ok());
+}
+
+/// One pool, and the socket below a directory of its own.
+#[track_caller]
+fn start_below(directory: &str) -> App {
+    let rest = format!("workers = 1\n[stoker]\nsocket = \"{directory}/s\"");
+    let setup = setup().config(&pool_of("serve", rest));
+    fs::create_dir(setup.dir().file("run")).expect("it is new");
+    setup.launch_blind()
+}
+
+#[test]
+fn a_removed_socket_is_there_again_within_a_second() {
+    let app = start("workers = 1\n[stoker]\nsocket_mode = \"0606\"");
+    let workers = app.pids();
+    let mut old = app.client();
+    for round in 1..=3 {
+        let from = app.log().len();
+        let began = Instant::now();
+        fs::remove_file(app.socket()).expect("it is there");
+        is_reachable(&app.socket());
+        assert!(
+            began.elapsed() < limit(1.0),
+            "{round}: {:?}",
+            began.elapsed()
+        );
+        app.wait_for_log_after(
+            from,
+            "the file of the socket *stoker.sock was removed; listening there again",
+        );
+    }
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+    old.fence();
+    assert_eq!(app.pids(), workers, "nothing else has happened");
+    let mode = fs::metadata(app.socket())
+        .expect("it is there")
+        .permissions();
+    assert_eq!(mode.mode() & 0o777, 0o606);
+    let (path, ended) = (app.socket(), app.stop());
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(!path.exists(), "the new one goes as the first would have");
+}
+
+#[test]
+fn a_removed_socket_is_there_again_while_the_server_restarts() {
+    let app = start("workers = 1");
+    procs::kill(app.server());
+    fs::remove_file(app.socket()).expect("it is there");
+    is_reachable(&app.socket());
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+    app.wait_for_log("the server was started again");
+}
+
+#[test]
+fn a_socket_that_was_moved_away_is_made_anew() {
+    let app = start("workers = 1");
+    fs::rename(app.socket(), app.dir.file("elsewhere")).expect("it is there");
+    is_reachable(&app.socket());
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+#[test]
+fn what_somebody_put_in_the_sockets_place_stays_until_it_is_removed() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let file = app.dir.write("file", "somebody's");
+    fs::rename(file, app.socket()).expect("it replaces the socket");
+    app.wait_for_log("stoker.sock is not this server's socket any more");
+    client.fence();
+    let text = fs::read_to_string(app.socket());
+    assert_eq!(text.ok().as_deref(), Some("somebody's"));
+    fs::remove_file(app.socket()).expect("it is there");
+    is_reachable(&app.socket());
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+#[test]
+fn another_ones_socket_is_neither_taken_nor_removed() {
+    let app = start("workers = 1");
+    let path = app.dir.file("other");
+    let other = UnixListener::bind(&path).expect("it can be bound");
+    fs::rename(&path, app.socket()).expect("it replaces the socket");
+    app.wait_for_log("stoker.sock is not this server's socket any more");
+    let (path, ended) = (app.socket(), app.stop());
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(path.exists());
+    drop(other);
+}
+
+#[test]
+fn a_directory_that_goes_and_comes_back_has_the_socket_in_it() {
+    let app = start_below("run");
+    let (directory, path) = (app.dir.file("run"), app.dir.file("run/s"));
+    is_reachable(&path);
+    fs::remove_dir_all(&directory).expect("it is there");
+    app.wait_for_log(
+        "the socket's file was removed, and clients can't reach this server: *No such file",
+    );
+    fs::create_dir(&directory).expect("it is gone");
+    is_reachable(&path);
+    fs::rename(&directory, app.dir.file("run.old")).expect("it is there");
+    fs::create_dir(&directory).expect("it is gone");
+    is_reachable(&path);
+}
+
+#[test]
+fn a_link_that_is_led_elsewhere_has_the_socket_behind_it() {
+    let rest = "workers = 1\n[stoker]\nsocket = \"current/s\"";
+    let setup = setup().config(&pool_of("serve", rest));
+    let dir = setup.dir().path().to_owned();
+    for release in ["one", "two"] {
+        fs::create_dir(dir.join(release)).expect("it is new");
+    }
+    symlink("one", dir.join("current")).expect("it is new");
+    let app = setup.launch_blind();
+    is_reachable(&dir.join("one/s"));
+    // As deployments do it: nobody ever finds no link.
+    symlink("two", dir.join("next")).expect("it is new");
+    fs::rename(dir.join("next"), dir.join("current")).expect("it can be renamed");
+    is_reachable(&dir.join("two/s"));
+    app.wait_for_log("the file of the socket *current/s was removed; listening there again");
+}
