@@ -349,7 +349,7 @@ impl Plane {
             ToServer::ReopenLog => self.log.reopen(),
             ToServer::Listener { text } => {
                 self.log.warn(text);
-                fds.into_iter().next().map(|fd| self.listen_on(fd));
+                fds.into_iter().for_each(|fd| self.listen_on(fd));
             }
             ToServer::Log { level, text } => match level {
                 Level::Info => self.log.info(text),
