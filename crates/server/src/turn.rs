@@ -168,7 +168,7 @@ impl Plane {
             links: Vec::new(),
             resting: Vec::new(),
             loads: Loads::default(),
-            jobs: Jobs::new(open_store(&config, is_restart, &mut log)?),
+            jobs: Jobs::new(open_store(&config, listener.as_fd(), is_restart, &mut log)?),
             figures: Vec::new(),
             log,
             quarantine: Quarantine::default(),
