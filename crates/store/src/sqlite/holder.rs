@@ -82,8 +82,6 @@ fn open_lock_of(pid: u32, inode: u64) -> Option<File> {
         let store = store.and_then(|store| std::fs::metadata(store).ok());
         store.is_some_and(|store| store.ino() == inode)
     };
-    let lock = fds
-        .filter_map(|fd| Some(fd.ok()?.path()))
-        .find(is_lock)?;
+    let lock = fds.filter_map(|fd| Some(fd.ok()?.path())).find(is_lock)?;
     File::open(lock).ok()
 }
