@@ -9,6 +9,7 @@ mod dispatch;
 mod finish;
 mod life;
 mod order;
+mod reconfigure;
 mod refill;
 mod size;
 mod tick;

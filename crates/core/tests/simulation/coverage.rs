@@ -27,6 +27,7 @@ const EVENTS: [&str; 22] = [
     "paused",
     "scale",
     "reload",
+    "unconfigured",
     "drain",
     "tick",
 ];
@@ -66,7 +67,7 @@ const UNREACHABLE: [(&str, &[&str], &str); 9] = [
     ),
 ];
 /// Events about a pool, a queue or everything meet every worker there is, and none that is gone.
-const GENERAL: [&str; 5] = ["paused", "scale", "reload", "drain", "tick"];
+const GENERAL: [&str; 6] = ["paused", "scale", "reload", "unconfigured", "drain", "tick"];
 
 #[derive(Default)]
 pub struct Coverage([[u64; STATES.len()]; EVENTS.len()]);
@@ -136,6 +137,8 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::Paused { .. } => "paused",
         Event::Scale { .. } => "scale",
         Event::Reload { .. } => "reload",
+        Event::PoolRemoved { .. } => "pool removed",
+        Event::Unconfigured { .. } => "unconfigured",
         Event::Drain => "drain",
         Event::Tick => "tick",
     }
