@@ -6,7 +6,7 @@ use stoker_core::Event;
 pub const STATES: [&str; 7] = [
     "starting", "idle", "busy", "draining", "stopping", "killed", "gone",
 ];
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 23] = [
     "arrived",
     "backlog",
     "refilled",
