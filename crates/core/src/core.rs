@@ -118,6 +118,9 @@ impl Core {
                 blocked,
             } => self.block(queue, key, blocked),
             Event::Ready { worker, wanted } => self.ready(worker, wanted),
+            Event::Unread { worker, unread } => self.unread(worker, unread),
+            Event::Deferred { worker, task } => self.defer(worker, task),
+            Event::Resumed { task } => self.resume(task),
             Event::Left { worker } => self.left(worker),
             Event::Misbehaved { worker } => self.misbehaved(worker),
             Event::Measured { worker, rss } => self.measured(worker, rss),
@@ -125,8 +128,6 @@ impl Core {
             Event::Paused { queue, paused } => self.pause(queue, paused),
             Event::Scale { pool, min, max } => self.scale(pool, min, max),
             Event::Reload { pool } => self.reload(pool),
-            Event::PoolRemoved { pool } => self.remove_pool(pool),
-            Event::Unconfigured { queue } => self.unconfigure(queue),
             Event::Drain => self.drain(),
             Event::Tick => self.tick(),
         }

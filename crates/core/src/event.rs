@@ -71,6 +71,21 @@ pub enum Event<'a> {
         worker: WorkerId,
         wanted: bool,
     },
+    /// The edge does not read what a worker answers, for want of memory, or (not `unread`) does so again. Its
+    /// tasks can't end meanwhile, so that time does not count against them.
+    Unread {
+        worker: WorkerId,
+        unread: bool,
+    },
+    /// The edge can't send a task that was just assigned. It waits apart until [`Event::Resumed`], at no cost.
+    Deferred {
+        worker: WorkerId,
+        task: TaskId,
+    },
+    /// A deferred task waits for a worker again, before all that came later.
+    Resumed {
+        task: TaskId,
+    },
     /// A worker takes nothing new: what it has not answered goes back.
     Left {
         worker: WorkerId,
@@ -101,16 +116,6 @@ pub enum Event<'a> {
     /// Replace all workers of a pool by such of a new version.
     Reload {
         pool: PoolId,
-    },
-    /// The configuration has this pool no more: it serves no queue, and its workers finish what they run and go.
-    /// [`crate::Core::add_pool`] may use its number again once they have gone.
-    PoolRemoved {
-        pool: PoolId,
-    },
-    /// The configuration names this queue no more. It is served by the pools whose workers announced it, if any;
-    /// its jobs stay where they are.
-    Unconfigured {
-        queue: QueueId,
     },
     /// Start nothing that can wait, finish what runs, and go.
     Drain,

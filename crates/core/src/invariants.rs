@@ -21,6 +21,8 @@ impl Core {
             self.check_pool(id);
         }
         let held: Vec<TaskId> = self.tasks.ids().collect();
+        let deferred = held.iter().copied().filter(|id| self.is_deferred(*id));
+        deferred.for_each(|id| found.add(id));
         assert_eq!(
             sorted(found.0),
             held,
@@ -44,6 +46,10 @@ impl Core {
             let of_key = |task: &&Task| task.key == key_id;
             let out = lent().filter(of_key).count();
             assert_eq!(key.out as usize, out, "{id:?} {key_id:?}: lent");
+            let deferred = self.tasks.ids().map(|task| &self.tasks[task]);
+            let deferred = deferred.filter(|task| task.place == Place::Deferred);
+            let deferred = deferred.filter(|task| of_queue(task) && of_key(task)).count();
+            assert_eq!(key.deferred as usize, deferred, "{id:?} {key_id:?}: deferred");
             let mut in_lanes = 0;
             for (class, listed) in listed.iter_mut().enumerate() {
                 in_lanes += self.check_lane(id, key_id, class, found);

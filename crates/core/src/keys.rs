@@ -72,6 +72,8 @@ pub(crate) struct Key {
     pub(crate) suspects: u32,
     /// Tasks of an ordered queue that wait in the store to run again before all others of this key.
     pub(crate) blocked: u32,
+    /// Tasks that the edge can't send for now.
+    pub(crate) deferred: u32,
     pub(crate) lanes: [Lane; CLASSES],
 }
 
@@ -80,6 +82,7 @@ impl Key {
         self.out == 0
             && self.waiting == 0
             && self.blocked == 0
+            && self.deferred == 0
             && !self.lanes.iter().any(|lane| lane.more || lane.asked)
     }
 }
@@ -170,6 +173,7 @@ impl Keys {
             waiting: 0,
             suspects: 0,
             blocked: 0,
+            deferred: 0,
             lanes: Default::default(),
         });
         let slots = &self.slots;

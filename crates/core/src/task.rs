@@ -44,6 +44,8 @@ pub(crate) enum Place {
     Suspects,
     /// Lent to a worker, running or behind the one that runs.
     Out(WorkerId),
+    /// Apart, until the edge can send it.
+    Deferred,
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +73,8 @@ pub(crate) struct Task {
     pub(crate) nudged: Option<Time>,
     pub(crate) deadline: Time,
     pub(crate) limit: Option<Span>,
+    /// Time of the present run that does not count against that.
+    pub(crate) excused: Span,
     pub(crate) attempt: u16,
     pub(crate) crashes: u8,
     /// Busy time already charged to its queue and key for the present run.

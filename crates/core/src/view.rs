@@ -109,13 +109,12 @@ impl Core {
     }
 
     pub fn pools(&self) -> impl Iterator<Item = PoolId> {
-        let ids = (0..self.pools.len() as u32).map(PoolId);
-        ids.filter(|id| !self.pools[id.index()].removed)
+        (0..self.pools.len() as u32).map(PoolId)
     }
 
     pub fn find_pool(&self, name: &str) -> Option<PoolId> {
-        self.pools()
-            .find(|id| *self.pools[id.index()].name == *name)
+        let at = self.pools.iter().position(|pool| *pool.name == *name)?;
+        Some(PoolId(at as u32))
     }
 
     /// Whether a task has a slot of a worker.
@@ -129,6 +128,12 @@ impl Core {
     pub fn is_lent(&self, task: TaskId) -> bool {
         let task = self.tasks.get(task);
         task.is_some_and(|task| matches!(task.place, crate::task::Place::Out(_)))
+    }
+
+    /// Whether a task waits apart until the edge can send it.
+    pub fn is_deferred(&self, task: TaskId) -> bool {
+        let task = self.tasks.get(task);
+        task.is_some_and(|task| task.place == crate::task::Place::Deferred)
     }
 
     pub fn worker_state(&self, id: WorkerId) -> Option<&'static str> {

@@ -117,6 +117,8 @@ pub(crate) struct Worker {
     pub(crate) measure_at: Time,
     /// A task has ended since its memory was looked at.
     pub(crate) unmeasured: bool,
+    /// Since when the edge does not read what it writes.
+    pub(crate) unread: Option<Time>,
     /// Calls that its tasks made and that wait for a worker of its own pool.
     pub(crate) calls_home: u32,
 }

@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod answers;
 mod clock;
 pub mod config;
 mod heartbeat;
+mod memory;
 mod net;
 mod observe;
 mod perform;

@@ -55,7 +55,7 @@ impl Plane {
             } => self.finish(task, outcome, facts, answer),
             Action::Drop { task } => {
                 self.drop_job(task, answer);
-                self.loads.remove(task);
+                self.free(task);
             }
             Action::Retry {
                 task,
@@ -64,11 +64,11 @@ impl Plane {
                 facts,
             } => {
                 self.retry_job(task, after, cause, facts, answer);
-                self.loads.remove(task);
+                self.free(task);
             }
             Action::Return { task } => {
                 self.return_job(task);
-                self.loads.remove(task);
+                self.free(task);
             }
             Action::Refill { queue, class, key } => {
                 self.todo.push_back(Todo::Refill { queue, class, key });
@@ -89,6 +89,12 @@ impl Plane {
             Origin::Job(_) => self.end_job(task, outcome, facts, answer),
             _ => self.reply(task, outcome, facts, answer),
         }
+        self.free(task);
+    }
+
+    /// Frees a task's number, and what was reserved for its answer.
+    fn free(&mut self, task: TaskId) {
+        self.unreserve(task);
         self.loads.remove(task);
     }
 

@@ -4,6 +4,8 @@ use crate::admin::{Listings, Quarantine, Reloads, Steered};
 use crate::clock::Clock;
 use crate::config::{Config, Launch, Pool as PoolSpec};
 use crate::heartbeat::Heart;
+use crate::answers::AnswerSizes;
+use crate::memory::Memory;
 use crate::net::{Conn, ConnId, Poller, Slots};
 use crate::observe::{Log, Recent};
 use crate::sources::jobs::Jobs;
@@ -14,6 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use stoker_angel::Channel;
 use stoker_core::{Action, Core, Event, KeyId, PoolId, QueueId, TaskId, Time, WorkerId};
+use stoker_store::JobId;
 use stoker_wire::{Frame, MetaBuf};
 
 /// What is to be done after the actions of the present step: each of these takes steps of its own.
@@ -26,8 +29,17 @@ pub(crate) enum Todo {
     RefillKeys {
         queue: QueueId,
     },
+    /// A job of an ordered queue whose next run is due.
+    Fetch {
+        job: JobId,
+    },
     /// A job that counts as done already goes to a worker.
     Acknowledge {
+        worker: WorkerId,
+        task: TaskId,
+    },
+    /// A call that was assigned to a worker and can't be sent for want of memory.
+    Defer {
         worker: WorkerId,
         task: TaskId,
     },
@@ -118,10 +130,8 @@ pub(crate) struct Plane {
     pub(crate) orphans_told: bool,
     pub(crate) lost_angel: bool,
     pub(crate) max_lag_us: u64,
-    /// Bytes of frames that are half read.
-    pub(crate) partial_bytes: usize,
-    /// Bytes that wait to be written, as of the last time each connection was looked at.
-    pub(crate) unsent_bytes: usize,
+    pub(crate) memory: Memory,
+    pub(crate) answer_sizes: AnswerSizes,
 }
 
 impl Plane {
@@ -151,11 +161,13 @@ impl Plane {
             match todo {
                 Todo::Refill { queue, class, key } => self.refill(queue, class, key),
                 Todo::RefillKeys { queue } => self.refill_keys(queue),
+                Todo::Fetch { job } => self.fetch(job),
                 Todo::Acknowledge { worker, task } => {
                     if self.core.lent_to(worker).any(|lent| lent == task) {
                         self.step(Event::Acknowledged { worker, task }, None);
                     }
                 }
+                Todo::Defer { worker, task } => self.defer(worker, task),
                 Todo::Unblock { queue, key } => self.block_key(queue, &key, false),
                 Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),
                 Todo::KillDialled { worker } => self.kill_dialled(worker),
@@ -174,11 +186,6 @@ impl Plane {
 
     pub(crate) fn load(&self, task: TaskId) -> &Load {
         &self.loads[task]
-    }
-
-    /// Bytes of bodies held for calls and jobs, those half read and those half written included.
-    pub(crate) fn bytes_held(&self) -> usize {
-        self.loads.bytes() + self.jobs.bytes() + self.partial_bytes + self.unsent_bytes
     }
 
     pub(crate) fn link(&self, worker: WorkerId) -> Option<&Link> {
@@ -203,12 +210,13 @@ impl Plane {
         self.links[slot] = Some(link);
     }
 
-    /// Lists a connection to be flushed at the end of the turn.
+    /// Counts what was put into a connection's output, and lists it to be flushed at the end of the turn.
     pub(crate) fn mark(&mut self, id: ConnId) {
-        if let Some(conn) = self.conns.get_mut(id)
-            && !std::mem::replace(&mut conn.dirty, true)
-        {
-            self.dirty.push(id);
+        if let Some(conn) = self.conns.get_mut(id) {
+            self.memory.count_output(conn);
+            if !std::mem::replace(&mut conn.dirty, true) {
+                self.dirty.push(id);
+            }
         }
     }
 }

@@ -5,6 +5,8 @@ use crate::clock::{Clock, duration, wall_ms};
 use crate::config::Launch;
 use crate::counted;
 use crate::heartbeat::Heart;
+use crate::answers::AnswerSizes;
+use crate::memory::Memory;
 use crate::net::{Poller, Slots, Source};
 use crate::observe::Log;
 use crate::plane::{Alarm, Plane};
@@ -13,7 +15,7 @@ use crate::sources::jobs::{Jobs, open_store};
 use crate::sources::rpc::exit_text;
 use crate::watch;
 use crate::workers::kill_marked;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -154,7 +156,6 @@ impl Plane {
         };
         let mut log = Log::start(&config.log)?;
         rustix::io::ioctl_fionbio(&listener, true)?;
-        let store = open_store(&config, listener.as_fd(), is_restart, &mut log)?;
         Ok(Self {
             core: Core::new(limits),
             clock: Clock::new(),
@@ -169,7 +170,7 @@ impl Plane {
             links: Vec::new(),
             resting: Vec::new(),
             loads: Loads::default(),
-            jobs: Jobs::new(store),
+            jobs: Jobs::new(open_store(&config, is_restart, &mut log)?),
             figures: Vec::new(),
             log,
             quarantine: Quarantine::default(),
@@ -186,8 +187,8 @@ impl Plane {
             orphans_told: false,
             lost_angel: false,
             max_lag_us: 0,
-            partial_bytes: 0,
-            unsent_bytes: 0,
+            memory: Memory::default(),
+            answer_sizes: AnswerSizes::default(),
             config,
             launch,
         })
@@ -273,12 +274,14 @@ impl Plane {
         }
         self.do_what_is_due();
         self.tell_running();
+        self.allow_loads();
         self.jobs.store.flush();
         if self.jobs.inline {
             self.hear_store();
         }
         self.advance_listings();
         self.flush();
+        self.use_freed_memory();
         let lag = began.elapsed().as_micros() as u64;
         self.max_lag_us = self.max_lag_us.max(lag);
         Ok(())
@@ -435,7 +438,7 @@ impl Plane {
         let until = self.now + LAST_ANSWERS;
         self.alarms.push((until, Alarm::Accept));
         self.flush();
-        while self.unsent_bytes > 0 && self.now < until && !self.lost_angel {
+        while self.memory.unsent() > 0 && self.now < until && !self.lost_angel {
             self.turn(ready, buffer)?;
         }
         Ok(())

@@ -311,6 +311,47 @@ pub enum Told {
     Failing(Option<Trouble>),
 }
 
+impl Told {
+    /// Bytes of the jobs that this hands over.
+    #[must_use]
+    pub fn handed(&self) -> usize {
+        let all = |jobs: &[Job]| jobs.iter().map(Job::size).sum::<usize>();
+        match self {
+            Self::Pushed {
+                pushed: Pushed::Accepted { job: Some(job), .. },
+                ..
+            }
+            | Self::Fetched { job: Some(job), .. } => job.size(),
+            Self::Refilled { jobs, .. } => all(jobs),
+            Self::RefilledLanes { lanes, .. } => lanes.iter().map(|lane| all(&lane.jobs)).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of what somebody looked for.
+    #[must_use]
+    pub fn found(&self) -> usize {
+        let size = |view: &View| {
+            let whole = view.whole.as_ref();
+            VIEW + whole.map_or(0, |whole| whole.size())
+        };
+        match self {
+            Self::Found {
+                found: Ok(Found::One(Some(view))),
+                ..
+            } => size(view),
+            Self::Found {
+                found: Ok(Found::List { jobs, .. }),
+                ..
+            } => jobs.iter().map(size).sum(),
+            _ => 0,
+        }
+    }
+}
+
+/// What a job in a list takes beside its payload.
+const VIEW: usize = 1_024;
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pushed {
     /// It is as safe as the store can make it. The job itself comes along if it is handed to the scheduler.
@@ -368,8 +409,6 @@ pub enum Trouble {
     Full(String),
     /// The disk or the file is broken.
     Io(String),
-    /// Somebody deleted, replaced or truncated its files while it was open.
-    Replaced(String),
     /// Too much is under way. Come back later.
     Busy(String),
     /// The job is not in a state in which that can be done.
@@ -383,10 +422,7 @@ impl Trouble {
     /// Whether the same may succeed later without anybody's doing.
     #[must_use]
     pub fn may_pass(&self) -> bool {
-        matches!(
-            self,
-            Self::Full(_) | Self::Io(_) | Self::Replaced(_) | Self::Busy(_)
-        )
+        matches!(self, Self::Full(_) | Self::Io(_) | Self::Busy(_))
     }
 }
 
@@ -395,9 +431,6 @@ impl std::fmt::Display for Trouble {
         match self {
             Self::Full(text) => write!(f, "the job store's disk is full: {text}"),
             Self::Io(text) => write!(f, "the job store can't write: {text}"),
-            Self::Replaced(text) => {
-                write!(f, "the job store was replaced while it was open: {text}")
-            }
             Self::Busy(text) => write!(f, "the job store is busy: {text}"),
             Self::State(state) => write!(f, "the job is {}", state.name()),
             Self::Taken(_) => f.write_str("another job holds its unique key"),

@@ -37,6 +37,10 @@ pub trait Driver: Send {
     /// Bytes of payloads of unfinished jobs that are in memory.
     fn bytes(&self) -> usize;
 
+    /// How many bytes of jobs may be handed over by refills until this is called again. What is asked for
+    /// beyond is told as `more`. An engine whose jobs are in memory anyway need not care.
+    fn allow(&mut self, _bytes: usize) {}
+
     fn ids(&self) -> &Ids;
 
     fn abilities(&self) -> Abilities;

@@ -203,6 +203,16 @@ pub struct Job {
 }
 
 impl Job {
+    /// Bytes that it takes in memory, about.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let checkpoint = self.checkpoint.as_ref().map_or(0, |saved| saved.len());
+        Self::OVERHEAD + self.bytes.len() + checkpoint
+    }
+
+    /// What a loaded job takes beside its payload, with what is kept about it elsewhere.
+    pub const OVERHEAD: usize = 512;
+
     #[must_use]
     pub fn meta(&self) -> &[u8] {
         &self.bytes[..self.meta_len]

@@ -75,3 +75,20 @@ pub fn ends_within(pid: i32, seconds: f64) -> bool {
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
     matches!(poll(&mut fds, Some(&timeout)), Ok(1))
 }
+
+/// The most that a process has had in memory so far, KiB.
+pub fn peak_kib(pid: i32) -> u64 {
+    status_kib(pid, "VmHWM:")
+}
+
+/// What a process has in memory, KiB.
+pub fn resident_kib(pid: i32) -> u64 {
+    status_kib(pid, "VmRSS:")
+}
+
+fn status_kib(pid: i32, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let number = line.and_then(|rest| rest.split_ascii_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}

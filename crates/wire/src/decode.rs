@@ -111,7 +111,7 @@ pub struct Splitter {
 
 impl Splitter {
     /// The most memory that it keeps when it holds nothing.
-    pub const KEPT: usize = 64 * 1024;
+    pub const KEPT: usize = 4 * 1024;
 
     /// A splitter that refuses frames whose length field is above `max`.
     pub fn new(max: usize) -> Self {
@@ -153,6 +153,12 @@ impl Splitter {
         self.held.len()
     }
 
+    /// The whole size of the unfinished frame, once its length field is there.
+    pub fn wanted(&self) -> Option<usize> {
+        // An error was reported when the length field came.
+        size_of_first(&self.held, self.max).ok().flatten()
+    }
+
     /// Bytes of memory that the splitter owns.
     pub fn memory(&self) -> usize {
         self.held.capacity()
@@ -171,6 +177,13 @@ impl Splitter {
         }
         self.held.extend_from_slice(more);
         Ok(rest)
+    }
+
+    /// Gives back what is kept for the next frame, if none has begun.
+    pub fn shrink(&mut self) {
+        if self.held.is_empty() {
+            self.held = Vec::new();
+        }
     }
 
     /// Empties the buffer, and gives a large one back: most connections see a large frame once.

@@ -37,10 +37,17 @@ impl Encode<'_> {
 /// [`MAX_FRAME`] is a fault of this side and asserts.
 pub fn encode(out: &mut Vec<u8>, frame: Encode<'_>) {
     let meta = frame.meta.bytes();
+    out.reserve(HEADER + frame.name.len() + meta.len() + frame.body.len());
+    encode_head(out, &frame);
+    out.extend_from_slice(frame.body);
+}
+
+/// The same without the body, which the caller writes itself behind it.
+pub fn encode_head(out: &mut Vec<u8>, frame: &Encode<'_>) {
+    let meta = frame.meta.bytes();
     let len = COUNTED_HEADER + frame.name.len() + meta.len() + frame.body.len();
     assert!(len <= MAX_FRAME, "a frame of {len} bytes was to be written");
     assert!(frame.name.len() <= usize::from(u8::MAX) && meta.len() <= usize::from(u16::MAX));
-    out.reserve(HEADER - COUNTED_HEADER + len);
     let mut header = [0u8; HEADER];
     header[0..4].copy_from_slice(&(len as u32).to_be_bytes());
     header[4] = frame.kind as u8;
@@ -55,5 +62,4 @@ pub fn encode(out: &mut Vec<u8>, frame: Encode<'_>) {
     out.extend_from_slice(&header);
     out.extend_from_slice(frame.name.as_bytes());
     out.extend_from_slice(meta);
-    out.extend_from_slice(frame.body);
 }

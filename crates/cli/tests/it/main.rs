@@ -13,6 +13,7 @@ mod hostile;
 mod jobs;
 mod limits;
 mod logs;
+mod memory;
 mod operate;
 mod php;
 mod places;

@@ -124,7 +124,7 @@ impl Core {
     }
 
     /// Lets a worker that ended a task take the next, or go if it is to go.
-    fn after_task(&mut self, id: WorkerId) {
+    pub(crate) fn after_task(&mut self, id: WorkerId) {
         self.measure_after_task(id);
         let (idle, spent) = {
             let worker = &self.workers[id];

@@ -37,7 +37,7 @@ impl Core {
         let name = &self.names.all[new.name.index()];
         let (origin, default_ttl) = match new.origin {
             Origin::Call { idempotent } => {
-                let idempotent = idempotent || name.may_repeat();
+                let idempotent = idempotent || name.idempotent;
                 (
                     Origin::Call { idempotent },
                     self.queues[name.queue.index()].config.timeout,
@@ -62,6 +62,7 @@ impl Core {
             nudged: None,
             deadline: self.now + new.ttl.unwrap_or(default_ttl),
             limit: new.limit,
+            excused: Span::ZERO,
             attempt: new.attempt,
             crashes: new.crashes,
             charged: 0,

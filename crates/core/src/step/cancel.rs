@@ -10,6 +10,7 @@ impl Core {
         };
         match place {
             Place::Lane | Place::Suspects => self.finish_waiting(task, Outcome::Cancelled),
+            Place::Deferred => self.finish_deferred(task, Outcome::Cancelled),
             Place::Out(worker) if kill => self.stop_running(worker, task),
             Place::Out(worker) => {
                 self.tell(worker, task);
@@ -54,7 +55,8 @@ impl Core {
             return Span::FOREVER;
         };
         let pool = self.workers[worker].pool;
-        task.limit
-            .unwrap_or(self.pools[pool.index()].config.task_timeout)
+        let limit = task.limit;
+        let limit = limit.unwrap_or(self.pools[pool.index()].config.task_timeout);
+        Span(limit.0.saturating_add(task.excused.0))
     }
 }

@@ -1,3 +1,4 @@
+use crate::task::Place;
 use crate::worker::Life;
 use crate::{Action, Core, Outcome, PoolId, QueueId, Span, TaskId, Why, WorkerId};
 
@@ -45,7 +46,10 @@ impl Core {
         }
         self.drained = true;
         for task in self.tasks.ids().collect::<Vec<TaskId>>() {
-            self.withdraw(task);
+            match self.tasks[task].place {
+                Place::Deferred => self.end_deferral(task),
+                _ => self.withdraw(task),
+            }
             if self.tasks[task].is_job() {
                 self.forget(task);
                 self.out.push(Action::Return { task });

@@ -192,6 +192,7 @@ impl Core {
     /// Starts the clock of a task that has a slot. A worker with several says itself what it reached.
     pub(crate) fn begin(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].started = Some(self.now);
+        self.tasks[task].excused = Span::ZERO;
         self.tasks[task].reached = self.workers[worker].slots == 1;
         let queue_id = self.tasks[task].queue;
         let queue = &mut self.queues[queue_id.index()];

@@ -73,9 +73,6 @@ impl Core {
         let parent = self.tasks[id].parent.take();
         if let Some(parent) = parent.and_then(|parent| self.workers.get_mut(parent)) {
             parent.calls_home -= 1;
-            // It may be cleared for a suspect now, of a queue that is not the call's.
-            let pool = parent.pool;
-            self.touch(pool);
         }
     }
 
@@ -83,7 +80,7 @@ impl Core {
         let task = &self.tasks[id];
         let worker = match task.place {
             Place::Out(worker) => Some(worker),
-            Place::Lane | Place::Suspects => None,
+            Place::Lane | Place::Suspects | Place::Deferred => None,
         };
         Facts {
             waited: task.started.unwrap_or(self.now).since(task.arrived),

@@ -44,6 +44,7 @@ impl Core {
             rss: 0,
             measure_at: Time::ZERO,
             unmeasured: false,
+            unread: None,
             calls_home: 0,
         };
         let id = self.workers.insert(worker);
@@ -324,15 +325,14 @@ impl Core {
     }
 
     /// Once every pool has been ready, a name that nobody serves has no hope.
-    pub(crate) fn end_orphans(&mut self) {
+    fn end_orphans(&mut self) {
         if !self.all_ready() {
             return;
         }
         let hopeless = |core: &Self, id: TaskId| {
             let task = &core.tasks[id];
             let queue = &core.queues[task.queue.index()];
-            let waits = !core.is_lent(id);
-            waits && !task.is_job() && queue.pools.is_empty() && !queue.configured
+            !task.is_job() && queue.pools.is_empty() && !queue.configured
         };
         let ended: Vec<TaskId> = self.tasks.ids().filter(|id| hopeless(self, *id)).collect();
         for task in ended {

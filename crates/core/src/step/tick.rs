@@ -44,6 +44,10 @@ impl Core {
                 let ran = self.tasks[task].ran;
                 self.finish_waiting(task, Outcome::Deadline { ran });
             }
+            Place::Deferred => {
+                let ran = self.tasks[task].ran;
+                self.finish_deferred(task, Outcome::Deadline { ran });
+            }
             Place::Out(worker) => {
                 let ran = self.tasks[task].ran || self.tasks[task].reached;
                 if self.workers[worker].soft_cancel {
@@ -245,6 +249,9 @@ impl Core {
 
     /// When the worker of a task is to be told to end it, or to be killed if it was told.
     fn end_of(&self, id: WorkerId, task: TaskId) -> Time {
+        if self.workers[id].unread.is_some() {
+            return Time::NEVER;
+        }
         let grace = self.pools[self.workers[id].pool.index()].config.kill_grace;
         match (self.tasks[task].nudged, self.tasks[task].started) {
             (Some(nudged), _) => nudged + grace,

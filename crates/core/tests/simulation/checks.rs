@@ -191,6 +191,8 @@ fn worker_of(event: &Event<'_>) -> Option<WorkerId> {
         | Event::Answered { worker, .. }
         | Event::Acknowledged { worker, .. }
         | Event::Ready { worker, .. }
+        | Event::Unread { worker, .. }
+        | Event::Deferred { worker, .. }
         | Event::Left { worker }
         | Event::Misbehaved { worker }
         | Event::Measured { worker, .. }

@@ -6,7 +6,7 @@ use stoker_core::Event;
 pub const STATES: [&str; 7] = [
     "starting", "idle", "busy", "draining", "stopping", "killed", "gone",
 ];
-const EVENTS: [&str; 23] = [
+const EVENTS: [&str; 22] = [
     "arrived",
     "backlog",
     "refilled",
@@ -27,7 +27,6 @@ const EVENTS: [&str; 23] = [
     "paused",
     "scale",
     "reload",
-    "unconfigured",
     "drain",
     "tick",
 ];
@@ -67,7 +66,7 @@ const UNREACHABLE: [(&str, &[&str], &str); 9] = [
     ),
 ];
 /// Events about a pool, a queue or everything meet every worker there is, and none that is gone.
-const GENERAL: [&str; 6] = ["paused", "scale", "reload", "unconfigured", "drain", "tick"];
+const GENERAL: [&str; 5] = ["paused", "scale", "reload", "drain", "tick"];
 
 #[derive(Default)]
 pub struct Coverage([[u64; STATES.len()]; EVENTS.len()]);
@@ -130,6 +129,10 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::Acknowledged { .. } => "acknowledged",
         Event::Blocked { .. } => "blocked",
         Event::Ready { .. } => "ready",
+        // Not drawn yet: what the edge does for want of memory (see `table/memory.rs`).
+        Event::Unread { .. } => "unread",
+        Event::Deferred { .. } => "deferred",
+        Event::Resumed { .. } => "resumed",
         Event::Left { .. } => "left",
         Event::Misbehaved { .. } => "misbehaved",
         Event::Measured { .. } => "measured",
@@ -137,8 +140,6 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::Paused { .. } => "paused",
         Event::Scale { .. } => "scale",
         Event::Reload { .. } => "reload",
-        Event::PoolRemoved { .. } => "pool removed",
-        Event::Unconfigured { .. } => "unconfigured",
         Event::Drain => "drain",
         Event::Tick => "tick",
     }

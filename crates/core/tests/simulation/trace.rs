@@ -139,6 +139,9 @@ pub fn event(event: &Event<'_>) -> String {
         Event::Acknowledged { worker, task } => format!("acknowl.  {worker:?} t{}", task.0),
         Event::Blocked { queue, blocked, .. } => format!("blocked   q{} {blocked}", queue.0),
         Event::Ready { worker, wanted } => format!("ready     {worker:?} {wanted}"),
+        Event::Unread { worker, unread } => format!("unread    {worker:?} {unread}"),
+        Event::Deferred { worker, task } => format!("deferred  t{} on {worker:?}", task.0),
+        Event::Resumed { task } => format!("resumed   t{}", task.0),
         Event::Left { worker } => format!("left      {worker:?}"),
         Event::Misbehaved { worker } => format!("misbehave {worker:?}"),
         Event::Measured { worker, rss } => format!("measured  {worker:?} {rss}"),
@@ -146,8 +149,6 @@ pub fn event(event: &Event<'_>) -> String {
         Event::Paused { queue, paused } => format!("paused    q{} {paused}", queue.0),
         Event::Scale { pool, min, max } => format!("scale     p{} {min} to {max}", pool.0),
         Event::Reload { pool } => format!("reload    p{}", pool.0),
-        Event::PoolRemoved { pool } => format!("removed   p{}", pool.0),
-        Event::Unconfigured { queue } => format!("unconfig. q{}", queue.0),
         Event::Drain => "drain".into(),
         Event::Tick => "tick".into(),
     }

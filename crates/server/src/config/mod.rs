@@ -4,6 +4,7 @@ mod change;
 mod error;
 mod key;
 mod launch;
+mod memory;
 mod places;
 mod reader;
 mod resolve;
@@ -61,7 +62,7 @@ impl Default for Config {
             boots_at_once: processors(),
             max_connections: 10_000,
             max_inflight: 1_024,
-            max_memory: 512 << 20,
+            max_memory: memory::default_memory(),
             frame_timeout: Span::from_secs(60),
             watchdog: Span::from_secs(60),
             log: LogConfig::default(),

@@ -1,18 +1,23 @@
 use super::ids::IdMap;
+use super::out::{Out, Shared, Written};
 use crate::MAX_FRAME;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use rustix::fd::OwnedFd;
-use rustix::io::{Errno, read, write};
+use rustix::io::{Errno, read};
 use rustix::net::Shutdown;
 use std::io;
 use stoker_core::{NameId, TaskId, Time, WorkerId};
-use stoker_wire::{Encode, Splitter, encode};
+use std::collections::VecDeque;
+use stoker_wire::{Encode, Splitter};
 
 /// Output that may wait for a peer before nothing more is read from it.
 const OUT_HIGH: usize = 4 << 20;
-/// Capacity of an output buffer that is kept for the next answer.
-const OUT_KEPT: usize = 256 << 10;
+/// What a client must take of what waits for it within the time of a stall, or it counts as one that reads
+/// nothing.
+const TAKEN: usize = 64 << 10;
+/// Unanswered requests for which a table is kept that is empty.
+const TABLE_KEPT: usize = 128;
 
 /// Who is at the other end, by the kernel's word. The pid is 0 for a peer in a PID namespace that can't be
 /// seen from here; the uid counts all the same.
@@ -32,6 +37,21 @@ pub(crate) struct Client {
     /// The method called last. Most clients call one again and again, and comparing is cheaper than
     /// looking up.
     pub(crate) last: Option<NameId>,
+    /// Bytes that the answers of its calls at workers will most likely have.
+    pub(crate) reserved: usize,
+    /// Calls that are not sent to a worker before there is room for their answers.
+    pub(crate) deferred: VecDeque<TaskId>,
+}
+
+impl Client {
+    /// A request is answered. False if it was before.
+    pub(crate) fn answered(&mut self, id: u32) -> bool {
+        let was_there = self.inflight.remove(&id).is_some();
+        if self.inflight.is_empty() && self.inflight.capacity() > TABLE_KEPT {
+            self.inflight = IdMap::default();
+        }
+        was_there
+    }
 }
 
 #[derive(Debug)]
@@ -40,6 +60,28 @@ pub(crate) enum Role {
     New,
     Client(Client),
     Worker(WorkerId),
+}
+
+/// What a half-read frame counts in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charge {
+    /// A client's.
+    Request(usize),
+    /// A worker's, as far as it has been read.
+    Begun(usize),
+    /// A worker's that may be read to its end, as a whole.
+    Granted(usize),
+}
+
+/// A connection's output as it was counted last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    /// Bytes that wait to be written.
+    pub(crate) unsent: usize,
+    /// All that it takes.
+    pub(crate) held: usize,
+    /// It waits for a worker, not for a client.
+    pub(crate) to_worker: bool,
 }
 
 /// Whether there may be more to come.
@@ -58,15 +100,20 @@ pub(crate) struct Conn {
     pub(crate) peer: Peer,
     pub(crate) role: Role,
     pub(crate) splitter: Splitter,
-    pub(crate) out: Vec<u8>,
-    sent: usize,
+    pub(crate) out: Out,
     /// Bytes of a frame that is half read.
     pub(crate) partial: usize,
+    /// What its half-read frame counts in memory.
+    pub(crate) charged: Charge,
+    /// The half-read frame of a worker may be read to its end.
+    pub(crate) granted: bool,
+    /// A worker that is not read until there is memory for its answer.
+    pub(crate) unread: bool,
     /// A half-read frame is being watched, and was there the last time already.
     pub(crate) half_frame: bool,
     pub(crate) was_half: bool,
-    /// Unsent bytes as they were counted last.
-    pub(crate) counted: usize,
+    /// What its output counts in memory, and whether it counts as a worker's.
+    pub(crate) counted: Counted,
     /// A worker that was told to go.
     pub(crate) leaving: bool,
     /// Not read until the log has caught up.
@@ -77,6 +124,10 @@ pub(crate) struct Conn {
     pub(crate) closing: bool,
     /// Since when output has waited without any being taken.
     pub(crate) stalled: Option<Time>,
+    /// Bytes that it has taken since.
+    taken: usize,
+    /// An alarm for that is set.
+    pub(crate) stall_alarm: bool,
     pub(crate) waits_to_write: bool,
     pub(crate) reads: bool,
 }
@@ -98,17 +149,21 @@ impl Conn {
             peer,
             role: Role::New,
             splitter: Splitter::new(MAX_FRAME),
-            out: Vec::new(),
-            sent: 0,
+            out: Out::default(),
             partial: 0,
+            charged: Charge::Request(0),
+            granted: false,
+            unread: false,
             half_frame: false,
             was_half: false,
-            counted: 0,
+            counted: Counted::default(),
             leaving: false,
             resting: false,
             dirty: false,
             closing: false,
             stalled: None,
+            taken: 0,
+            stall_alarm: false,
             waits_to_write: false,
             reads: true,
         }
@@ -117,7 +172,21 @@ impl Conn {
     /// Appends a frame to what is to be written.
     pub(crate) fn put(&mut self, frame: Encode<'_>) {
         if !self.closing {
-            encode(&mut self.out, frame);
+            self.out.frame(frame);
+        }
+    }
+
+    /// The same with a body that is given away.
+    pub(crate) fn put_with(&mut self, frame: Encode<'_>, body: Vec<u8>) {
+        if !self.closing {
+            self.out.frame_with(frame, body);
+        }
+    }
+
+    /// The same for a frame whose body somebody else holds too.
+    pub(crate) fn put_shared(&mut self, frame: &Encode<'_>, body: Shared) {
+        if !self.closing {
+            self.out.frame_of(frame, body);
         }
     }
 
@@ -135,26 +204,14 @@ impl Conn {
 
     /// Writes what the peer takes. An error means that it is gone.
     pub(crate) fn flush(&mut self, now: Time) -> io::Result<()> {
-        while self.sent < self.out.len() {
-            match write(&self.fd, &self.out[self.sent..]) {
-                Ok(count) => {
-                    self.sent += count;
-                    self.stalled = None;
+        match self.out.write(&self.fd)? {
+            Written::All => self.stalled = None,
+            Written::Blocked(taken) => {
+                self.taken += taken;
+                if self.stalled.is_none() || self.taken >= TAKEN {
+                    (self.stalled, self.taken) = (Some(now), 0);
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    self.stalled.get_or_insert(now);
-                    self.compact();
-                    return Ok(());
-                }
-                Err(error) => return Err(error.into()),
             }
-        }
-        self.sent = 0;
-        self.out.clear();
-        self.stalled = None;
-        if self.out.capacity() > OUT_KEPT {
-            self.out = Vec::new();
         }
         Ok(())
     }
@@ -162,25 +219,22 @@ impl Conn {
     /// Gives up what was to be written: nobody reads it any more.
     pub(crate) fn discard(&mut self) {
         self.out.clear();
-        self.sent = 0;
         self.stalled = None;
     }
 
-    /// Drops what is written from the front, when that is worth the move.
-    fn compact(&mut self) {
-        if self.sent > self.out.len() / 2 {
-            self.out.drain(..self.sent);
-            self.sent = 0;
-        }
-    }
-
     pub(crate) fn unsent(&self) -> usize {
-        self.out.len() - self.sent
+        self.out.unsent()
     }
 
     /// Whether so much waits for this peer that nothing more should be read from it.
     pub(crate) fn is_clogged(&self) -> bool {
         self.unsent() > OUT_HIGH
+    }
+
+    /// Gives back buffers that are kept for what comes next.
+    pub(crate) fn shrink(&mut self) {
+        self.out.shrink();
+        self.splitter.shrink();
     }
 
     /// Says that nothing more will be sent. What is buffered should be flushed first.

@@ -2,9 +2,11 @@
 
 mod conn;
 mod ids;
+mod out;
 mod poller;
 mod slots;
 
-pub(crate) use conn::{Client, Conn, Flow, Role};
+pub(crate) use conn::{Charge, Client, Conn, Counted, Flow, Role};
+pub(crate) use out::{LARGE, Shared};
 pub(crate) use poller::{Poller, Source};
 pub(crate) use slots::{ConnId, Slots};

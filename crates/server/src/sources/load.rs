@@ -1,10 +1,15 @@
-use crate::net::ConnId;
+use crate::net::{ConnId, LARGE, Shared};
+use std::sync::Arc;
 use stoker_core::{NameId, TaskId};
 use stoker_store::JobId;
 use stoker_wire::Meta;
 
 /// Capacity of a body's buffer that is kept for the next task in the same slot.
 const KEPT: usize = 4 << 10;
+/// The same of all of them.
+const KEPT_OF_ALL: usize = 4 << 20;
+/// What a task takes beside its bytes, in the core and here.
+const TASK: usize = 384;
 
 /// Where a task came from, and so where its outcome goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +33,14 @@ pub(crate) struct Load {
     pub(crate) codec: u8,
     pub(crate) prio: u8,
     meta_len: usize,
-    /// Metadata, then body.
+    /// Metadata, then body, if that is not large.
     bytes: Vec<u8>,
+    /// A large body: it is sent from here without another copy.
+    large: Option<Arc<[u8]>>,
+    /// What is reserved for its answer.
+    reserved: usize,
+    /// Its answer's room was reserved before it was assigned.
+    cleared: bool,
 }
 
 impl Load {
@@ -39,7 +50,20 @@ impl Load {
     }
 
     pub(crate) fn body(&self) -> &[u8] {
-        &self.bytes[self.meta_len..]
+        match &self.large {
+            Some(body) => body,
+            None => &self.bytes[self.meta_len..],
+        }
+    }
+
+    /// A large body, to be shared.
+    pub(crate) fn large(&self) -> Option<Shared> {
+        let bytes = self.large.clone()?;
+        Some(Shared { bytes, from: 0 })
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() + self.large.as_ref().map_or(0, |body| body.len())
     }
 }
 
@@ -49,11 +73,26 @@ pub(crate) struct Loads {
     slots: Vec<Load>,
     free: Vec<TaskId>,
     bytes: usize,
+    /// Capacity of the buffers of free numbers.
+    kept: usize,
 }
 
 impl Loads {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Notes what is reserved for a task's answer. Returns what was.
+    pub(crate) fn reserve(&mut self, id: TaskId, bytes: usize) -> usize {
+        std::mem::replace(&mut self.slots[id.index()].reserved, bytes)
+    }
+
+    pub(crate) fn clear_for_worker(&mut self, id: TaskId) {
+        self.slots[id.index()].cleared = true;
+    }
+
+    pub(crate) fn take_cleared(&mut self, id: TaskId) -> bool {
+        std::mem::take(&mut self.slots[id.index()].cleared)
     }
 
     pub(crate) fn insert(
@@ -74,6 +113,9 @@ impl Loads {
                 prio: 0,
                 meta_len: 0,
                 bytes,
+                large: None,
+                reserved: 0,
+                cleared: false,
             });
             TaskId(self.slots.len() as u32 - 1)
         });
@@ -81,9 +123,13 @@ impl Loads {
         (load.origin, load.name) = (origin, name);
         (load.flags, load.codec, load.prio) = head;
         load.meta_len = meta.len();
+        self.kept = self.kept.saturating_sub(load.bytes.capacity());
         load.bytes.extend_from_slice(meta);
-        load.bytes.extend_from_slice(body);
-        self.bytes += load.bytes.len();
+        match body.len() < LARGE {
+            true => load.bytes.extend_from_slice(body),
+            false => load.large = Some(body.into()),
+        }
+        self.bytes += load.len() + TASK;
         id
     }
 
@@ -91,12 +137,16 @@ impl Loads {
     pub(crate) fn remove(&mut self, id: TaskId) {
         let load = &mut self.slots[id.index()];
         debug_assert!(load.origin != Origin::Free);
-        self.bytes -= load.bytes.len();
+        self.bytes -= load.len() + TASK;
         load.origin = Origin::Free;
         load.bytes.clear();
-        if load.bytes.capacity() > KEPT {
+        load.large = None;
+        load.cleared = false;
+        let capacity = load.bytes.capacity();
+        if capacity > KEPT || self.kept + capacity > KEPT_OF_ALL {
             load.bytes = Vec::new();
         }
+        self.kept += load.bytes.capacity();
         self.free.push(id);
     }
 }

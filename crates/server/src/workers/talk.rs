@@ -1,8 +1,8 @@
 //! The conversation with a worker, in both directions.
 
-use crate::net::ConnId;
+use crate::net::{ConnId, Shared};
 use crate::observe::Stream;
-use crate::plane::Plane;
+use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{Fault, offer};
 use crate::sources::{Load, Origin};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -13,6 +13,9 @@ use stoker_wire::{
     Encode, EventKind, Flags, Frame, Hello, Key, Meta, MetaBuf, Role, Status, Type, Welcome,
 };
 use uuid::Uuid;
+
+/// From this size on the body of a job is sent from where it is, without another copy.
+const SHARED: usize = 4 << 10;
 
 /// The number of a task on its worker's connection.
 pub(crate) fn wire_id(task: TaskId) -> u32 {
@@ -157,8 +160,8 @@ impl Plane {
                 } else {
                     Stream::Stdout
                 };
-                if let Some(of_job) = self.jobs.held.get_mut(task_of(frame.id)).filter(|_| held) {
-                    of_job.write(frame.body);
+                if held {
+                    self.jobs.held.write(task_of(frame.id), frame.body);
                 }
                 if let Some(link) = self.link(worker) {
                     let log = link.log.clone();
@@ -184,7 +187,9 @@ impl Plane {
         attempt: u16,
         crashes: u8,
     ) {
-        if self.may_deliver(worker, task) {
+        if !self.may_assign(task) {
+            self.todo.push_back(Todo::Defer { worker, task });
+        } else if self.may_deliver(worker, task) {
             self.send_task(worker, task, ttl, attempt, crashes);
         }
     }
@@ -223,16 +228,20 @@ impl Plane {
             }
             _ => (load.meta(), load.body()),
         };
+        let name = self.core.name(load.name);
+        let frame = request(name, load, task, ttl, attempt, meta, body);
+        let shared = match self.jobs.held.get(task) {
+            Some(held) if body.len() >= SHARED => Some(Shared {
+                bytes: held.job.bytes.clone(),
+                from: held.job.meta_len,
+            }),
+            _ => load.large(),
+        };
         if let Some(conn) = self.conns.get_mut(conn_id) {
-            conn.put(request(
-                self.core.name(load.name),
-                load,
-                task,
-                ttl,
-                attempt,
-                meta,
-                body,
-            ));
+            match shared {
+                Some(body) => conn.put_shared(&frame, body),
+                None => conn.put(frame),
+            }
         }
         self.meta = scratch;
         self.mark(conn_id);

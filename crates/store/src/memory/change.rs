@@ -124,7 +124,7 @@ impl MemoryStore {
         let (queue, len, ended) = (entry.job.queue, entry.job.bytes.len(), entry.ended);
         self.queues[queue.0 as usize].unend(entry, now);
         self.ended_bytes -= len;
-        self.bytes += len;
+        self.bytes += crate::Job::OVERHEAD + len;
         self.payloads.remove(&ended);
         let entry = self.entry(id);
         entry.revive(now);
@@ -219,7 +219,7 @@ impl MemoryStore {
             entry.job.checkpoint = import.checkpoint.map(Vec::into_boxed_slice);
             entry.note(now, What::Imported, format!("was {}", import.was));
             let state = entry.state;
-            self.bytes += entry.job.bytes.len();
+            self.bytes += crate::Job::OVERHEAD + entry.job.bytes.len();
             let of_queue = &mut self.queues[entry.job.queue.0 as usize];
             of_queue.keep_keys(&entry, now);
             of_queue.counts_of(state, 1);

@@ -101,7 +101,7 @@ impl MemoryStore {
     fn accept(&mut self, room: bool, new: NewJob, now: u64) -> Pushed {
         let id = self.ids.make(now);
         let entry = Entry::new(id, new, now);
-        self.bytes += entry.job.bytes.len();
+        self.bytes += Job::OVERHEAD + entry.job.bytes.len();
         self.queue(entry.job.queue).keep_keys(&entry, now);
         let (state, due) = (entry.state, entry.job.due_ms);
         self.queue(entry.job.queue).counts_of(state, 1);
@@ -218,7 +218,7 @@ impl MemoryStore {
         let entry = self.entry(id);
         entry.end(ending, ended, now, &keep);
         let (queue, len) = (entry.job.queue, entry.job.bytes.len());
-        self.bytes -= len;
+        self.bytes -= Job::OVERHEAD + len;
         self.ended_bytes += len;
         let entry = &self.jobs[&id];
         let of_queue = &mut self.queues[queue.0 as usize];

@@ -1,10 +1,8 @@
 //! Jobs on disk, in one SQLite file.
 
 mod error;
-mod holder;
 mod lock;
 mod log;
-mod path;
 mod post;
 mod queues;
 mod reader;
@@ -13,7 +11,6 @@ pub mod tools;
 mod writer;
 
 pub use error::StoreError;
-pub use holder::HeldBy;
 
 use crate::{
     Abilities, Ask, Clock, Counts, Driver, Ids, Keep, Opened, Pushed, QueueNo, Told, Trouble,
@@ -24,7 +21,7 @@ use post::{Item, Post};
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -38,8 +35,6 @@ pub struct SqliteOptions {
     /// Memory for pages of the file, KiB.
     pub cache_kib: u32,
     pub clock: Clock,
-    /// The socket that this process answers at: whoever finds the store locked is told.
-    pub socket: Option<PathBuf>,
 }
 
 impl Default for SqliteOptions {
@@ -48,7 +43,6 @@ impl Default for SqliteOptions {
             sync: true,
             cache_kib: 8 << 10,
             clock: wall_clock(),
-            socket: None,
         }
     }
 }
@@ -59,12 +53,10 @@ impl fmt::Debug for SqliteOptions {
             sync,
             cache_kib,
             clock: _,
-            socket,
         } = self;
         f.debug_struct("SqliteOptions")
             .field("sync", sync)
             .field("cache_kib", cache_kib)
-            .field("socket", socket)
             .finish()
     }
 }
@@ -79,6 +71,8 @@ pub struct SqliteStore {
     /// Queues by their numbers: the writer counts them in the same order.
     queues: Vec<Known>,
     threads: Vec<JoinHandle<()>>,
+    /// Bytes that were found, heard, and may not have been dealt with.
+    found: usize,
     /// It was closed: nobody reads what is asked any more.
     closed: bool,
     /// Goes last, when the threads have let go of the file.
@@ -97,8 +91,7 @@ struct Known {
 impl SqliteStore {
     /// Opens a store, or makes it.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
-        let lock = Lock::take(path, options.socket.as_deref())?;
-        let path = &lock.path().to_owned();
+        let lock = Lock::take(path)?;
         let io = |error: io::Error| StoreError::io(path, &error);
         let post = Arc::new(Post::new().map_err(io)?);
         let (ask, questions) = sync_channel(post::QUESTIONS);
@@ -109,7 +102,7 @@ impl SqliteStore {
         };
         // The writer may need it before it is open: to let go of the file.
         let reader = spawn("stoker-reads", move || reader.run(&questions)).map_err(io)?;
-        let writer = writer::Writer::open(path, lock.file(), &options, post.clone(), ask)?;
+        let writer = writer::Writer::open(path, &options, post.clone(), ask)?;
         let mut store = Self {
             post,
             outbox: Vec::new(),
@@ -117,6 +110,7 @@ impl SqliteStore {
             ids: writer.ids.clone(),
             queues: writer.known_queues()?,
             threads: vec![reader],
+            found: 0,
             closed: false,
             lock: Some(lock),
         };
@@ -253,6 +247,9 @@ impl Driver for SqliteStore {
     }
 
     fn flush(&mut self) {
+        if self.found > 0 {
+            self.post.let_go_of(std::mem::take(&mut self.found));
+        }
         if !self.outbox.is_empty() {
             self.post.send(&mut self.outbox);
         }
@@ -262,7 +259,7 @@ impl Driver for SqliteStore {
     }
 
     fn hear(&mut self, told: &mut Vec<Told>) {
-        self.post.hear(told);
+        self.found += self.post.hear(told);
         told.append(&mut self.refused);
     }
 
@@ -275,7 +272,11 @@ impl Driver for SqliteStore {
     }
 
     fn bytes(&self) -> usize {
-        self.post.bytes.load(Ordering::Relaxed)
+        self.post.bytes()
+    }
+
+    fn allow(&mut self, bytes: usize) {
+        self.post.allow(bytes);
     }
 
     fn ids(&self) -> &Ids {
@@ -292,6 +293,8 @@ impl Driver for SqliteStore {
 
     fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()> {
         let (reply, answer) = sync_channel(1);
+        // Nobody hears meanwhile, and the reader must not wait for that.
+        self.post.stop_waiting();
         let closed = self.call(Item::Close { reply }, &answer);
         self.closed = true;
         self.join();

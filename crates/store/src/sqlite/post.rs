@@ -28,10 +28,24 @@ pub(super) struct Post {
     wake: OwnedFd,
     /// The handle is gone without having closed.
     abandoned: AtomicBool,
+    /// It is about to be closed.
+    closing: AtomicBool,
     pub(super) pushes: AtomicUsize,
     pub(super) bytes: AtomicUsize,
     pub(super) questions: AtomicUsize,
+    /// Bytes of jobs that were handed over and not heard of, and how many there may be.
+    handed: AtomicUsize,
+    allowed: AtomicUsize,
+    /// Bytes of what was found and not heard.
+    found: Mutex<usize>,
+    heard: Condvar,
 }
+
+/// What was found and not heard, above which nothing more is looked for.
+const FOUND: usize = 1 << 20;
+
+/// How long to wait for it to be heard before another look at whether anybody is left.
+const HEARD_WITHIN: Duration = Duration::from_millis(250);
 
 impl Post {
     pub(super) fn new() -> io::Result<Self> {
@@ -41,9 +55,14 @@ impl Post {
             told: Mutex::default(),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             abandoned: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             pushes: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             questions: AtomicUsize::new(0),
+            handed: AtomicUsize::new(0),
+            allowed: AtomicUsize::new(usize::MAX),
+            found: Mutex::default(),
+            heard: Condvar::new(),
         })
     }
 
@@ -57,6 +76,13 @@ impl Post {
         let _inbox = lock(&self.inbox);
         self.abandoned.store(true, Ordering::Relaxed);
         self.arrived.notify_one();
+    }
+
+    /// From now on nothing that was found is waited for to be heard.
+    pub(super) fn stop_waiting(&self) {
+        *lock(&self.found) = 0;
+        self.closing.store(true, Ordering::Relaxed);
+        self.heard.notify_all();
     }
 
     pub(super) fn is_abandoned(&self) -> bool {
@@ -78,6 +104,9 @@ impl Post {
         if told.is_empty() {
             return;
         }
+        self.handed
+            .fetch_add(told.iter().map(Told::handed).sum(), Ordering::Relaxed);
+        *lock(&self.found) += told.iter().map(Told::found).sum::<usize>();
         let mut all = lock(&self.told);
         let was_empty = all.is_empty();
         all.append(told);
@@ -92,10 +121,50 @@ impl Post {
         rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
     }
 
-    pub(super) fn hear(&self, told: &mut Vec<Told>) {
+    /// Returns how many bytes of it were found by looks. They count until [`Self::let_go_of`] says otherwise.
+    pub(super) fn hear(&self, told: &mut Vec<Told>) -> usize {
         // It fails if nobody has rung.
         rustix::io::read(&self.wake, &mut [0; 8]).ok();
-        told.append(&mut lock(&self.told));
+        let mut new = std::mem::take(&mut *lock(&self.told));
+        self.handed
+            .fetch_sub(new.iter().map(Told::handed).sum(), Ordering::Relaxed);
+        let found = new.iter().map(Told::found).sum();
+        told.append(&mut new);
+        found
+    }
+
+    /// What was found has been dealt with.
+    pub(super) fn let_go_of(&self, bytes: usize) {
+        let mut found = lock(&self.found);
+        *found = found.saturating_sub(bytes);
+        drop(found);
+        self.heard.notify_all();
+    }
+
+    /// Bytes of payloads that are under way in either direction.
+    pub(super) fn bytes(&self) -> usize {
+        let handed = self.handed.load(Ordering::Relaxed);
+        self.bytes.load(Ordering::Relaxed) + handed + *lock(&self.found)
+    }
+
+    pub(super) fn allow(&self, bytes: usize) {
+        self.allowed.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether another job may be handed over, beside so many bytes that are about to be.
+    pub(super) fn may_hand(&self, about_to: usize) -> bool {
+        let handed = self.handed.load(Ordering::Relaxed) + about_to;
+        handed < self.allowed.load(Ordering::Relaxed)
+    }
+
+    /// Waits until most of what was found has been heard: many large answers at once would fill the memory.
+    pub(super) fn wait_until_heard(&self) {
+        let mut found = lock(&self.found);
+        let is_over = || self.is_abandoned() || self.closing.load(Ordering::Relaxed);
+        while *found > FOUND && !is_over() {
+            let waited = self.heard.wait_timeout(found, HEARD_WITHIN);
+            found = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     pub(super) fn wake(&self) -> BorrowedFd<'_> {

@@ -47,9 +47,9 @@ pub(crate) const STOKER: Schema<Config> = Schema {
         ),
         start_key(
             "max_memory",
-            "\"512MB\"",
+            "\"512MB\", or see right",
             size!(max_memory),
-            "Bodies of calls and of jobs that are to run; beyond, new ones are refused with a retry hint. Failed and cancelled jobs may hold half as much besides; the oldest failed ones make room.",
+            "What the server holds in memory: bodies of calls and pushes, loaded jobs, answers until their clients have read them. The server's process as a whole takes at most 64 MB more. Without a value it is a quarter of the memory of the control group (container) or of the machine, 512 MB at the most. Beyond it new requests are refused with a retry hint, jobs stay on disk, and answers stay with their workers, whose `task_timeout` stands still meanwhile. Jobs in memory (`driver = \"memory\"`) count too; failed and cancelled ones may hold half as much besides, and the oldest failed ones make room.",
         ),
         start_key(
             "frame_timeout",

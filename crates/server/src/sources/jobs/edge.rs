@@ -3,7 +3,8 @@ use super::recall::Recalled;
 use super::resting::Resting;
 use crate::config::JobsConfig;
 use crate::net::ConnId;
-use std::collections::HashMap;
+use crate::plane::Todo;
+use std::collections::{HashMap, VecDeque};
 use stoker_core::{NameId, QueueId, TaskId, WorkerId};
 use stoker_store::{Ask, Counts, Driver, Job, JobId, QueueNo, Ticket, Told, Trouble};
 
@@ -26,6 +27,10 @@ pub(crate) struct Jobs {
     pub(crate) resting: Resting,
     asked: Vec<Option<Asked>>,
     free: Vec<usize>,
+    /// Refills that wait for memory.
+    pub(crate) postponed: VecDeque<Todo>,
+    /// A job is being loaded although there is little memory.
+    pub(crate) loads_beyond: bool,
     /// Why the store takes nothing now.
     pub(crate) failing: Option<Trouble>,
     /// A job began or ended in this turn.
@@ -127,6 +132,8 @@ impl Jobs {
             resting: Resting::default(),
             asked: Vec::new(),
             free: Vec::new(),
+            postponed: VecDeque::new(),
+            loads_beyond: false,
             failing: None,
             runs_changed: false,
         }

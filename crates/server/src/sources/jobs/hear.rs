@@ -34,13 +34,20 @@ impl Plane {
                 jobs,
                 more,
             } => {
+                self.jobs.loads_beyond = false;
                 jobs.into_iter().for_each(|job| self.load_job(job));
                 self.lane_refilled(queue, class, &key, more);
             }
-            Told::RefilledLanes { queue, lanes, more } => self.lanes_refilled(queue, lanes, more),
+            Told::RefilledLanes { queue, lanes, more } => {
+                self.jobs.loads_beyond = false;
+                self.lanes_refilled(queue, lanes, more);
+            }
             Told::Backlog { queue, class, key } => self.has_backlog(queue, class, &key),
             Told::Resting { rest } => self.put_to_rest(rest),
-            Told::Fetched { id, job } => self.fetched(id, job),
+            Told::Fetched { id, job } => {
+                self.jobs.loads_beyond = false;
+                self.fetched(id, job);
+            }
             Told::Ended { ticket } => match self.jobs.asked(ticket) {
                 Some(Asked::Ack { worker, task }) => self.tell_acked(worker, task),
                 Some(Asked::Delivery { worker, task }) => self.deliver_acked(worker, task),

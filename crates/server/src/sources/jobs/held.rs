@@ -38,8 +38,13 @@ impl Held {
         }
     }
 
+    /// Bytes that it takes in memory, those of what it belongs to included.
+    fn size(&self) -> usize {
+        self.job.size() + self.output.capacity()
+    }
+
     /// Adds to the output, of which the end is kept.
-    pub(crate) fn write(&mut self, bytes: &[u8]) {
+    fn write(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(MAX_OUTPUT)..];
         // Twice the bound before it is cut, so that a chatty job is not moved about at every line.
         if self.output.len() + bytes.len() > 2 * MAX_OUTPUT {
@@ -116,16 +121,36 @@ impl HeldJobs {
         if self.slots.len() <= task.index() {
             self.slots.resize_with(task.index() + 1, || None);
         }
-        self.bytes += job.bytes.len();
         self.by_id.insert(job.id, task);
-        self.slots[task.index()] = Some(Held::new(job));
+        let held = Held::new(job);
+        self.bytes += held.size();
+        self.slots[task.index()] = Some(held);
     }
 
     pub(crate) fn remove(&mut self, task: TaskId) -> Option<Held> {
         let held = self.slots.get_mut(task.index())?.take()?;
         self.by_id.remove(&held.job.id);
-        self.bytes -= held.job.bytes.len();
+        self.bytes -= held.size();
         Some(held)
+    }
+
+    /// Adds to what a job's run wrote.
+    pub(crate) fn write(&mut self, task: TaskId, bytes: &[u8]) {
+        if let Some(held) = self.slots.get_mut(task.index()).and_then(Option::as_mut) {
+            let before = held.size();
+            held.write(bytes);
+            self.bytes = self.bytes + held.size() - before;
+        }
+    }
+
+    /// Keeps what a job's run saved for the next one.
+    pub(crate) fn save(&mut self, task: TaskId, checkpoint: &[u8]) {
+        if let Some(held) = self.slots.get_mut(task.index()).and_then(Option::as_mut) {
+            let before = held.size();
+            held.job.checkpoint = Some(checkpoint.into());
+            held.checkpointed = true;
+            self.bytes = self.bytes + held.size() - before;
+        }
     }
 
     pub(crate) fn get(&self, task: TaskId) -> Option<&Held> {

@@ -1,6 +1,6 @@
 use super::edge::JobQueue;
 use crate::config::JobsConfig;
-use crate::plane::Plane;
+use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
 use stoker_store::{Ask, Job, JobId, Keep, Rest};
@@ -9,6 +9,8 @@ use stoker_store::{Ask, Job, JobId, Keep, Rest};
 /// that tenants are known to each other soon. Whoever has more is asked for it as it runs low.
 const LANES: usize = 256;
 const OF_EACH: usize = 8;
+/// What the job of a queue that has no other in memory may take beyond the limit.
+const BEYOND: usize = crate::MAX_FRAME;
 
 impl Plane {
     /// Opens a queue in the store, and asks for what waits there.
@@ -117,8 +119,12 @@ impl Plane {
         self.step(Event::Arrived(new), None);
     }
 
-    /// Asks for more of a lane that runs low in the core.
+    /// Asks for more of a lane that runs low in the core, when there is memory for it.
     pub(crate) fn refill(&mut self, queue: QueueId, class: u8, key: stoker_core::KeyId) {
+        if !self.may_load(queue) {
+            let refill = Todo::Refill { queue, class, key };
+            return self.jobs.postponed.push_back(refill);
+        }
         let key: Box<[u8]> = self.core.key_name(queue, key).into();
         let limit = self.refill_size(queue);
         if let Some(of_queue) = self.jobs.queue(queue) {
@@ -132,8 +138,12 @@ impl Plane {
         }
     }
 
-    /// Asks for jobs of keys that the core had no room for.
+    /// Asks for jobs of keys that the core had no room for, when there is memory for them.
     pub(crate) fn refill_keys(&mut self, queue: QueueId) {
+        if !self.may_load(queue) {
+            let refill = Todo::RefillKeys { queue };
+            return self.jobs.postponed.push_back(refill);
+        }
         let limit = self.refill_size(queue).min(OF_EACH);
         let lanes = self.core.key_room(queue).clamp(1, LANES);
         if let Some(of_queue) = self.jobs.queue(queue) {
@@ -146,11 +156,58 @@ impl Plane {
         }
     }
 
-    /// How many jobs are asked for at a time: one by one where large payloads fill the memory.
+    /// How many jobs are asked for at a time.
     fn refill_size(&self, queue: QueueId) -> usize {
-        match self.bytes_held() > self.config.max_memory / 2 {
-            true => 1,
-            false => self.core.refill_size(queue),
+        match self.has_memory_to_load() {
+            true => self.core.refill_size(queue),
+            false => 1,
+        }
+    }
+
+    /// Whether jobs are to be loaded that need not be: half of the memory is for those that must.
+    pub(crate) fn has_memory_to_load(&self) -> bool {
+        self.bytes_held() <= self.config.max_memory / 2
+    }
+
+    /// Whether jobs of a queue may be loaded now. A queue of which none is in memory gets one at a time, or
+    /// others that are paused could keep it waiting for ever.
+    fn may_load(&mut self, queue: QueueId) -> bool {
+        if self.jobs.inline || self.has_memory_to_load() {
+            return true;
+        }
+        let queue = self.core.queue(queue);
+        queue.waiting == 0 && queue.lent == 0 && self.may_load_one()
+    }
+
+    /// Whether a job may be loaded that others wait for: beyond the limit one at a time.
+    fn may_load_one(&mut self) -> bool {
+        if self.jobs.inline || self.has_memory_to_load() {
+            return true;
+        }
+        let may = !self.jobs.loads_beyond
+            && self.bytes_held() <= self.config.max_memory + BEYOND;
+        self.jobs.loads_beyond |= may;
+        may
+    }
+
+    /// Loads what was postponed for want of memory, as far as there is some now.
+    pub(crate) fn load_postponed(&mut self) {
+        for _ in 0..self.jobs.postponed.len() {
+            match self.jobs.postponed.pop_front() {
+                Some(Todo::Refill { queue, class, key }) => self.refill(queue, class, key),
+                Some(Todo::RefillKeys { queue }) => self.refill_keys(queue),
+                Some(Todo::Fetch { job }) => self.fetch(job),
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells the store how many bytes of jobs may be handed over.
+    pub(crate) fn allow_loads(&mut self) {
+        if !self.jobs.inline {
+            let left = self.config.max_memory.saturating_sub(self.bytes_held());
+            let least = usize::from(self.jobs.loads_beyond);
+            self.jobs.store.allow((left / 2).max(least));
         }
     }
 
@@ -165,7 +222,15 @@ impl Plane {
     /// Fetches jobs of ordered queues whose time has come.
     pub(crate) fn wake_resting(&mut self, now_ms: u64) {
         while let Some(job) = self.jobs.resting.take_due(now_ms) {
-            self.jobs.ask(Ask::Fetch { job });
+            self.fetch(job);
+        }
+    }
+
+    /// Fetches a job that rested, when there is memory for it.
+    pub(crate) fn fetch(&mut self, job: JobId) {
+        match self.may_load_one() {
+            true => self.jobs.ask(Ask::Fetch { job }),
+            false => self.jobs.postponed.push_back(Todo::Fetch { job }),
         }
     }
 

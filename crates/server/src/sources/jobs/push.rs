@@ -75,7 +75,9 @@ impl Plane {
             return Err((Status::RESOURCE_EXHAUSTED, text));
         }
         let job = Box::new(self.new_job(queue, frame));
-        let room = self.core.has_room(queue, job.class, &job.key);
+        // What is on disk need not be in memory too while there is little of that.
+        let room = (self.jobs.inline || self.has_memory_to_load())
+            && self.core.has_room(queue, job.class, &job.key);
         let to = (!frame.flags.has(Flags::ONEWAY)).then_some((conn, frame.id));
         let ticket = self.jobs.ticket(Asked::Push { queue, to });
         if let Some(of_queue) = self.jobs.queue_mut(queue) {
@@ -123,7 +125,7 @@ impl Plane {
     }
 
     /// Why another job can't be taken now, if so.
-    fn no_room_for_job(&self, queue: QueueId, len: usize) -> Option<String> {
+    fn no_room_for_job(&mut self, queue: QueueId, len: usize) -> Option<String> {
         let of_queue = self.jobs.queue(queue)?;
         let counts = of_queue.counts;
         let waiting = counts.ready + counts.delayed + counts.suspended + of_queue.pending;
@@ -134,7 +136,7 @@ impl Plane {
                 counted(max, "job")
             ));
         }
-        if self.bytes_held() + len > self.config.max_memory {
+        if !self.has_memory_for(len) {
             return Some(
                 "the broker holds as many bytes of bodies as it may (stoker.max_memory)".to_owned(),
             );
@@ -194,7 +196,7 @@ pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
         Trouble::NotFound => Status::NOT_FOUND,
         Trouble::Taken(_) => Status::ALREADY_EXISTS,
         Trouble::Full(_) | Trouble::Busy(_) => Status::RESOURCE_EXHAUSTED,
-        Trouble::Io(_) | Trouble::Replaced(_) => Status::UNAVAILABLE,
+        Trouble::Io(_) => Status::UNAVAILABLE,
     };
     (status, trouble.to_string())
 }

@@ -130,11 +130,8 @@ impl Plane {
                 }
             }
             EventKind::CHECKPOINT if frame.body.len() <= MAX_CHECKPOINT => {
-                if let Some(held) = self.jobs.held.get_mut(task) {
-                    held.job.checkpoint = Some(frame.body.into());
-                    held.checkpointed = true;
-                    self.tell_progress(task);
-                }
+                self.jobs.held.save(task, frame.body);
+                self.tell_progress(task);
             }
             EventKind::CHECKPOINT => self.log.warn(format!(
                 "a checkpoint of {} bytes is not kept: at most {MAX_CHECKPOINT}",

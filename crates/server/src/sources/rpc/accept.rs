@@ -85,7 +85,7 @@ impl Plane {
     /// Reads what a connection has and applies its frames.
     pub(crate) fn read_conn(&mut self, id: ConnId, buffer: &mut [u8]) {
         for _ in 0..READS {
-            if self.rests(id) {
+            if self.rests(id) || !self.may_read(id) {
                 return;
             }
             let Some(conn) = self.conns.get(id).filter(|conn| !conn.closing) else {
@@ -129,8 +129,10 @@ impl Plane {
         }
         // The splitter leaves its connection meanwhile, so that frames can be applied to everything.
         let mut splitter = std::mem::replace(&mut conn.splitter, Splitter::new(MAX_FRAME));
-        // What was half read is a frame now, or will be counted again.
-        self.partial_bytes -= std::mem::take(&mut conn.partial);
+        if !matches!(conn.role, Role::Worker(_)) {
+            // What was half read is a request now, or will be counted again.
+            self.memory.count_input(conn);
+        }
         let mut fresh = splitter.held() == 0;
         let result = splitter.feed(bytes, |frame| {
             let result = self.take_frame(id, &frame, fresh);
@@ -154,15 +156,16 @@ impl Plane {
         let Some(conn) = self.conns.get_mut(id) else {
             return Ok(());
         };
-        self.partial_bytes += splitter.held();
         conn.partial = splitter.held();
         conn.splitter = splitter;
+        conn.granted &= conn.partial > 0;
+        self.memory.count_input(conn);
         // A worker's answer is the end of a body that was let in; to refuse it would be to kill it.
         let counts = conn.partial > 0 && !matches!(conn.role, Role::Worker(_));
         if counts && !std::mem::replace(&mut conn.half_frame, true) {
             self.look_at_half_frame(id);
         }
-        if counts && self.bytes_held() > self.config.max_memory + MAX_FRAME {
+        if counts && self.has_too_many_half_frames() {
             let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
             return Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text.to_owned()));
         }
@@ -233,7 +236,7 @@ impl Plane {
             _ => b"",
         };
         if let Some(conn) = self.conns.get_mut(id) {
-            conn.out.extend_from_slice(text);
+            conn.out.raw(text);
             conn.closing = true;
         }
         self.mark(id);
@@ -256,6 +259,8 @@ impl Plane {
         self.status(id, 0, fault.status(), &fault.text(), None);
         if let Some(conn) = self.conns.get_mut(id) {
             conn.closing = true;
+            conn.granted = false;
+            self.memory.count_input(conn);
         }
         self.drop_client(id);
         self.settle();
@@ -281,8 +286,7 @@ impl Plane {
 
     pub(crate) fn forget_conn(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.remove(id) {
-            self.partial_bytes -= conn.partial;
-            self.unsent_bytes -= conn.counted;
+            self.memory.forget(&conn);
             self.poller.remove(&conn.fd);
         }
     }
@@ -319,7 +323,7 @@ impl Plane {
         };
         conn.dirty = false;
         let written = conn.flush(now).is_ok();
-        if !written || (conn.closing && conn.unsent() == 0) {
+        if !written || (conn.closing && conn.out.is_empty()) {
             match conn.role {
                 // A worker's end is the end of its process; until then what it wrote is still read.
                 Role::Worker(_) => {
@@ -339,7 +343,7 @@ impl Plane {
         let Some(conn) = self
             .conns
             .get(id)
-            .filter(|conn| conn.leaving && conn.unsent() == 0)
+            .filter(|conn| conn.leaving && conn.out.is_empty())
         else {
             return;
         };
@@ -358,11 +362,11 @@ impl Plane {
         };
         let is_worker = matches!(conn.role, Role::Worker(_));
         // A worker is always read: not reading its answers because much waits for it would be a deadlock.
-        let read = !conn.closing && !conn.resting && (is_worker || !conn.is_clogged());
-        let write = conn.unsent() > 0;
-        self.unsent_bytes = self.unsent_bytes - conn.counted + conn.unsent();
-        conn.counted = conn.unsent();
-        let newly = write && !conn.waits_to_write;
+        let rests = conn.closing || conn.resting || conn.unread;
+        let read = !rests && (is_worker || !conn.is_clogged());
+        let write = !conn.out.is_empty();
+        self.memory.count_output(conn);
+        let newly = write && !is_worker && !std::mem::replace(&mut conn.stall_alarm, true);
         if (write, read) != (conn.waits_to_write, conn.reads) {
             (conn.waits_to_write, conn.reads) = (write, read);
             self.poller.set(&conn.fd, Source::Conn(id), read, write);
@@ -374,7 +378,11 @@ impl Plane {
 
     /// Drops a client that still takes nothing of what waits for it.
     pub(crate) fn drop_if_stalled(&mut self, id: ConnId) {
-        let Some(since) = self.conns.get(id).and_then(|conn| conn.stalled) else {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let Some(since) = conn.stalled else {
+            conn.stall_alarm = false;
             return;
         };
         if self.now.since(since) < STALL {

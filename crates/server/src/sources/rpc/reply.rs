@@ -1,4 +1,5 @@
-use crate::net::{Client, ConnId, Role};
+use super::RETRY_MS;
+use crate::net::{Client, ConnId, LARGE, Role};
 use crate::plane::Plane;
 use crate::sources::Origin;
 use stoker_core::{Exit, Facts, Outcome, Span, TaskId};
@@ -28,7 +29,7 @@ impl Plane {
             return;
         }
         let client = self.client(conn);
-        if client.is_none_or(|client| client.inflight.remove(&id).is_none()) {
+        if client.is_none_or(|client| !client.answered(id)) {
             return;
         }
         match answer.filter(|_| outcome == Outcome::Answered) {
@@ -45,7 +46,11 @@ impl Plane {
         answer: Option<&Frame<'_>>,
     ) {
         let now = self.now;
-        let queue = self.core.queue_of_name(self.loads[task].name);
+        let name = self.loads[task].name;
+        if let Some(answer) = answer {
+            self.answer_sizes.record(name, answer.body.len());
+        }
+        let queue = self.core.queue_of_name(name);
         let figures = self.figures(queue);
         let well = outcome == Outcome::Answered && answer.is_some_and(|answer| answer.code == 0);
         match well {
@@ -154,21 +159,47 @@ impl Plane {
 
     /// Answers one of the broker's own methods.
     pub(crate) fn answer_json(&mut self, conn: ConnId, id: u32, value: &serde_json::Value) {
-        let body = value.to_string();
-        self.answer_body(conn, id, Codec::JSON, body.as_bytes());
+        let mut body = Bounded(Vec::new());
+        // Nothing but its size can be wrong with it.
+        match serde_json::to_writer(&mut body, value) {
+            Ok(()) => self.answer_bytes(conn, id, Codec::JSON, body.0),
+            Err(_) => self.answer_is_too_large(conn, id),
+        }
     }
 
+    fn answer_is_too_large(&mut self, conn: ConnId, id: u32) {
+        let text = "the answer is larger than a frame: ask for less";
+        self.status(conn, id, Status::RESOURCE_EXHAUSTED, text, None);
+    }
+
+    /// Answers with a few bytes.
     pub(crate) fn answer_body(&mut self, conn: ConnId, id: u32, codec: Codec, body: &[u8]) {
-        if body.len() > stoker_wire::MAX_FRAME - 1024 {
-            let text = "the answer is larger than a frame: ask for less";
-            return self.status(conn, id, Status::RESOURCE_EXHAUSTED, text, None);
-        }
         if let Some(conn) = self.conns.get_mut(conn) {
             conn.put(Encode {
                 prio: codec.0,
                 body,
                 ..Encode::new(Type::Res, id)
             });
+        }
+        self.mark(conn);
+    }
+
+    fn answer_bytes(&mut self, conn: ConnId, id: u32, codec: Codec, body: Vec<u8>) {
+        if body.len() > LARGEST {
+            return self.answer_is_too_large(conn, id);
+        }
+        if body.len() >= LARGE && !self.has_memory_for_answer(conn, body.len()) {
+            let text = "there is no memory for the answer: earlier ones wait to be read, or the broker holds as \
+                        much as it may (stoker.max_memory)";
+            let status = Status::RESOURCE_EXHAUSTED;
+            return self.status(conn, id, status, text, Some(RETRY_MS));
+        }
+        if let Some(conn) = self.conns.get_mut(conn) {
+            let head = Encode {
+                prio: codec.0,
+                ..Encode::new(Type::Res, id)
+            };
+            conn.put_with(head, body);
         }
         self.mark(conn);
     }
@@ -194,6 +225,26 @@ impl Plane {
             conn.put(Encode::new(Type::Goaway, 0));
             self.mark(id);
         }
+    }
+}
+
+/// The largest body of an answer of the broker's own.
+const LARGEST: usize = stoker_wire::MAX_FRAME - 1024;
+
+/// Takes what is written as long as it fits into a frame: what does not may be many times as large.
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > LARGEST {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

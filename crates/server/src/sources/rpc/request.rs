@@ -37,7 +37,7 @@ impl Plane {
             self.refuse(id, frame, Status::INVALID_ARGUMENT, text, None);
         } else if frame.name.starts_with("stoker.") {
             self.own_method(id, frame);
-        } else if self.bytes_held() + frame.body.len() > self.config.max_memory {
+        } else if !self.has_memory_for(frame.body.len()) {
             let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
         } else {

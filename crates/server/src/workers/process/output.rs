@@ -193,10 +193,8 @@ impl Plane {
         let mut lent = self.core.lent_to(id);
         let (first, second) = (lent.next(), lent.next());
         drop(lent);
-        if let (Some(task), None) = (first, second)
-            && let Some(held) = self.jobs.held.get_mut(task)
-        {
-            held.write(bytes);
+        if let (Some(task), None) = (first, second) {
+            self.jobs.held.write(task, bytes);
         }
     }
 

@@ -53,6 +53,7 @@ impl Reader {
         while let Ok(message) = messages.recv() {
             match message {
                 Message::Look(Question { ticket, look }) => {
+                    self.post.wait_until_heard();
                     let found = self.look(&mut db, &look);
                     self.post.questions.fetch_sub(1, Ordering::Relaxed);
                     self.post.tell(&mut vec![Told::Found { ticket, found }]);

@@ -39,11 +39,9 @@ impl Writer {
     pub(super) fn count_pages(&mut self) -> rusqlite::Result<()> {
         self.db
             .pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
-        let (pages, frames) = (self.pages.clone(), self.frames.clone());
+        let pages = self.pages.clone();
         self.db.wal_hook(Some(move |_: &mut _, count| {
-            let count = u32::try_from(count).unwrap_or(0);
-            pages.store(count, Ordering::Relaxed);
-            frames.store(count, Ordering::Relaxed);
+            pages.store(u32::try_from(count).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         }))
     }
@@ -55,8 +53,7 @@ impl Writer {
         }
         let pages = self.pages.load(Ordering::Relaxed);
         let Some(folding) = self.folding.take() else {
-            // The fold opens the file by its name.
-            if pages >= MANY && self.find_files().is_ok() {
+            if pages >= MANY {
                 self.folding = start(&self.path, pages, self.sync);
             }
             return;
@@ -99,17 +96,13 @@ fn start(path: &Path, pages: u32, sync: bool) -> Option<Folding> {
 }
 
 /// What else goes wrong is tried again when the log has grown: until then what was to be folded is safe there.
-fn is_io_error(done: &rusqlite::Result<bool>) -> bool {
+fn is_io_error(done: &rusqlite::Result<()>) -> bool {
     let error = done.as_ref().err();
     error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::SystemIoFailure)
 }
 
-/// Folds as much as nobody reads. Returns whether that was all of the log.
-pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
-    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-        let (pages, folded): (i64, i64) = (row.get(1)?, row.get(2)?);
-        Ok(pages == folded)
-    })
+fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
+    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 
 /// How many pages the log has.

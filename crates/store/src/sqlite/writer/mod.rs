@@ -7,7 +7,6 @@ mod chore;
 mod commit;
 mod due;
 mod end;
-mod files;
 mod fold;
 mod forget;
 pub(super) mod kinds;
@@ -38,7 +37,6 @@ use lanes::Lanes;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +58,8 @@ pub(super) struct Writer {
     serial: u64,
     todo: VecDeque<super::post::Item>,
     told: Vec<Told>,
+    /// Bytes of the jobs in it that a refill hands over.
+    handing: Cell<usize>,
     /// Asks that could not be written and are not refused.
     owed: Vec<Ask>,
     /// What waits until the file can be read.
@@ -80,11 +80,6 @@ pub(super) struct Writer {
     distrusts_log: bool,
     folding: Option<fold::Folding>,
     pages: fold::Pages,
-    /// The same, but for that a fold does not set it back.
-    frames: fold::Pages,
-    files: files::Files,
-    /// The last commit that was told to have reached the disk.
-    durable: u64,
     /// What `PRAGMA synchronous` says now.
     level: commit::Level,
     next_due: Option<u64>,
@@ -98,7 +93,6 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn open(
         path: &Path,
-        file: Arc<File>,
         options: &SqliteOptions,
         post: Arc<Post>,
         reader: SyncSender<Message>,
@@ -124,6 +118,7 @@ impl Writer {
             serial: recover::last_serial(&db).map_err(error)?,
             todo: VecDeque::new(),
             told: Vec::new(),
+            handing: Cell::new(0),
             owed: Vec::new(),
             parked: VecDeque::new(),
             unknown: None,
@@ -136,9 +131,6 @@ impl Writer {
             distrusts_log,
             folding: None,
             pages: fold::Pages::default(),
-            frames: fold::Pages::default(),
-            files: files::Files::new(path, file).map_err(|error| StoreError::io(path, &error))?,
-            durable: 0,
             level: commit::Level::Unknown,
             next_due: None,
             making_ready: Chore::default(),
@@ -147,7 +139,6 @@ impl Writer {
             making_room: Chore::default(),
             db,
         };
-        writer.files.opened(&writer.db).map_err(error)?;
         writer.count_pages().map_err(error)?;
         writer.recover().map_err(error)?;
         Ok(writer)

@@ -26,7 +26,7 @@ pub(super) struct Page {
     jobs: Vec<Job>,
     /// The last one's place.
     last: u64,
-    /// What comes next can't be read.
+    /// What comes next can't be read, or would be more than is allowed.
     is_cut: bool,
 }
 
@@ -47,6 +47,8 @@ impl Writer {
         // Where that can't be told there may be more.
         let has_more = || self.has_waiting(queue, class, key, last, u64::MAX);
         let more = is_cut || (jobs.len() == limit && has_more().unwrap_or(true));
+        let bytes: usize = jobs.iter().map(Job::size).sum();
+        self.handing.set(self.handing.get() + bytes);
         for job in &jobs {
             self.lanes.hold(queue, class, key, job.id, false);
         }
@@ -73,7 +75,12 @@ impl Writer {
             last: cursor,
             is_cut: false,
         };
+        let mut bytes = self.handing.get();
         loop {
+            if !self.post.may_hand(bytes) {
+                page.is_cut = true;
+                return Ok(page);
+            }
             let read = rows.next().and_then(|row| {
                 let job =
                     |row: &Row<'_>| Ok((row.get(12)?, self.job(row, queue, class, key.into())?));
@@ -82,6 +89,7 @@ impl Writer {
             match read {
                 Ok(Some((place, job))) => {
                     page.last = place;
+                    bytes += job.size();
                     page.jobs.push(job);
                 }
                 Ok(None) => return Ok(page),

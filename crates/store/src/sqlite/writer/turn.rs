@@ -43,13 +43,19 @@ impl Writer {
             }
             if let Some(reply) = self.turn() {
                 let closed = self.close();
-                post.tell(&mut self.told);
+                self.tell();
                 // Whoever closes may have given up waiting.
                 reply.send(closed).ok();
                 return;
             }
-            post.tell(&mut self.told);
+            self.tell();
         }
+    }
+
+    /// Tells what there is to tell.
+    fn tell(&mut self) {
+        self.post.tell(&mut self.told);
+        self.handing.set(0);
     }
 
     /// Nothing goes on in slices, and nothing is left to be written that can be.
@@ -108,7 +114,7 @@ impl Writer {
         self.tidy();
         self.fold();
         // Last, because whoever looks wants to see what they asked for before, and to have been told of it.
-        self.post.tell(&mut self.told);
+        self.tell();
         for look in looks {
             self.other(look);
         }

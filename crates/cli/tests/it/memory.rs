@@ -1,0 +1,199 @@
+//! What the server holds in memory, by the kernel's own figures, while it is attacked.
+
+use crate::{setup, start};
+use serde_json::json;
+use std::time::Duration;
+use stoker_testkit::{App, Ask, Client, pause, procs, until};
+use stoker_wire::{Key, Status};
+
+/// Beside `max_memory`, in KiB: the program itself, its stacks and caches, and one frame on its way.
+const BESIDE: u64 = 64 << 10;
+
+/// A memory limit of 64 MB, for jobs on disk.
+const SMALL: &str = "[stoker]\nmax_memory = \"64MB\"";
+
+#[track_caller]
+fn within_budget(app: &App, what: &str) {
+    let peak = procs::peak_kib(app.server());
+    assert!(
+        peak <= (64 << 10) + BESIDE,
+        "{what}: the server took {} MiB at max_memory = 64 MiB",
+        peak >> 10
+    );
+}
+
+/// Waits until the server's resident memory no longer grows.
+fn settled(app: &App) {
+    let mut last = 0;
+    until("its memory stays as it is", || {
+        pause(Duration::from_millis(250));
+        let now = procs::resident_kib(app.server());
+        let grows = now > last + 1024;
+        last = last.max(now);
+        (!grows).then_some(())
+    });
+}
+
+/// An operator's command is answered, and soon.
+#[track_caller]
+fn queues_answer(app: &App) {
+    let mut operator = app.client();
+    operator.own("stoker.queue", &json!({"op": "list"}));
+}
+
+/// Each client reads its answers, all of them at the same time.
+fn read_all(clients: Vec<Client>, ids: &[Vec<u32>], len: usize) {
+    std::thread::scope(|scope| {
+        for (mut client, ids) in clients.into_iter().zip(ids) {
+            scope.spawn(move || {
+                for id in ids {
+                    let answer = client.answer(*id);
+                    assert_eq!(answer.body.len(), len, "{:.200}", answer.text());
+                }
+            });
+        }
+    });
+}
+
+// Issue 9, A4
+#[test]
+fn answers_that_nobody_reads_stay_with_their_workers() {
+    let app = start(&format!("workers = 4\n[service.t]\ntimeout = \"60s\"\n{SMALL}"));
+    let ask = Ask::call("t.run", "big 15000000").ttl(60_000);
+    let mut clients: Vec<Client> = (0..6).map(|_| app.client()).collect();
+    let ids: Vec<Vec<u32>> = clients
+        .iter_mut()
+        .map(|client| client.send_all(&vec![ask.clone(); 10]))
+        .collect();
+    settled(&app);
+    queues_answer(&app);
+    within_budget(&app, "60 answers of 15 MB that nobody read");
+    // All of them come, once their clients read.
+    read_all(clients, &ids, 15_000_000);
+    within_budget(&app, "60 answers of 15 MB");
+    assert_eq!(app.pool()["restarts"], 0, "no worker was ended for it");
+}
+
+// Issue 9, A4
+#[test]
+fn a_large_job_that_is_shown_again_and_again_takes_no_more_memory() {
+    let app = start(&format!("workers = 1\n{SMALL}"));
+    let mut client = app.client();
+    let body = format!("\"note \u{1}{}\"", "x".repeat(15_000_000));
+    client.own("stoker.queue", &json!({"op": "pause", "queue": "mails"}));
+    let id = client.push(&Ask::push("mails", body));
+    let show = Ask::call("stoker.job", json!({"op": "show", "id": id}).to_string());
+    let mut readers: Vec<Client> = (0..3).map(|_| app.client()).collect();
+    let ids: Vec<Vec<u32>> = readers
+        .iter_mut()
+        .map(|reader| reader.send_all(&vec![show.clone(); 4]))
+        .collect();
+    settled(&app);
+    queues_answer(&app);
+    within_budget(&app, "12 times a job of 15 MB");
+    let mut whole = 0;
+    for (reader, ids) in readers.iter_mut().zip(&ids) {
+        for id in ids {
+            let status = reader.answer(*id).status();
+            assert!(matches!(status, Status::OK | Status::RESOURCE_EXHAUSTED), "{status:?}");
+            whole += u32::from(status == Status::OK);
+        }
+    }
+    assert!(whole >= 2, "some had room: {whole}");
+    within_budget(&app, "12 times a job of 15 MB, read");
+    assert_eq!(client.job(&id)["id"], json!(id));
+}
+
+// Issue 9, A4
+#[test]
+fn small_answers_that_nobody_reads_count_as_large_ones_do() {
+    let app = start(&format!("workers = 2\n{SMALL}"));
+    let ask = Ask::call("t.run", "big 60000").ttl(60_000);
+    let mut clients: Vec<Client> = (0..20).map(|_| app.client()).collect();
+    let ids: Vec<Vec<u32>> = clients
+        .iter_mut()
+        .map(|client| client.send_all(&vec![ask.clone(); 150]))
+        .collect();
+    settled(&app);
+    queues_answer(&app);
+    within_budget(&app, "3000 answers of 60 KB that nobody read");
+    read_all(clients, &ids, 60_000);
+}
+
+// Issue 9, A4
+#[test]
+fn a_large_job_is_not_held_twice_while_its_worker_reads_it() {
+    let workers = "slots 4;hello;silence";
+    let rest = format!("workers = 1\ntask_timeout = \"none\"\n{SMALL}");
+    let app = setup().config(&crate::pool_of(workers, rest)).start();
+    let mut client = app.client();
+    for _ in 0..4 {
+        client.push(&Ask::push("mails", vec![b' '; 14_000_000]));
+    }
+    settled(&app);
+    within_budget(&app, "4 jobs of 14 MB at a worker that does not read");
+}
+
+// Issue 9, A4
+#[test]
+fn a_start_with_many_large_jobs_loads_as_many_as_there_is_memory_for() {
+    let config = crate::pool_of("serve", format!("workers = 1\n{SMALL}"));
+    let app = setup().config(&config).start();
+    let mut client = app.client();
+    client.own("stoker.queue", &json!({"op": "pause", "queue": "mails"}));
+    let first = client.push(&Ask::push("mails", "ok").key("a"));
+    for n in 0..24 {
+        let push = Ask::push("mails", vec![b' '; 10_000_000]).key(&format!("k{}", n % 6));
+        until("there is room", || {
+            let answer = client.ask(&push);
+            (answer.status() == Status::OK).then_some(())
+        });
+    }
+    let server = app.server();
+    procs::kill(server);
+    app.ready();
+    assert_ne!(app.server(), server);
+    settled(&app);
+    within_budget(&app, "a start with 24 waiting jobs of 10 MB");
+    let mut client = app.client();
+    client.own("stoker.queue", &json!({"op": "resume", "queue": "mails"}));
+    until("all of them have run", || {
+        let queue = client.queue("mails");
+        (queue["done"] == 25).then_some(())
+    });
+    client.job_in(&first, "done");
+    within_budget(&app, "24 jobs of 10 MB");
+}
+
+// Issue 9, A4
+#[test]
+fn a_worker_that_is_not_read_does_not_overrun_its_time() {
+    let rest = format!(
+        "workers = 4\ntask_timeout = \"1s\"\n[service.t]\ntimeout = \"60s\"\n{SMALL}"
+    );
+    let app = start(&rest);
+    let mut client = app.client();
+    let ask = Ask::call("t.run", "big 15000000").ttl(60_000);
+    let ids = client.send_all(&vec![ask; 12]);
+    // Longer than a task may take, and not so long that the client is given up.
+    pause(Duration::from_secs(4));
+    for id in ids {
+        let answer = client.answer(id);
+        assert_eq!((answer.status(), answer.body.len()), (Status::OK, 15_000_000));
+    }
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
+// Issue 9, A4
+#[test]
+fn connections_that_are_idle_keep_no_large_buffers() {
+    let app = start(&format!("workers = 2\n{SMALL}"));
+    let mut clients: Vec<Client> = (0..400).map(|_| app.client()).collect();
+    for client in &mut clients {
+        // A request that arrives in parts, and an answer of its size.
+        let body = format!("\"ok {}\"", "x".repeat(250_000));
+        let answer = client.ask(&Ask::call("t.run", body).meta(Key::CALLER, "test"));
+        assert_eq!(answer.body.len(), 250_000);
+    }
+    within_budget(&app, "400 idle connections that had 250 KB each");
+}

@@ -1,0 +1,75 @@
+//! What the edge can't do at present, for want of memory: send a task, or read an answer.
+
+use crate::task::Place;
+use crate::{Core, Outcome, TaskId, WorkerId};
+
+impl Core {
+    /// A task that was assigned could not be sent. Its worker never had it, and may take another one.
+    pub(crate) fn defer(&mut self, id: WorkerId, task: TaskId) {
+        let holds = |worker: &crate::worker::Worker| worker.tasks.contains(&task);
+        if !self.workers.get(id).is_some_and(holds) {
+            return;
+        }
+        self.take_back(id, task);
+        if self.workers[id].demand.is_pull() {
+            self.workers[id].demand = crate::worker::Demand::Asked;
+        }
+        if self.is_unwanted(task) {
+            self.finish(task, Outcome::Cancelled);
+        } else {
+            let deferred = &mut self.tasks[task];
+            deferred.place = Place::Deferred;
+            deferred.started = None;
+            deferred.reached = false;
+            deferred.nudged = None;
+            let (queue, key) = (deferred.queue, deferred.key);
+            self.queues[queue.index()].keys[key].deferred += 1;
+        }
+        self.after_task(id);
+    }
+
+    /// A deferred task may go to a worker again.
+    pub(crate) fn resume(&mut self, task: TaskId) {
+        if self.is_deferred(task) {
+            self.end_deferral(task);
+            self.requeue(task);
+        }
+    }
+
+    /// Ends a task that is deferred.
+    pub(crate) fn finish_deferred(&mut self, task: TaskId, outcome: Outcome) {
+        self.end_deferral(task);
+        self.finish(task, outcome);
+    }
+
+    /// A task stands nowhere until it is put somewhere else or ended.
+    pub(crate) fn end_deferral(&mut self, task: TaskId) {
+        let (queue, key) = (self.tasks[task].queue, self.tasks[task].key);
+        self.queues[queue.index()].keys[key].deferred -= 1;
+        self.tasks[task].place = Place::Lane;
+    }
+
+    /// The edge stops reading what a worker writes, or goes on with it.
+    pub(crate) fn unread(&mut self, id: WorkerId, unread: bool) {
+        let now = self.now;
+        let Some(worker) = self.workers.get_mut(id) else {
+            return;
+        };
+        match (unread, worker.unread) {
+            (true, None) => worker.unread = Some(now),
+            (false, Some(since)) => {
+                worker.unread = None;
+                for at in 0..self.workers[id].tasks.len() {
+                    let task = self.workers[id].tasks[at];
+                    let task = &mut self.tasks[task];
+                    let since = task.started.map(|started| started.max(since));
+                    let excused = since.map(|since| now.since(since)).unwrap_or_default();
+                    task.excused.0 += excused.0;
+                    task.nudged = task.nudged.map(|nudged| nudged + excused);
+                }
+            }
+            _ => return,
+        }
+        self.set_worker_timer(id);
+    }
+}

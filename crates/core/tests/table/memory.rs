@@ -1,0 +1,123 @@
+//! What the edge can't do for want of memory: send a task, read an answer.
+use crate::support::*;
+use stoker_core::*;
+
+fn one_worker() -> (World, NameId, WorkerId) {
+    let (mut w, pool) = World::ready(PoolConfig {
+        task_timeout: secs(1),
+        ..workers(1)
+    });
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let worker = w.live()[0];
+    (w, users, worker)
+}
+
+fn defer(w: &mut World, worker: WorkerId, task: TaskId) {
+    w.books.holder.remove(&task);
+    w.step(Event::Deferred { worker, task });
+}
+
+fn unread(w: &mut World, worker: WorkerId, unread: bool) {
+    w.step(Event::Unread { worker, unread });
+}
+
+#[test]
+fn a_deferred_task_makes_room_for_the_next_and_goes_first_afterwards() {
+    let (mut w, users, worker) = one_worker();
+    let first = w.bring(call(users).key("a"));
+    let [second, third] = [0; 2].map(|_| w.bring(call(users).key("b")));
+    defer(&mut w, worker, first);
+    assert!(w.core.is_deferred(first) && w.on(first).is_none());
+    assert_eq!(w.on(second), Some(worker));
+    w.step(Event::Resumed { task: first });
+    w.run(second, ms(1));
+    assert_eq!(w.on(first), Some(worker), "it came before the third");
+    w.done(first);
+    w.done(third);
+    assert_eq!(w.outcome(first), Some(Outcome::Answered));
+}
+
+#[test]
+fn a_deferred_tasks_key_outlives_its_other_tasks() {
+    let (mut w, users, worker) = one_worker();
+    let first = w.bring(call(users).key("a"));
+    let second = w.bring(call(users).key("a"));
+    defer(&mut w, worker, first);
+    w.run(second, ms(1));
+    w.step(Event::Resumed { task: first });
+    w.done(first);
+}
+
+#[test]
+fn a_deferred_call_ends_by_its_deadline_by_its_client_and_by_a_drain() {
+    let (mut w, users, worker) = one_worker();
+    let calls = [ms(500), secs(9), secs(9)].map(|ttl| w.bring(call(users).ttl(ttl)));
+    calls.iter().for_each(|call| defer(&mut w, worker, *call));
+    assert!(calls.iter().all(|call| w.core.is_deferred(*call)));
+    w.pass(ms(500));
+    let in_vain = Outcome::Deadline { ran: false };
+    assert_eq!(w.outcome(calls[0]), Some(in_vain));
+    w.cancel(calls[1], false);
+    assert_eq!(w.outcome(calls[1]), Some(Outcome::Cancelled));
+    w.step(Event::Drain);
+    w.exit(worker, Exit::Code(0));
+    assert!(matches!(w.outcome(calls[2]), Some(Outcome::Unavailable { .. })));
+    assert!(w.saw(&Action::Drained));
+}
+
+#[test]
+fn what_was_never_assigned_there_is_not_deferred() {
+    let (mut w, users, worker) = one_worker();
+    let [running, waiting] = [0; 2].map(|_| w.bring(call(users)));
+    w.step(Event::Deferred {
+        worker,
+        task: waiting,
+    });
+    assert!(!w.core.is_deferred(waiting));
+    w.step(Event::Resumed { task: running });
+    assert_eq!(w.on(running), Some(worker));
+}
+
+#[test]
+fn a_task_that_was_cancelled_meanwhile_is_not_deferred() {
+    let (mut w, users, worker) = one_worker();
+    let running = w.bring(call(users));
+    w.cancel(running, false);
+    defer(&mut w, worker, running);
+    assert_eq!(w.outcome(running), Some(Outcome::Cancelled));
+    assert_eq!(w.view(worker).lent, 0);
+}
+
+#[test]
+fn time_in_which_a_worker_is_not_read_is_no_time_of_its_task() {
+    let (mut w, users, worker) = one_worker();
+    let running = w.bring(call(users).ttl(secs(60)));
+    w.pass(ms(900));
+    unread(&mut w, worker, true);
+    w.pass(secs(5));
+    assert!(!w.was_killed(worker, Why::TaskTimeout));
+    unread(&mut w, worker, false);
+    w.pass(ms(99));
+    assert!(!w.was_killed(worker, Why::TaskTimeout), "it had 100 ms left");
+    w.pass(ms(1));
+    assert!(w.was_killed(worker, Why::TaskTimeout));
+    w.exit(worker, Exit::Signal(9));
+    assert_eq!(w.outcome(running), Some(Outcome::TimedOut));
+}
+
+#[test]
+fn a_task_that_began_after_the_pause_had_its_whole_time_before() {
+    let (mut w, users, worker) = one_worker();
+    unread(&mut w, worker, true);
+    let first = w.bring(call(users).ttl(secs(60)));
+    w.pass(secs(2));
+    unread(&mut w, worker, false);
+    w.pass(ms(999));
+    w.done(first);
+    let second = w.bring(call(users).ttl(secs(60)));
+    w.pass(ms(999));
+    assert!(!w.was_killed(worker, Why::TaskTimeout));
+    w.pass(ms(1));
+    assert!(w.was_killed(worker, Why::TaskTimeout), "the second has no excuse");
+    assert!(w.on(second).is_some());
+}

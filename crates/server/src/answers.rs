@@ -1,0 +1,85 @@
+//! How large answers are: what is to be expected of the next call of a name.
+
+use crate::net::LARGE;
+use stoker_core::NameId;
+
+/// Answers of one name that are remembered. The 99th percentile of so few is the largest.
+const REMEMBERED: usize = 64;
+
+/// The sizes of a name's last answers; only of names that had a large one.
+#[derive(Debug)]
+struct Sizes {
+    last: [u32; REMEMBERED],
+    next: usize,
+    largest: u32,
+}
+
+impl Sizes {
+    fn record(&mut self, len: usize) {
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        let forgotten = std::mem::replace(&mut self.last[self.next], len);
+        self.next = (self.next + 1) % REMEMBERED;
+        if len >= self.largest {
+            self.largest = len;
+        } else if forgotten == self.largest {
+            self.largest = self.last.iter().copied().max().unwrap_or(0);
+        }
+    }
+}
+
+/// By the numbers of names.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerSizes(Vec<Option<Box<Sizes>>>);
+
+impl AnswerSizes {
+    /// Bytes that an answer to a call of this name most likely has at the most; 0 while they are small.
+    pub(crate) fn expected(&self, name: NameId) -> usize {
+        let sizes = self.0.get(name.index()).and_then(Option::as_ref);
+        let largest = sizes.map_or(0, |sizes| sizes.largest as usize);
+        if largest < LARGE { 0 } else { largest }
+    }
+
+    pub(crate) fn record(&mut self, name: NameId, len: usize) {
+        let sizes = self.0.get_mut(name.index()).and_then(Option::as_mut);
+        match sizes {
+            Some(sizes) => sizes.record(len),
+            None if len < LARGE => {}
+            None => self.add(name).record(len),
+        }
+    }
+
+    fn add(&mut self, name: NameId) -> &mut Sizes {
+        if self.0.len() <= name.index() {
+            self.0.resize_with(name.index() + 1, || None);
+        }
+        self.0[name.index()].get_or_insert_with(|| {
+            Box::new(Sizes {
+                last: [0; REMEMBERED],
+                next: 0,
+                largest: 0,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_of_the_last_answers_is_expected() {
+        let (mut sizes, name) = (AnswerSizes::default(), NameId(3));
+        sizes.record(name, LARGE - 1);
+        assert_eq!(sizes.expected(name), 0, "small ones need no room");
+        sizes.record(name, 5 * LARGE);
+        sizes.record(name, 2 * LARGE);
+        assert_eq!(sizes.expected(name), 5 * LARGE);
+        assert_eq!(sizes.expected(NameId(0)), 0);
+        (0..REMEMBERED - 2).for_each(|_| sizes.record(name, 10));
+        assert_eq!(sizes.expected(name), 5 * LARGE);
+        sizes.record(name, 10);
+        assert_eq!(sizes.expected(name), 2 * LARGE, "it follows the present");
+        sizes.record(name, 10);
+        assert_eq!(sizes.expected(name), 0);
+    }
+}

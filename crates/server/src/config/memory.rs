@@ -1,0 +1,147 @@
+//! How much memory this process may have, by the kernel's word.
+
+use std::fs;
+use std::path::Path;
+
+/// What `max_memory` is at the most where nothing is configured.
+const MOST: u64 = 512 << 20;
+/// The part of the memory there is. The rest is for the workers, which do the work.
+const PART: u64 = 4;
+/// Less would not hold a single large frame.
+const LEAST: u64 = 16 << 20;
+
+/// The default of `max_memory`: 512 MB, or a quarter of the memory that the control group or the machine has,
+/// where that is less.
+pub(crate) fn default_memory() -> usize {
+    default_under(Path::new("/")) as usize
+}
+
+fn default_under(root: &Path) -> u64 {
+    let limits = [cgroup_limit(root), machine(root)];
+    let limit = limits.into_iter().flatten().min();
+    limit.map_or(MOST, |limit| (limit / PART).clamp(LEAST, MOST))
+}
+
+/// The least limit of the control group of this process and of those above it, versions 1 and 2.
+fn cgroup_limit(root: &Path) -> Option<u64> {
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let limits = groups.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let (mount, file) = match controllers {
+            "" => ("sys/fs/cgroup", "memory.max"),
+            list if list.split(',').any(|name| name == "memory") => {
+                ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        least_above(&root.join(mount), path, file)
+    });
+    limits.min()
+}
+
+/// The least number in a file of a directory below `mount` and of all those above it.
+fn least_above(mount: &Path, path: &str, file: &str) -> Option<u64> {
+    let group = mount.join(path.trim_start_matches('/'));
+    let up = group.ancestors().take_while(|dir| dir.starts_with(mount));
+    let limits = up.filter_map(|dir| fs::read_to_string(dir.join(file)).ok());
+    // Where there is no limit stands `max`, or a number beyond all memory.
+    let limits = limits.filter_map(|text| text.trim().parse::<u64>().ok());
+    limits.min()
+}
+
+fn machine(root: &Path) -> Option<u64> {
+    let info = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1_024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// A root directory with these files, which is removed at the end.
+    struct Root(PathBuf);
+
+    impl Root {
+        fn with(name: &str, files: &[(&str, &str)]) -> Self {
+            let name = format!("stoker-memory-{name}-{}", std::process::id());
+            let root = Self(std::env::temp_dir().join(name));
+            for (path, text) in files {
+                let path = root.0.join(path);
+                let dir = path.parent().expect("it is below the root");
+                fs::create_dir_all(dir).expect("the directory is ours");
+                fs::write(path, text).expect("the file is ours");
+            }
+            root
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    const LARGE: (&str, &str) = ("proc/meminfo", "MemTotal:       24684300 kB\nMemFree: 1 kB\n");
+
+    #[test]
+    fn without_a_limit_it_is_512_mb() {
+        let none = Root::with("none", &[]);
+        assert_eq!(default_under(&none.0), 512 << 20);
+        let unlimited = Root::with(
+            "max",
+            &[
+                LARGE,
+                ("proc/self/cgroup", "0::/user.slice\n"),
+                ("sys/fs/cgroup/user.slice/memory.max", "max\n"),
+            ],
+        );
+        assert_eq!(default_under(&unlimited.0), 512 << 20);
+    }
+
+    #[test]
+    fn a_small_machine_has_a_quarter() {
+        let small = Root::with("small", &[("proc/meminfo", "MemTotal: 1048576 kB\n")]);
+        assert_eq!(default_under(&small.0), 256 << 20);
+        let tiny = Root::with("tiny", &[("proc/meminfo", "MemTotal: 1024 kB\n")]);
+        assert_eq!(default_under(&tiny.0), 16 << 20);
+    }
+
+    #[test]
+    fn the_least_limit_of_all_groups_above_counts() {
+        let nested = Root::with(
+            "nested",
+            &[
+                LARGE,
+                ("proc/self/cgroup", "0::/kube/pod/app\n"),
+                ("sys/fs/cgroup/kube/memory.max", "8589934592\n"),
+                ("sys/fs/cgroup/kube/pod/memory.max", "536870912\n"),
+                ("sys/fs/cgroup/kube/pod/app/memory.max", "max\n"),
+            ],
+        );
+        assert_eq!(default_under(&nested.0), 128 << 20);
+        // As a container sees itself.
+        let own = Root::with(
+            "own",
+            &[LARGE, ("proc/self/cgroup", "0::/\n"), ("sys/fs/cgroup/memory.max", "268435456\n")],
+        );
+        assert_eq!(default_under(&own.0), 64 << 20);
+    }
+
+    #[test]
+    fn version_1_has_its_own_tree() {
+        let old = Root::with(
+            "v1",
+            &[
+                LARGE,
+                ("proc/self/cgroup", "4:cpu,cpuacct:/a\n3:memory:/docker/x\n0::/\n"),
+                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+                ("sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes", "1073741824\n"),
+            ],
+        );
+        assert_eq!(default_under(&old.0), 256 << 20);
+    }
+}

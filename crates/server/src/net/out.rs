@@ -1,0 +1,283 @@
+//! What is to be written to one socket, in pieces that are freed as they go out.
+
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, write, writev};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use stoker_wire::{Encode, encode, encode_head};
+
+/// A body of this size is a piece of its own: it is copied at most once, and freed when it is written.
+pub(crate) const LARGE: usize = 64 << 10;
+/// Small frames are gathered up to this size.
+const PIECE: usize = 256 << 10;
+/// Pieces in one write.
+const GATHERED: usize = 8;
+/// Capacity that is kept for the next frames.
+const KEPT: usize = 16 << 10;
+
+/// Bytes that somebody else holds too, from some place on: they are counted there.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) from: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    Own(Vec<u8>),
+    Shared(Shared),
+}
+
+impl Piece {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(shared) => &shared.bytes[shared.from..],
+        }
+    }
+
+    /// Of what was shared, what nobody else holds any more.
+    fn left_len(&self) -> usize {
+        match self {
+            Self::Shared(shared) if Arc::strong_count(&shared.bytes) == 1 => shared.bytes.len(),
+            _ => 0,
+        }
+    }
+
+    fn own_len(&self) -> usize {
+        match self {
+            Self::Own(bytes) => bytes.len(),
+            Self::Shared(_) => 0,
+        }
+    }
+}
+
+/// How a write went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    All,
+    /// The peer takes no more for now. Bytes that it took this time.
+    Blocked(usize),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    /// Goes out before `tail`.
+    pieces: VecDeque<Piece>,
+    /// Bytes of `pieces` that only this holds.
+    in_pieces: usize,
+    /// How many pieces are shared.
+    shared: usize,
+    tail: Vec<u8>,
+    /// Written bytes of the first piece, or of the tail if there is none.
+    sent: usize,
+}
+
+impl Out {
+    pub(crate) fn frame(&mut self, frame: Encode<'_>) {
+        if frame.body.len() < LARGE {
+            encode(&mut self.tail, frame);
+            if self.tail.len() >= PIECE {
+                self.cut();
+            }
+            return;
+        }
+        encode_head(&mut self.tail, &frame);
+        self.cut();
+        self.push(Piece::Own(frame.body.to_vec()));
+    }
+
+    /// A frame whose body is shared. `body` of the frame itself tells its length.
+    pub(crate) fn frame_of(&mut self, frame: &Encode<'_>, body: Shared) {
+        encode_head(&mut self.tail, frame);
+        self.cut();
+        self.push(Piece::Shared(body));
+    }
+
+    /// A frame with this body, which is not copied if it is large.
+    pub(crate) fn frame_with(&mut self, frame: Encode<'_>, body: Vec<u8>) {
+        let frame = Encode {
+            body: &body,
+            ..frame
+        };
+        if body.len() < LARGE {
+            return self.frame(frame);
+        }
+        encode_head(&mut self.tail, &frame);
+        self.cut();
+        self.push(Piece::Own(body));
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+    }
+
+    fn cut(&mut self) {
+        if !self.tail.is_empty() {
+            let tail = std::mem::take(&mut self.tail);
+            self.push(Piece::Own(tail));
+        }
+    }
+
+    fn push(&mut self, piece: Piece) {
+        self.in_pieces += piece.own_len();
+        self.shared += usize::from(matches!(piece, Piece::Shared(_)));
+        self.pieces.push_back(piece);
+    }
+
+    /// Writes what the peer takes. An error means that it is gone.
+    pub(crate) fn write(&mut self, fd: &OwnedFd) -> io::Result<Written> {
+        let mut taken = 0;
+        while !self.is_empty() {
+            let written = match self.pieces.is_empty() {
+                true => write(fd, &self.tail[self.sent..]),
+                false => self.write_gathered(fd),
+            };
+            match written {
+                Ok(count) => {
+                    taken += count;
+                    self.drop_written(count);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Written::Blocked(taken)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Written::All)
+    }
+
+    fn write_gathered(&self, fd: &OwnedFd) -> Result<usize, Errno> {
+        let pieces = self.pieces.iter().map(Piece::bytes);
+        let mut slices = [IoSlice::new(&[]); GATHERED];
+        for (slice, bytes) in slices.iter_mut().zip(pieces.chain([&*self.tail])) {
+            *slice = IoSlice::new(bytes);
+        }
+        slices[0].advance(self.sent);
+        writev(fd, &slices)
+    }
+
+    fn drop_written(&mut self, count: usize) {
+        self.sent += count;
+        while let Some(first) = self.pieces.front() {
+            let whole = first.bytes().len();
+            if self.sent < whole {
+                return;
+            }
+            self.sent -= whole;
+            self.in_pieces -= first.own_len();
+            self.shared -= usize::from(matches!(first, Piece::Shared(_)));
+            self.pieces.pop_front();
+        }
+        if self.sent == self.tail.len() {
+            self.sent = 0;
+            self.tail.clear();
+            if self.tail.capacity() > KEPT {
+                self.tail = Vec::new();
+            }
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.tail.is_empty()
+    }
+
+    /// Bytes of memory that this holds alone, what is kept for the next frames included.
+    pub(crate) fn held(&self) -> usize {
+        let left = match self.shared {
+            0 => 0,
+            _ => self.pieces.iter().map(Piece::left_len).sum(),
+        };
+        self.in_pieces + left + self.tail.capacity()
+    }
+
+    /// Bytes that wait for the peer, what somebody else holds apart.
+    pub(crate) fn unsent(&self) -> usize {
+        (self.in_pieces + self.tail.len()).saturating_sub(self.sent)
+    }
+
+    /// Gives back what is kept for the next frames.
+    pub(crate) fn shrink(&mut self) {
+        if self.tail.is_empty() {
+            self.tail = Vec::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use stoker_wire::{MAX_FRAME, Splitter, Type, WireError};
+
+    fn answer(id: u32, body: &[u8]) -> Encode<'_> {
+        Encode {
+            body,
+            ..Encode::new(Type::Res, id)
+        }
+    }
+
+    /// Writes all to a socket that is read as it fills, and returns the frames that came.
+    fn round_trip(out: &mut Out) -> Vec<(u32, Vec<u8>)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let (ours, theirs) = pair.expect("a pair of sockets");
+        let (mut splitter, mut came) = (Splitter::new(MAX_FRAME), Vec::new());
+        let mut buffer = vec![0; 50_000];
+        loop {
+            let written = out.write(&ours).expect("the peer is there");
+            while let Ok(count @ 1..) = rustix::io::read(&theirs, &mut buffer) {
+                let fed = splitter.feed(&buffer[..count], |frame| {
+                    came.push((frame.id, frame.body.to_vec()));
+                    Ok::<(), WireError>(())
+                });
+                fed.expect("these are frames");
+            }
+            if written == Written::All {
+                return came;
+            }
+        }
+    }
+
+    #[test]
+    fn frames_of_all_sizes_go_out_in_their_order() {
+        let sizes = [0, 10, LARGE - 1, LARGE, 3, 5 * LARGE, PIECE, 1];
+        let bodies: Vec<Vec<u8>> = (0..).zip(sizes).map(|(n, len)| vec![n; len]).collect();
+        let mut out = Out::default();
+        for (id, body) in (0..).zip(&bodies) {
+            out.frame(answer(id, body));
+        }
+        let shared: Arc<[u8]> = [b"meta".to_vec(), vec![9; 2 * LARGE]].concat().into();
+        let held = out.held();
+        out.frame_of(&answer(8, &shared[4..]), Shared { bytes: shared.clone(), from: 4 });
+        assert!(out.held() < held + 100, "it does not hold what is shared");
+        out.frame(answer(9, b"end"));
+        let came = round_trip(&mut out);
+        let expected = bodies.into_iter().chain([shared[4..].to_vec(), b"end".to_vec()]);
+        assert_eq!(came, (0..).zip(expected).collect::<Vec<_>>());
+        assert!(out.is_empty() && out.held() <= KEPT && out.unsent() == 0);
+        out.shrink();
+        assert_eq!(out.held(), 0);
+    }
+
+    #[test]
+    fn what_was_written_is_freed_before_the_rest_is() {
+        let mut out = Out::default();
+        let body = vec![1; 8 * LARGE];
+        (0..4).for_each(|id| out.frame(answer(id, &body)));
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let (ours, theirs) = pair.expect("a pair of sockets");
+        let (all, mut buffer) = (out.held(), vec![0; body.len()]);
+        let mut read = 0;
+        while read < 2 * body.len() {
+            assert!(matches!(out.write(&ours), Ok(Written::Blocked(_))));
+            read += rustix::io::read(&theirs, &mut buffer).expect("something was written");
+        }
+        assert!(out.held() <= all - body.len(), "{} of {all}", out.held());
+    }
+}
