@@ -48,8 +48,13 @@ impl Core {
             assert_eq!(key.out as usize, out, "{id:?} {key_id:?}: lent");
             let deferred = self.tasks.ids().map(|task| &self.tasks[task]);
             let deferred = deferred.filter(|task| task.place == Place::Deferred);
-            let deferred = deferred.filter(|task| of_queue(task) && of_key(task)).count();
-            assert_eq!(key.deferred as usize, deferred, "{id:?} {key_id:?}: deferred");
+            let deferred = deferred
+                .filter(|task| of_queue(task) && of_key(task))
+                .count();
+            assert_eq!(
+                key.deferred as usize, deferred,
+                "{id:?} {key_id:?}: deferred"
+            );
             let mut in_lanes = 0;
             for (class, listed) in listed.iter_mut().enumerate() {
                 in_lanes += self.check_lane(id, key_id, class, found);

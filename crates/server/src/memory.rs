@@ -9,8 +9,8 @@
 use crate::MAX_FRAME;
 use crate::net::{Charge, Client, Conn, ConnId, Counted, LARGE, Role};
 use crate::plane::Plane;
-use std::collections::VecDeque;
 use crate::sources::Origin;
+use std::collections::VecDeque;
 use stoker_core::{Event, Span, TaskId, Time, WorkerId};
 
 /// Answers may take so much, whatever else is held: without it full queues could never be worked off.
@@ -189,8 +189,7 @@ impl Plane {
         let wanted = conn.splitter.wanted();
         let is_large = wanted.is_some_and(|wanted| wanted > LARGE);
         // Nobody overtakes those that wait with a large answer.
-        let must_wait =
-            (is_large && !self.memory.unread.is_empty()) || self.must_wait(wanted);
+        let must_wait = (is_large && !self.memory.unread.is_empty()) || self.must_wait(wanted);
         match must_wait {
             true => self.leave_unread(worker, id),
             false if is_large => self.grant(id),

@@ -1,10 +1,10 @@
 //! The state of the server, owned by one thread.
 
 use crate::admin::{Listings, Quarantine, Reloads, Steered};
+use crate::answers::AnswerSizes;
 use crate::clock::Clock;
 use crate::config::{Config, Launch, Pool as PoolSpec};
 use crate::heartbeat::Heart;
-use crate::answers::AnswerSizes;
 use crate::memory::Memory;
 use crate::net::{Conn, ConnId, Poller, Slots};
 use crate::observe::{Log, Recent};

@@ -1,11 +1,11 @@
 //! The data plane's loop.
 
 use crate::admin::{Listings, Quarantine, Reloads};
+use crate::answers::AnswerSizes;
 use crate::clock::{Clock, duration, wall_ms};
 use crate::config::Launch;
 use crate::counted;
 use crate::heartbeat::Heart;
-use crate::answers::AnswerSizes;
 use crate::memory::Memory;
 use crate::net::{Poller, Slots, Source};
 use crate::observe::Log;

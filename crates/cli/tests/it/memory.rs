@@ -58,7 +58,9 @@ fn read_all(clients: Vec<Client>, ids: &[Vec<u32>], len: usize) {
 // Issue 9, A4
 #[test]
 fn answers_that_nobody_reads_stay_with_their_workers() {
-    let app = start(&format!("workers = 4\n[service.t]\ntimeout = \"60s\"\n{SMALL}"));
+    let app = start(&format!(
+        "workers = 4\n[service.t]\ntimeout = \"60s\"\n{SMALL}"
+    ));
     let ask = Ask::call("t.run", "big 15000000").ttl(60_000);
     let mut clients: Vec<Client> = (0..6).map(|_| app.client()).collect();
     let ids: Vec<Vec<u32>> = clients
@@ -95,7 +97,10 @@ fn a_large_job_that_is_shown_again_and_again_takes_no_more_memory() {
     for (reader, ids) in readers.iter_mut().zip(&ids) {
         for id in ids {
             let status = reader.answer(*id).status();
-            assert!(matches!(status, Status::OK | Status::RESOURCE_EXHAUSTED), "{status:?}");
+            assert!(
+                matches!(status, Status::OK | Status::RESOURCE_EXHAUSTED),
+                "{status:?}"
+            );
             whole += u32::from(status == Status::OK);
         }
     }
@@ -168,9 +173,8 @@ fn a_start_with_many_large_jobs_loads_as_many_as_there_is_memory_for() {
 // Issue 9, A4
 #[test]
 fn a_worker_that_is_not_read_does_not_overrun_its_time() {
-    let rest = format!(
-        "workers = 4\ntask_timeout = \"1s\"\n[service.t]\ntimeout = \"60s\"\n{SMALL}"
-    );
+    let rest =
+        format!("workers = 4\ntask_timeout = \"1s\"\n[service.t]\ntimeout = \"60s\"\n{SMALL}");
     let app = start(&rest);
     let mut client = app.client();
     let ask = Ask::call("t.run", "big 15000000").ttl(60_000);
@@ -179,7 +183,10 @@ fn a_worker_that_is_not_read_does_not_overrun_its_time() {
     pause(Duration::from_secs(4));
     for id in ids {
         let answer = client.answer(id);
-        assert_eq!((answer.status(), answer.body.len()), (Status::OK, 15_000_000));
+        assert_eq!(
+            (answer.status(), answer.body.len()),
+            (Status::OK, 15_000_000)
+        );
     }
     assert_eq!(app.pool()["restarts"], 0);
 }

@@ -61,7 +61,10 @@ fn a_deferred_call_ends_by_its_deadline_by_its_client_and_by_a_drain() {
     assert_eq!(w.outcome(calls[1]), Some(Outcome::Cancelled));
     w.step(Event::Drain);
     w.exit(worker, Exit::Code(0));
-    assert!(matches!(w.outcome(calls[2]), Some(Outcome::Unavailable { .. })));
+    assert!(matches!(
+        w.outcome(calls[2]),
+        Some(Outcome::Unavailable { .. })
+    ));
     assert!(w.saw(&Action::Drained));
 }
 
@@ -98,7 +101,10 @@ fn time_in_which_a_worker_is_not_read_is_no_time_of_its_task() {
     assert!(!w.was_killed(worker, Why::TaskTimeout));
     unread(&mut w, worker, false);
     w.pass(ms(99));
-    assert!(!w.was_killed(worker, Why::TaskTimeout), "it had 100 ms left");
+    assert!(
+        !w.was_killed(worker, Why::TaskTimeout),
+        "it had 100 ms left"
+    );
     w.pass(ms(1));
     assert!(w.was_killed(worker, Why::TaskTimeout));
     w.exit(worker, Exit::Signal(9));
@@ -118,6 +124,9 @@ fn a_task_that_began_after_the_pause_had_its_whole_time_before() {
     w.pass(ms(999));
     assert!(!w.was_killed(worker, Why::TaskTimeout));
     w.pass(ms(1));
-    assert!(w.was_killed(worker, Why::TaskTimeout), "the second has no excuse");
+    assert!(
+        w.was_killed(worker, Why::TaskTimeout),
+        "the second has no excuse"
+    );
     assert!(w.on(second).is_some());
 }

@@ -52,7 +52,9 @@ fn least_above(mount: &Path, path: &str, file: &str) -> Option<u64> {
 
 fn machine(root: &Path) -> Option<u64> {
     let info = fs::read_to_string(root.join("proc/meminfo")).ok()?;
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let total = info
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1_024)
 }
@@ -85,7 +87,10 @@ mod tests {
         }
     }
 
-    const LARGE: (&str, &str) = ("proc/meminfo", "MemTotal:       24684300 kB\nMemFree: 1 kB\n");
+    const LARGE: (&str, &str) = (
+        "proc/meminfo",
+        "MemTotal:       24684300 kB\nMemFree: 1 kB\n",
+    );
 
     #[test]
     fn without_a_limit_it_is_512_mb() {
@@ -126,7 +131,11 @@ mod tests {
         // As a container sees itself.
         let own = Root::with(
             "own",
-            &[LARGE, ("proc/self/cgroup", "0::/\n"), ("sys/fs/cgroup/memory.max", "268435456\n")],
+            &[
+                LARGE,
+                ("proc/self/cgroup", "0::/\n"),
+                ("sys/fs/cgroup/memory.max", "268435456\n"),
+            ],
         );
         assert_eq!(default_under(&own.0), 64 << 20);
     }
@@ -137,9 +146,18 @@ mod tests {
             "v1",
             &[
                 LARGE,
-                ("proc/self/cgroup", "4:cpu,cpuacct:/a\n3:memory:/docker/x\n0::/\n"),
-                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
-                ("sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes", "1073741824\n"),
+                (
+                    "proc/self/cgroup",
+                    "4:cpu,cpuacct:/a\n3:memory:/docker/x\n0::/\n",
+                ),
+                (
+                    "sys/fs/cgroup/memory/memory.limit_in_bytes",
+                    "9223372036854771712\n",
+                ),
+                (
+                    "sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes",
+                    "1073741824\n",
+                ),
             ],
         );
         assert_eq!(default_under(&old.0), 256 << 20);

@@ -6,9 +6,9 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read};
 use rustix::net::Shutdown;
+use std::collections::VecDeque;
 use std::io;
 use stoker_core::{NameId, TaskId, Time, WorkerId};
-use std::collections::VecDeque;
 use stoker_wire::{Encode, Splitter};
 
 /// Output that may wait for a peer before nothing more is read from it.

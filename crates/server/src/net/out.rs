@@ -253,11 +253,19 @@ mod tests {
         }
         let shared: Arc<[u8]> = [b"meta".to_vec(), vec![9; 2 * LARGE]].concat().into();
         let held = out.held();
-        out.frame_of(&answer(8, &shared[4..]), Shared { bytes: shared.clone(), from: 4 });
+        out.frame_of(
+            &answer(8, &shared[4..]),
+            Shared {
+                bytes: shared.clone(),
+                from: 4,
+            },
+        );
         assert!(out.held() < held + 100, "it does not hold what is shared");
         out.frame(answer(9, b"end"));
         let came = round_trip(&mut out);
-        let expected = bodies.into_iter().chain([shared[4..].to_vec(), b"end".to_vec()]);
+        let expected = bodies
+            .into_iter()
+            .chain([shared[4..].to_vec(), b"end".to_vec()]);
         assert_eq!(came, (0..).zip(expected).collect::<Vec<_>>());
         assert!(out.is_empty() && out.held() <= KEPT && out.unsent() == 0);
         out.shrink();

@@ -184,8 +184,7 @@ impl Plane {
         if self.jobs.inline || self.has_memory_to_load() {
             return true;
         }
-        let may = !self.jobs.loads_beyond
-            && self.bytes_held() <= self.config.max_memory + BEYOND;
+        let may = !self.jobs.loads_beyond && self.bytes_held() <= self.config.max_memory + BEYOND;
         self.jobs.loads_beyond |= may;
         may
     }
