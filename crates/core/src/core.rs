@@ -128,6 +128,8 @@ impl Core {
             Event::Paused { queue, paused } => self.pause(queue, paused),
             Event::Scale { pool, min, max } => self.scale(pool, min, max),
             Event::Reload { pool } => self.reload(pool),
+            Event::PoolRemoved { pool } => self.remove_pool(pool),
+            Event::Unconfigured { queue } => self.unconfigure(queue),
             Event::Drain => self.drain(),
             Event::Tick => self.tick(),
         }

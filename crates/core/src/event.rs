@@ -117,6 +117,16 @@ pub enum Event<'a> {
     Reload {
         pool: PoolId,
     },
+    /// The configuration has this pool no more: it serves no queue, and its workers finish what they run and go.
+    /// [`crate::Core::add_pool`] may use its number again once they have gone.
+    PoolRemoved {
+        pool: PoolId,
+    },
+    /// The configuration names this queue no more. It is served by the pools whose workers announced it, if any;
+    /// its jobs stay where they are.
+    Unconfigured {
+        queue: QueueId,
+    },
     /// Start nothing that can wait, finish what runs, and go.
     Drain,
     /// A deadline that [`crate::Core::next_deadline`] named has come.

@@ -21,9 +21,18 @@ pub struct Unknown;
 pub(crate) struct Name {
     pub(crate) text: Box<str>,
     pub(crate) queue: QueueId,
-    /// The worker or the configuration says that it may run again.
+    /// A worker says that it may run again.
     pub(crate) idempotent: bool,
+    /// The configuration says so.
+    pub(crate) declared: bool,
     pub(crate) estimate: Estimate,
+}
+
+impl Name {
+    /// A call of it may run again after its worker died.
+    pub(crate) fn may_repeat(&self) -> bool {
+        self.idempotent || self.declared
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -47,6 +56,7 @@ impl Names {
             text: text.into(),
             queue,
             idempotent: false,
+            declared: false,
             estimate,
         });
         match kind {
@@ -62,16 +72,23 @@ fn service_of(call: &str) -> &str {
 }
 
 impl Core {
-    /// Adds a pool. Its workers are started by the next step.
+    /// Adds a pool. Its workers are started by the next step. A removed pool whose workers have gone makes
+    /// room for it.
     pub fn add_pool(&mut self, name: &str, config: PoolConfig) -> PoolId {
-        let id = PoolId(self.pools.len() as u32);
-        self.pools.push(crate::pool::Pool::new(name, config));
+        let mut pools = self.pools.iter();
+        let gone = pools.position(|pool| pool.removed && pool.workers.is_empty());
+        let id = PoolId(gone.unwrap_or(self.pools.len()) as u32);
+        let pool = crate::pool::Pool::new(name, config);
+        match gone {
+            Some(at) => self.pools[at] = pool,
+            None => self.pools.push(pool),
+        }
         self.resize(id);
         id
     }
 
-    /// Adds a configured queue, or configures one that a worker announced before. `pools` serve it, each
-    /// with a share.
+    /// Adds a configured queue, or configures one that is there. `pools` serve it, each with a share, besides
+    /// those that do already.
     pub fn add_queue(
         &mut self,
         kind: Kind,
@@ -89,6 +106,7 @@ impl Core {
         for (pool, share) in pools {
             self.bind(id, *pool, *share);
         }
+        self.touch_pools_of(id);
         id
     }
 
@@ -108,13 +126,21 @@ impl Core {
     /// Declares that a method may run again after its worker died.
     pub fn declare_idempotent(&mut self, call: &str) {
         if let Ok(name) = self.resolve_call(call) {
-            self.names.all[name.index()].idempotent = true;
+            self.names.all[name.index()].declared = true;
+        }
+    }
+
+    /// Takes back what was declared of a service's methods. What its workers say of them stays.
+    pub fn undeclare_idempotent(&mut self, service: QueueId) {
+        let names = self.names.all.iter_mut();
+        for name in names.filter(|name| name.queue == service) {
+            name.declared = false;
         }
     }
 
     /// Whether a call of this name may run again.
     pub fn is_idempotent(&self, name: NameId) -> bool {
-        self.names.all[name.index()].idempotent
+        self.names.all[name.index()].may_repeat()
     }
 
     pub fn name(&self, name: NameId) -> &str {
@@ -175,9 +201,7 @@ impl Core {
         } else {
             return Err(Unknown);
         };
-        for at in 0..self.names.any_jobs.len() {
-            self.bind(id, self.names.any_jobs[at], 1);
-        }
+        self.bind_to_any(id);
         self.names.jobs.get(queue).copied().ok_or(Unknown)
     }
 
@@ -221,6 +245,10 @@ impl Core {
             None if self.queues.len() >= self.limits.queues => return None,
             None => self.new_queue(kind, name),
         };
+        let announced = &mut self.queues[id.index()].announced;
+        if !announced.contains(&pool) {
+            announced.push(pool);
+        }
         // A queue that the configuration gave to a pool stays with it.
         if !self.queues[id.index()].configured || self.queues[id.index()].pools.is_empty() {
             self.bind(id, pool, 1);

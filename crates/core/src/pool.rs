@@ -84,6 +84,8 @@ pub(crate) const GROW_AFTER: Span = Span::from_millis(50);
 pub(crate) struct Pool {
     pub(crate) name: Box<str>,
     pub(crate) config: PoolConfig,
+    /// The configuration has it no more; it is there until its last worker has gone.
+    pub(crate) removed: bool,
     /// The version that new workers get.
     pub(crate) version: u32,
     /// Versions so far, those that were given up included.
@@ -123,6 +125,7 @@ impl Pool {
         Self {
             name: name.into(),
             config,
+            removed: false,
             version: 1,
             versions: 1,
             fallback: None,

@@ -74,6 +74,8 @@ pub(crate) struct Queue {
     pub(crate) config: QueueConfig,
     /// Set by the configuration, not only announced by a worker.
     pub(crate) configured: bool,
+    /// The pools whose workers announced it, whether they serve it or the configuration says otherwise.
+    pub(crate) announced: Vec<PoolId>,
     /// The pools that serve it, each with its share of the queue's tasks.
     pub(crate) pools: Vec<(PoolId, u32)>,
     pub(crate) paused: bool,
@@ -111,6 +113,7 @@ impl Queue {
             name: name.into(),
             config,
             configured: false,
+            announced: Vec::new(),
             pools: Vec::new(),
             paused: false,
             waiting: 0,

@@ -109,12 +109,13 @@ impl Core {
     }
 
     pub fn pools(&self) -> impl Iterator<Item = PoolId> {
-        (0..self.pools.len() as u32).map(PoolId)
+        let ids = (0..self.pools.len() as u32).map(PoolId);
+        ids.filter(|id| !self.pools[id.index()].removed)
     }
 
     pub fn find_pool(&self, name: &str) -> Option<PoolId> {
-        let at = self.pools.iter().position(|pool| *pool.name == *name)?;
-        Some(PoolId(at as u32))
+        self.pools()
+            .find(|id| *self.pools[id.index()].name == *name)
     }
 
     /// Whether a task has a slot of a worker.

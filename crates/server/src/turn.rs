@@ -15,7 +15,7 @@ use crate::sources::jobs::{Jobs, open_store};
 use crate::sources::rpc::exit_text;
 use crate::watch;
 use crate::workers::kill_marked;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -156,6 +156,7 @@ impl Plane {
         };
         let mut log = Log::start(&config.log)?;
         rustix::io::ioctl_fionbio(&listener, true)?;
+        let store = open_store(&config, listener.as_fd(), is_restart, &mut log)?;
         Ok(Self {
             core: Core::new(limits),
             clock: Clock::new(),
@@ -170,7 +171,7 @@ impl Plane {
             links: Vec::new(),
             resting: Vec::new(),
             loads: Loads::default(),
-            jobs: Jobs::new(open_store(&config, is_restart, &mut log)?),
+            jobs: Jobs::new(store),
             figures: Vec::new(),
             log,
             quarantine: Quarantine::default(),

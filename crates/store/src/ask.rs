@@ -409,6 +409,8 @@ pub enum Trouble {
     Full(String),
     /// The disk or the file is broken.
     Io(String),
+    /// Somebody deleted, replaced or truncated its files while it was open.
+    Replaced(String),
     /// Too much is under way. Come back later.
     Busy(String),
     /// The job is not in a state in which that can be done.
@@ -422,7 +424,10 @@ impl Trouble {
     /// Whether the same may succeed later without anybody's doing.
     #[must_use]
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Full(_) | Self::Io(_) | Self::Busy(_))
+        matches!(
+            self,
+            Self::Full(_) | Self::Io(_) | Self::Replaced(_) | Self::Busy(_)
+        )
     }
 }
 
@@ -431,6 +436,9 @@ impl std::fmt::Display for Trouble {
         match self {
             Self::Full(text) => write!(f, "the job store's disk is full: {text}"),
             Self::Io(text) => write!(f, "the job store can't write: {text}"),
+            Self::Replaced(text) => {
+                write!(f, "the job store was replaced while it was open: {text}")
+            }
             Self::Busy(text) => write!(f, "the job store is busy: {text}"),
             Self::State(state) => write!(f, "the job is {}", state.name()),
             Self::Taken(_) => f.write_str("another job holds its unique key"),

@@ -26,7 +26,7 @@ pub use job::{
 };
 pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{SqliteOptions, SqliteStore, StoreError, tools};
+pub use sqlite::{HeldBy, SqliteOptions, SqliteStore, StoreError, tools};
 
 /// The longest progress line, result, output and checkpoint that are kept of a job, bytes. Longer ones are
 /// cut (output: at its beginning) or, where a cut would falsify them, refused by whoever takes them in.

@@ -12,7 +12,7 @@ mod store;
 
 use crate::args::{Args, Command};
 use crate::client::Client;
-use crate::exit::Result;
+use crate::exit::{Failure, Result};
 use std::time::Duration;
 
 pub(crate) use serve::server;
@@ -20,6 +20,7 @@ pub(crate) use serve::server;
 /// Runs the command of the command line.
 pub(crate) fn run(args: Args) -> Result {
     let timeout = timeout_of(&args)?;
+    refuse_unused(&args)?;
     let connect = || Client::connect(args.socket.clone(), timeout);
     let json = args.json;
     match args.command {
@@ -39,6 +40,30 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Scale { pool, workers } => steer::scale(&mut connect()?, &pool, &workers, json),
         Command::Reload { pool } => steer::reload(&mut connect()?, pool.as_deref(), json),
     }
+}
+
+/// Options of every command that mean nothing to this one.
+fn refuse_unused(args: &Args) -> Result {
+    let command = match args.command {
+        Command::Store(_) => "store",
+        Command::Serve(_) => "serve",
+        Command::Check { .. } => "check",
+        _ => return Ok(()),
+    };
+    let refuse = |text: String| Err(Failure::Usage(text));
+    if args.timeout.is_some() {
+        return refuse(format!(
+            "--timeout is for commands that ask a server, and `stoker {command}` asks none; leave it out"
+        ));
+    }
+    if command == "store" && args.socket.is_some() {
+        return refuse(
+            "--socket is for commands that ask a server, and `stoker store` works on a file; name it with \
+             --store FILE, or its configuration with --config FILE"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 /// What `--timeout` says. That of `push` is the job's.

@@ -158,16 +158,88 @@ fn stopping_and_starting_loses_nothing_and_burns_no_attempt() {
     assert_eq!(notes(&second), ["0", "1", "2", "3", "4"]);
 }
 
+/// Issue 9, A2.
 #[test]
-fn a_second_stoker_is_kept_out_of_the_store() {
+fn a_second_stoker_is_kept_out_of_the_store_by_every_name_of_it() {
     let place = Dir::new();
+    let only_ours = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(place.path(), only_ours).expect("its mode is set");
     let path = place.path().join("jobs.db");
-    let config = pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
-    let first = setup().config(&config).start();
-    let second = serve(&config);
-    assert_eq!(second.code, 78);
-    let says = format!("process {} works with the job store", first.server());
-    assert!(second.stderr.contains(&says), "{}", second.stderr);
+    let config = |path: &Path| pool_of("serve", format!("workers = 1\n[store]\npath = {path:?}"));
+    let first = setup().config(&config(&path)).start();
+    let (link, hard) = (place.file("link.db"), place.file("hard.db"));
+    std::os::unix::fs::symlink(&path, &link).expect("a symlink");
+    std::fs::hard_link(&path, &hard).expect("a hard link");
+    let says = format!("process {} (socket ", first.server());
+    let is_refused = |path: &Path| {
+        let second = serve(&config(path));
+        assert_eq!(second.code, 78);
+        let socket = first.dir.file("stoker.sock").display().to_string();
+        let text = &second.stderr;
+        assert!(text.contains(&says) && text.contains(&socket), "{text}");
+    };
+    [&path, &link, &hard]
+        .into_iter()
+        .for_each(|name| is_refused(name));
+    std::fs::remove_file(place.file("jobs.db-lock")).expect("it is there");
+    [&path, &link, &hard]
+        .into_iter()
+        .for_each(|name| is_refused(name));
+    // Nothing happened to the first one.
+    let mut client = first.client();
+    let id = client.push(&Ask::push("mails", "note ran"));
+    client.job_in(&id, "done");
+}
+
+/// Issue 9, A18.
+#[test]
+fn a_store_that_is_deleted_takes_no_more_jobs_and_says_why() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "note kept"));
+    client.job_in(&id, "done");
+    let (path, away) = (app.dir.file("stoker.db"), app.dir.file("away.db"));
+    std::fs::rename(&path, &away).expect("it is renamed");
+    let (status, text) = refused(&mut client, &Ask::push("mails", "note never"));
+    assert_eq!(status, Status::UNAVAILABLE, "{text}");
+    assert!(text.contains("stoker.db was deleted or renamed"), "{text}");
+    app.wait_for_log("was deleted or renamed");
+    std::fs::rename(&away, &path).expect("it is renamed");
+    app.wait_for_log("the job store writes again");
+    let id = client.push(&Ask::push("mails", "note again"));
+    client.job_in(&id, "done");
+    assert_eq!(notes(&app), ["kept", "again"]);
+}
+
+/// Issue 9, A21.
+#[test]
+fn a_fifo_as_store_does_not_hang_the_start() {
+    let place = Dir::new();
+    let path = place.file("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).expect("a FIFO");
+    let refused = serve(&pool_of(
+        "serve",
+        format!("workers = 1\n[store]\npath = {path:?}"),
+    ));
+    assert_eq!(refused.code, 78, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("is a FIFO, not a file"),
+        "{}",
+        refused.stderr
+    );
+}
+
+/// Issue 9, A21.
+#[test]
+fn the_tools_of_a_store_refuse_what_is_for_a_server() {
+    let app = start("workers = 1");
+    for option in [["--socket", "elsewhere.sock"], ["--timeout", "5s"]] {
+        for what in ["show", "check"] {
+            let refused = app.cli(&["store", what, option[0], option[1]]);
+            assert_eq!(refused.code, 2, "{}", refused.stderr);
+            assert!(refused.stderr.contains(option[0]), "{}", refused.stderr);
+        }
+    }
 }
 
 #[test]

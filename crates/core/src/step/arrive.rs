@@ -37,7 +37,7 @@ impl Core {
         let name = &self.names.all[new.name.index()];
         let (origin, default_ttl) = match new.origin {
             Origin::Call { idempotent } => {
-                let idempotent = idempotent || name.idempotent;
+                let idempotent = idempotent || name.may_repeat();
                 (
                     Origin::Call { idempotent },
                     self.queues[name.queue.index()].config.timeout,

@@ -73,6 +73,9 @@ impl Core {
         let parent = self.tasks[id].parent.take();
         if let Some(parent) = parent.and_then(|parent| self.workers.get_mut(parent)) {
             parent.calls_home -= 1;
+            // It may be cleared for a suspect now, of a queue that is not the call's.
+            let pool = parent.pool;
+            self.touch(pool);
         }
     }
 

@@ -325,14 +325,15 @@ impl Core {
     }
 
     /// Once every pool has been ready, a name that nobody serves has no hope.
-    fn end_orphans(&mut self) {
+    pub(crate) fn end_orphans(&mut self) {
         if !self.all_ready() {
             return;
         }
         let hopeless = |core: &Self, id: TaskId| {
             let task = &core.tasks[id];
             let queue = &core.queues[task.queue.index()];
-            !task.is_job() && queue.pools.is_empty() && !queue.configured
+            let waits = !core.is_lent(id);
+            waits && !task.is_job() && queue.pools.is_empty() && !queue.configured
         };
         let ended: Vec<TaskId> = self.tasks.ids().filter(|id| hopeless(self, *id)).collect();
         for task in ended {

@@ -10,6 +10,7 @@ mod dispatch;
 mod finish;
 mod life;
 mod order;
+mod reconfigure;
 mod refill;
 mod size;
 mod tick;

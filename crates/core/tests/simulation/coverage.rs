@@ -6,7 +6,7 @@ use stoker_core::Event;
 pub const STATES: [&str; 7] = [
     "starting", "idle", "busy", "draining", "stopping", "killed", "gone",
 ];
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 23] = [
     "arrived",
     "backlog",
     "refilled",
@@ -27,6 +27,7 @@ const EVENTS: [&str; 22] = [
     "paused",
     "scale",
     "reload",
+    "unconfigured",
     "drain",
     "tick",
 ];
@@ -66,7 +67,7 @@ const UNREACHABLE: [(&str, &[&str], &str); 9] = [
     ),
 ];
 /// Events about a pool, a queue or everything meet every worker there is, and none that is gone.
-const GENERAL: [&str; 5] = ["paused", "scale", "reload", "drain", "tick"];
+const GENERAL: [&str; 6] = ["paused", "scale", "reload", "unconfigured", "drain", "tick"];
 
 #[derive(Default)]
 pub struct Coverage([[u64; STATES.len()]; EVENTS.len()]);
@@ -140,6 +141,8 @@ fn name_of(event: &Event<'_>) -> &'static str {
         Event::Paused { .. } => "paused",
         Event::Scale { .. } => "scale",
         Event::Reload { .. } => "reload",
+        Event::PoolRemoved { .. } => "pool removed",
+        Event::Unconfigured { .. } => "unconfigured",
         Event::Drain => "drain",
         Event::Tick => "tick",
     }

@@ -1,5 +1,6 @@
 //! People who do as they please: pause, scale, reload, cancel; and the end of all trouble.
 
+use crate::setup::QueuePlan;
 use crate::sim::{Due, Sim};
 use stoker_core::*;
 
@@ -10,7 +11,7 @@ impl Sim {
         }
         let queue = QueueId(self.chance.below(self.core.queues().count() as u64) as u32);
         let pool = PoolId(self.chance.below(self.setup.pools.len() as u64) as u32);
-        match self.chance.below(17) {
+        match self.chance.below(21) {
             0 | 1 => {
                 let paused = !self.core.queue(queue).paused;
                 self.step(Event::Paused { queue, paused });
@@ -24,12 +25,48 @@ impl Sim {
             5..=8 => self.mischief(),
             9..=11 if self.core.is_draining() => self.step(Event::Drain),
             12 | 13 => self.acknowledge_one(about),
+            14..=17 => self.reconfigure_one(),
             _ => self.cancel_one(about),
         }
         if about.is_none() {
             let wait = self.chance.ms(10, 150);
             self.after(wait, Due::Operator(None));
         }
+    }
+
+    /// A queue loses its section of the configuration, or gets it back, for other pools maybe.
+    fn reconfigure_one(&mut self) {
+        // What is out already by other bounds stays out, which the checks would not understand.
+        let is_free = |plan: &QueuePlan| {
+            let QueueConfig { per_key, limit, .. } = plan.config;
+            !plan.pools.is_empty() && (per_key, limit) == (u32::MAX, u32::MAX)
+        };
+        let planned = (0..self.setup.queues.len()).filter(|at| is_free(&self.setup.queues[*at]));
+        let planned: Vec<usize> = planned.collect();
+        if planned.is_empty() {
+            return;
+        }
+        let at = self.chance.of(&planned);
+        let plan = &self.setup.queues[at];
+        let queue = self.core.find_queue(plan.kind, &plan.name);
+        if let Some(queue) = queue.filter(|_| self.chance.percent(40)) {
+            return self.step(Event::Unconfigured { queue });
+        }
+        let other = self.chance.below(self.setup.pools.len() as u64) as usize;
+        match self.setup.pools[other].config.protocol {
+            true => self.configure(at, &[other]),
+            false => self.configure(at, &self.setup.queues[at].pools.clone()),
+        }
+    }
+
+    fn configure(&mut self, at: usize, pools: &[usize]) {
+        let plan = &self.setup.queues[at];
+        let pools: Vec<PoolId> = pools.iter().map(|at| PoolId(*at as u32)).collect();
+        let shares: Vec<(PoolId, u32)> = pools.iter().map(|pool| (*pool, 1)).collect();
+        let (kind, name, config) = (plan.kind, plan.name.clone(), plan.config.clone());
+        let queue = self.core.add_queue(kind, &name, config, &shares);
+        self.core.keep_pools(queue, &pools);
+        self.step(Event::Tick);
     }
 
     /// The code of a job that runs says that it is done, and goes on.
@@ -107,6 +144,12 @@ impl Sim {
                 queue,
                 paused: false,
             });
+        }
+        for at in 0..self.setup.queues.len() {
+            let pools = self.setup.queues[at].pools.clone();
+            if !pools.is_empty() {
+                self.configure(at, &pools);
+            }
         }
         for at in 0..self.setup.pools.len() {
             let PoolConfig { min, max, .. } = self.setup.pools[at].config;

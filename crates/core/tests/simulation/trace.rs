@@ -149,6 +149,8 @@ pub fn event(event: &Event<'_>) -> String {
         Event::Paused { queue, paused } => format!("paused    q{} {paused}", queue.0),
         Event::Scale { pool, min, max } => format!("scale     p{} {min} to {max}", pool.0),
         Event::Reload { pool } => format!("reload    p{}", pool.0),
+        Event::PoolRemoved { pool } => format!("removed   p{}", pool.0),
+        Event::Unconfigured { queue } => format!("unconfig. q{}", queue.0),
         Event::Drain => "drain".into(),
         Event::Tick => "tick".into(),
     }

@@ -21,6 +21,7 @@ mod names;
 mod order;
 mod protocol;
 mod pull;
+mod reconfigure;
 mod recycle;
 mod refill;
 mod refusal;

@@ -1,3 +1,4 @@
+use super::HeldBy;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
@@ -7,7 +8,18 @@ pub enum StoreError {
     /// Another process works with it.
     Locked {
         path: PathBuf,
-        pid: Option<u32>,
+        by: HeldBy,
+    },
+    /// Its path leads over a symlink that somebody else could change.
+    Symlink {
+        link: PathBuf,
+        /// Who could.
+        who: String,
+    },
+    /// A directory, a device or the like.
+    NotAFile {
+        path: PathBuf,
+        what: &'static str,
     },
     /// A newer Stoker made it.
     Newer {
@@ -20,6 +32,11 @@ pub enum StoreError {
         path: PathBuf,
     },
     Damaged {
+        path: PathBuf,
+        text: String,
+    },
+    /// Somebody deleted, replaced or truncated it, or its journal, while it was open.
+    Replaced {
         path: PathBuf,
         text: String,
     },
@@ -70,23 +87,33 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Locked {
-                path,
-                pid: Some(pid),
-            } => {
+            Self::Locked { path, by } => {
+                match by.pid {
+                    Some(pid) => write!(f, "process {pid}")?,
+                    None => f.write_str("another process")?,
+                }
+                if let Some(socket) = &by.socket {
+                    write!(f, " (socket {})", socket.display())?;
+                }
                 write!(
                     f,
-                    "process {pid} works with the job store {}; one at a time",
+                    " works with the job store {}; stop it first, or give each Stoker a store of its own \
+                     ([store] path)",
                     path.display()
                 )
             }
-            Self::Locked { path, pid: None } => {
-                write!(
-                    f,
-                    "another process works with the job store {}; one at a time",
-                    path.display()
-                )
-            }
+            Self::Symlink { link, who } => write!(
+                f,
+                "the job store's path leads over the symlink {}, and {who} can write to its directory and so \
+                 choose the file; name the file itself ([store] path), or allow only its owner to write to that \
+                 directory",
+                link.display()
+            ),
+            Self::NotAFile { path, what } => write!(
+                f,
+                "the job store {} is {what}, not a file; name a file ([store] path)",
+                path.display()
+            ),
             Self::Newer {
                 path,
                 version,
@@ -108,6 +135,11 @@ impl fmt::Display for StoreError {
                 f,
                 "the job store {} is damaged ({text}); it was not touched. See what is left with \
                  `stoker store check`, and put back a backup",
+                path.display()
+            ),
+            Self::Replaced { path, text } => write!(
+                f,
+                "the job store {} was replaced while it was open: {text}",
                 path.display()
             ),
             Self::Full { path, text } => {

@@ -1,57 +1,103 @@
-use super::StoreError;
-use rustix::fs::{FlockOperation, flock};
+use super::path::{beside, resolve};
+use super::{HeldBy, StoreError, log};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Holds a store for this process: a locked file beside it, with the process's id in it. SQLite's own locks
-/// would keep people's tools out as well.
+/// Holds a store for this process. The file itself is locked, so it does not matter by which name another process
+/// calls it, nor whether somebody removed the lock file, which is there to say who holds it. SQLite's own locks
+/// would keep people's tools out as well; these two are flocks, which it does not know.
+///
+/// Must be dropped after every connection to the store: closing any descriptor of a file ends the locks that SQLite
+/// has on it for the whole process (fcntl_locking(2)).
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    /// Without symlinks.
+    path: PathBuf,
+    file: Arc<File>,
+    _beside: File,
 }
 
 impl Lock {
-    pub(super) fn take(store: &Path) -> Result<Self, StoreError> {
-        let path = beside(store, "-lock");
-        let error = |error: std::io::Error| StoreError::io(&path, &error);
-        let mut options = OpenOptions::new();
-        let mut file = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            // Whoever can open it can hold it.
-            .mode(0o600)
-            .open(&path)
-            .map_err(error)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let pid = file
-                    .read_to_string(&mut text)
-                    .ok()
-                    .and_then(|_| text.trim().parse().ok());
-                return Err(StoreError::Locked {
-                    path: store.to_owned(),
-                    pid,
-                });
-            }
-            Err(errno) => return Err(error(errno.into())),
-        }
-        // The file stays when the lock goes: to remove it would let a third process lock a file that a
-        // second one has opened and is about to lock.
-        file.set_len(0).map_err(error)?;
-        writeln!(file, "{}", std::process::id()).map_err(error)?;
-        Ok(Self { _file: file })
+    /// Locks a store, and makes its file if there is none. Nothing of it may be open in this process.
+    pub(super) fn take(store: &Path, socket: Option<&Path>) -> Result<Self, StoreError> {
+        let path = resolve(store)?;
+        log::has_its_store(&path)?;
+        let beside = lock_beside(&path)?;
+        let file = Arc::new(lock_file(&path)?);
+        let written = HeldBy::write(&beside, socket);
+        written.map_err(|error| StoreError::io(&path, &error))?;
+        Ok(Self {
+            path,
+            file,
+            _beside: beside,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The store's file.
+    pub(super) fn file(&self) -> Arc<File> {
+        self.file.clone()
     }
 }
 
-/// The path of a file that belongs to a store.
-pub(super) fn beside(store: &Path, suffix: &str) -> PathBuf {
-    let mut name = store.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
+/// The lock file. It stays when the lock goes: to remove it would let a third process lock a file that a second one
+/// has opened and is about to lock.
+fn lock_beside(store: &Path) -> Result<File, StoreError> {
+    let path = beside(store, "-lock");
+    let file = open(&path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(locked(store, HeldBy::read(&file))),
+        Err(errno) => Err(StoreError::io(&path, &errno.into())),
+    }
+}
+
+fn lock_file(store: &Path) -> Result<File, StoreError> {
+    let io = |error: io::Error| StoreError::io(store, &error);
+    let file = open(store)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            return Err(locked(store, HeldBy::find(store, &file)));
+        }
+        Err(errno) => return Err(io(errno.into())),
+    }
+    let (locked, there) = (
+        file.metadata().map_err(io)?,
+        std::fs::metadata(store).map_err(io)?,
+    );
+    match (locked.dev(), locked.ino()) == (there.dev(), there.ino()) {
+        true => Ok(file),
+        false => Err(io(io::Error::other("it was replaced while it was opened"))),
+    }
+}
+
+/// Opens a file for its owner alone: payloads are nobody else's business, and whoever can open a lock can hold it.
+/// What SQLite puts beside the store gets the store's mode.
+fn open(path: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        // Whatever was put there meanwhile, this does not wait, and follows no symlink.
+        .custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32)
+        .open(path)
+        .map_err(|error| StoreError::io(path, &error))
+}
+
+fn locked(store: &Path, by: HeldBy) -> StoreError {
+    StoreError::Locked {
+        path: store.to_owned(),
+        by,
+    }
 }

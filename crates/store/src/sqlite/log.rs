@@ -8,7 +8,7 @@
 //! only after a sync that went well, and writes all of it again otherwise.
 
 use super::StoreError;
-use super::lock::beside;
+use super::path::beside;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::{File, OpenOptions};

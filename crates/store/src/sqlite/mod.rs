@@ -1,8 +1,10 @@
 //! Jobs on disk, in one SQLite file.
 
 mod error;
+mod holder;
 mod lock;
 mod log;
+mod path;
 mod post;
 mod queues;
 mod reader;
@@ -11,6 +13,7 @@ pub mod tools;
 mod writer;
 
 pub use error::StoreError;
+pub use holder::HeldBy;
 
 use crate::{
     Abilities, Ask, Clock, Counts, Driver, Ids, Keep, Opened, Pushed, QueueNo, Told, Trouble,
@@ -21,7 +24,7 @@ use post::{Item, Post};
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -35,6 +38,8 @@ pub struct SqliteOptions {
     /// Memory for pages of the file, KiB.
     pub cache_kib: u32,
     pub clock: Clock,
+    /// The socket that this process answers at: whoever finds the store locked is told.
+    pub socket: Option<PathBuf>,
 }
 
 impl Default for SqliteOptions {
@@ -43,6 +48,7 @@ impl Default for SqliteOptions {
             sync: true,
             cache_kib: 8 << 10,
             clock: wall_clock(),
+            socket: None,
         }
     }
 }
@@ -53,10 +59,12 @@ impl fmt::Debug for SqliteOptions {
             sync,
             cache_kib,
             clock: _,
+            socket,
         } = self;
         f.debug_struct("SqliteOptions")
             .field("sync", sync)
             .field("cache_kib", cache_kib)
+            .field("socket", socket)
             .finish()
     }
 }
@@ -91,7 +99,8 @@ struct Known {
 impl SqliteStore {
     /// Opens a store, or makes it.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
-        let lock = Lock::take(path)?;
+        let lock = Lock::take(path, options.socket.as_deref())?;
+        let path = &lock.path().to_owned();
         let io = |error: io::Error| StoreError::io(path, &error);
         let post = Arc::new(Post::new().map_err(io)?);
         let (ask, questions) = sync_channel(post::QUESTIONS);
@@ -102,7 +111,7 @@ impl SqliteStore {
         };
         // The writer may need it before it is open: to let go of the file.
         let reader = spawn("stoker-reads", move || reader.run(&questions)).map_err(io)?;
-        let writer = writer::Writer::open(path, &options, post.clone(), ask)?;
+        let writer = writer::Writer::open(path, lock.file(), &options, post.clone(), ask)?;
         let mut store = Self {
             post,
             outbox: Vec::new(),

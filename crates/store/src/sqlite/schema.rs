@@ -2,9 +2,7 @@ use super::tools::sync_directory;
 use super::{StoreError, log};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,7 +36,6 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    make_private(path);
     let mut db = Connection::open_with_flags(path, flags).map_err(error)?;
     remove_log_on_close(&db, false).map_err(error)?;
     // Where it can't open a file for writing SQLite opens it for reading, whatever the reason.
@@ -55,20 +52,6 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     // SQLite syncs the folder as well, with the log's first sync, but does not tell if that fails.
     sync_directory(path).map_err(|error| StoreError::io(path, &error))?;
     Ok(db)
-}
-
-/// Makes the file, if there is none, for its owner alone: payloads are nobody else's business. What SQLite puts
-/// beside it gets the same mode. One that is there must not be opened here: to close it would end the locks
-/// that other connections of this process hold on it.
-fn make_private(path: &Path) {
-    let mut options = OpenOptions::new();
-    // What is wrong with the place SQLite finds as well, and tells.
-    options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .ok();
 }
 
 /// Whether closing the last connection folds the log and removes it. SQLite removes it even where it could not
@@ -166,7 +149,7 @@ fn migrate(db: &mut Connection, version: i64) -> rusqlite::Result<()> {
 /// part. While there is a log the log may hold that part, and a journal tells what was there before.
 fn cut_short(path: &Path) -> Option<String> {
     for suffix in ["-wal", "-journal"] {
-        let beside = std::fs::metadata(super::lock::beside(path, suffix));
+        let beside = std::fs::metadata(super::path::beside(path, suffix));
         if beside.is_ok_and(|file| file.len() > 0) {
             return None;
         }

@@ -15,9 +15,7 @@ fn one_process_at_a_time() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let error = open(world.path()).err().unwrap();
-    assert!(
-        matches!(error, StoreError::Locked { pid: Some(pid), .. } if pid == std::process::id())
-    );
+    assert!(matches!(&error, StoreError::Locked { by, .. } if by.pid == Some(std::process::id())));
     assert!(
         error
             .to_string()

@@ -1,17 +1,26 @@
 use crate::config::Config;
 use crate::observe::Log;
 use std::io;
-use std::path::Path;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use stoker_store::{Driver, MemoryStore, wall_clock};
 
 /// The store that the configuration names.
 pub(crate) fn open_store(
     config: &Config,
+    listener: BorrowedFd<'_>,
     is_restart: bool,
     log: &mut Log,
 ) -> io::Result<Box<dyn Driver>> {
     match &config.store.path {
-        Some(path) => open_file(path, config.store.sync, is_restart, log),
+        Some(path) => {
+            let options = StoreOptions {
+                sync: config.store.sync,
+                socket: path_of(listener),
+            };
+            open_file(path, options, is_restart, log)
+        }
         // Payloads of ended jobs may take half of what those of waiting ones may.
         None => Ok(Box::new(MemoryStore::new(
             wall_clock(),
@@ -20,22 +29,43 @@ pub(crate) fn open_store(
     }
 }
 
+/// How a file is opened.
+struct StoreOptions {
+    sync: bool,
+    /// Where this server answers.
+    socket: Option<PathBuf>,
+}
+
+/// The path that a socket listens at.
+fn path_of(listener: BorrowedFd<'_>) -> Option<PathBuf> {
+    let address = rustix::net::getsockname(listener).ok()?;
+    let address = rustix::net::SocketAddrUnix::try_from(address).ok()?;
+    let path = address.path()?.into_owned();
+    Some(PathBuf::from(std::ffi::OsString::from_vec(
+        path.into_bytes(),
+    )))
+}
+
 #[cfg(feature = "sqlite")]
 fn open_file(
     path: &Path,
-    sync: bool,
+    options: StoreOptions,
     is_restart: bool,
     log: &mut Log,
 ) -> io::Result<Box<dyn Driver>> {
-    use stoker_store::{SqliteOptions, SqliteStore, StoreError, tools};
+    use stoker_store::{HeldBy, SqliteOptions, SqliteStore, StoreError, tools};
     let options = SqliteOptions {
-        sync,
+        sync: options.sync,
+        socket: options.socket,
         ..SqliteOptions::default()
     };
     let was_lost = tools::is_lost(path);
     let open = || SqliteStore::open(path, options.clone());
     let store = match open() {
-        Err(StoreError::Locked { pid: Some(pid), .. }) if ends_soon(pid) => open(),
+        Err(StoreError::Locked {
+            by: HeldBy { pid: Some(pid), .. },
+            ..
+        }) if ends_soon(pid) => open(),
         other => other,
     };
     match store {
@@ -76,7 +106,7 @@ fn ends_soon(pid: u32) -> bool {
 #[cfg(not(feature = "sqlite"))]
 fn open_file(
     path: &Path,
-    _sync: bool,
+    _options: StoreOptions,
     _is_restart: bool,
     _log: &mut Log,
 ) -> io::Result<Box<dyn Driver>> {

@@ -196,7 +196,7 @@ pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
         Trouble::NotFound => Status::NOT_FOUND,
         Trouble::Taken(_) => Status::ALREADY_EXISTS,
         Trouble::Full(_) | Trouble::Busy(_) => Status::RESOURCE_EXHAUSTED,
-        Trouble::Io(_) => Status::UNAVAILABLE,
+        Trouble::Io(_) | Trouble::Replaced(_) => Status::UNAVAILABLE,
     };
     (status, trouble.to_string())
 }

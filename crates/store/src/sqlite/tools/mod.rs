@@ -4,8 +4,9 @@ mod check;
 
 pub use check::{Checked, check};
 
-use super::lock::{Lock, beside};
+use super::lock::Lock;
 use super::log;
+use super::path::{beside, resolve};
 use super::{StoreError, queues, schema};
 use crate::Counts;
 use rusqlite::Connection;
@@ -55,7 +56,7 @@ pub fn describe(path: &Path) -> Result<Description, StoreError> {
         created_ms: db.query_row(created, [], |row| row.get(0)).map_err(error)?,
         bytes: page * pages,
         free_bytes: page * free,
-        log_bytes: std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len()),
+        log_bytes: std::fs::metadata(beside(&resolve(path)?, "-wal")).map_or(0, |log| log.len()),
         queues: queues::described(&db).map_err(error)?,
     })
 }
@@ -101,26 +102,33 @@ fn nothing_runs(copy: &Path) -> rusqlite::Result<()> {
 pub fn compact(path: &Path) -> Result<(), StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     exists(path)?;
-    let _lock = Lock::take(path)?;
-    log::write_anew(path)?;
-    let db = schema::open(path, 16 << 10)?;
+    let lock = Lock::take(path, None)?;
+    log::write_anew(lock.path())?;
+    let db = schema::open(lock.path(), 16 << 10)?;
     db.execute_batch("VACUUM").map_err(error)?;
     let busy: bool = db
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         .map_err(error)?;
-    schema::remove_log_on_close(&db, !busy).map_err(error)
+    schema::remove_log_on_close(&db, !busy).map_err(error)?;
+    // Before the lock: see there.
+    drop(db);
+    drop(lock);
+    Ok(())
 }
 
 /// Whether there was a store, which its lock tells, and is none: its file is gone or empty.
 #[must_use]
 pub fn is_lost(path: &Path) -> bool {
-    let is_there = std::fs::metadata(path).is_ok_and(|file| file.len() > 0);
-    beside(path, "-lock").exists() && !is_there
+    let path = resolve(path).unwrap_or_else(|_| path.to_owned());
+    let is_there = std::fs::metadata(&path).is_ok_and(|file| file.len() > 0);
+    beside(&path, "-lock").exists() && !is_there
 }
 
+/// Opens a store by its own name: else SQLite would look for its journal beside another one.
 fn open(path: &Path) -> Result<Connection, StoreError> {
-    exists(path)?;
-    schema::open_to_read(path)
+    let path = resolve(path)?;
+    exists(&path)?;
+    schema::open_to_read(&path)
 }
 
 fn exists(path: &Path) -> Result<(), StoreError> {

@@ -2,7 +2,9 @@ use super::fold::Folding;
 use super::{Batch, Writer, pace::Pace, reopen::Fate};
 use crate::Trouble;
 use crate::sqlite::error::is_full;
+use rusqlite::ffi::SQLITE_READONLY_DBMOVED;
 use rusqlite::{ErrorCode, params};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// What a commit waits for.
@@ -52,6 +54,9 @@ impl Writer {
             }
         }
         self.serial += 1;
+        if must_last && self.sync {
+            self.durable = self.serial;
+        }
         let told = &mut self.told;
         self.queues
             .settle(|queue, counts| told.push(crate::Told::Counts { queue, counts }));
@@ -69,6 +74,8 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         self.distrusts_log |= self.folding.as_ref().is_some_and(Folding::has_failed);
         self.mend().map_err(|error| broken(&error))?;
+        let is_short = self.find_files().map_err(|error| broken(&error))?;
+        let frames = u64::from(self.frames.load(Ordering::Relaxed));
         self.set_level(must_last)?;
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.queues.save_new(&self.db)?;
@@ -81,7 +88,12 @@ impl Writer {
         }
         let mut commit = self.db.prepare_cached("COMMIT")?;
         batch.is_committing = true;
-        commit.execute([]).map(drop)
+        commit.execute([])?;
+        drop(commit);
+        if is_short {
+            self.check_journal(frames).map_err(|error| broken(&error))?;
+        }
+        Ok(())
     }
 
     fn write_counts(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
@@ -177,10 +189,20 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
 }
 
+/// Whether the store's files are others than those that are open.
+pub(super) fn is_replaced(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    code == Some(SQLITE_READONLY_DBMOVED)
+}
+
 /// The file could not be opened anew.
 pub(super) fn broken(error: &crate::StoreError) -> rusqlite::Error {
     let code = match error {
         crate::StoreError::Full { .. } => rusqlite::ffi::SQLITE_FULL,
+        crate::StoreError::Replaced { text, .. } => {
+            let code = rusqlite::ffi::Error::new(SQLITE_READONLY_DBMOVED);
+            return rusqlite::Error::SqliteFailure(code, Some(text.clone()));
+        }
         _ => rusqlite::ffi::SQLITE_CANTOPEN,
     };
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string()))
@@ -188,8 +210,9 @@ pub(super) fn broken(error: &crate::StoreError) -> rusqlite::Error {
 
 pub(in crate::sqlite) fn trouble(error: &rusqlite::Error) -> Trouble {
     let text = error.to_string();
-    match is_full(error) {
-        true => Trouble::Full(text),
-        false => Trouble::Io(text),
+    match error {
+        _ if is_full(error) => Trouble::Full(text),
+        _ if is_replaced(error) => Trouble::Replaced(text),
+        _ => Trouble::Io(text),
     }
 }

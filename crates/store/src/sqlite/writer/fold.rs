@@ -39,9 +39,11 @@ impl Writer {
     pub(super) fn count_pages(&mut self) -> rusqlite::Result<()> {
         self.db
             .pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
-        let pages = self.pages.clone();
+        let (pages, frames) = (self.pages.clone(), self.frames.clone());
         self.db.wal_hook(Some(move |_: &mut _, count| {
-            pages.store(u32::try_from(count).unwrap_or(0), Ordering::Relaxed);
+            let count = u32::try_from(count).unwrap_or(0);
+            pages.store(count, Ordering::Relaxed);
+            frames.store(count, Ordering::Relaxed);
             Ok(())
         }))
     }
@@ -53,7 +55,8 @@ impl Writer {
         }
         let pages = self.pages.load(Ordering::Relaxed);
         let Some(folding) = self.folding.take() else {
-            if pages >= MANY {
+            // The fold opens the file by its name.
+            if pages >= MANY && self.find_files().is_ok() {
                 self.folding = start(&self.path, pages, self.sync);
             }
             return;
@@ -96,13 +99,17 @@ fn start(path: &Path, pages: u32, sync: bool) -> Option<Folding> {
 }
 
 /// What else goes wrong is tried again when the log has grown: until then what was to be folded is safe there.
-fn is_io_error(done: &rusqlite::Result<()>) -> bool {
+fn is_io_error(done: &rusqlite::Result<bool>) -> bool {
     let error = done.as_ref().err();
     error.and_then(rusqlite::Error::sqlite_error_code) == Some(ErrorCode::SystemIoFailure)
 }
 
-fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
-    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+/// Folds as much as nobody reads. Returns whether that was all of the log.
+pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
+    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+        let (pages, folded): (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok(pages == folded)
+    })
 }
 
 /// How many pages the log has.

@@ -106,7 +106,10 @@ impl Writer {
         });
         match self.tidying.watch(done) {
             Ok(_) => self.tidy_at.set(next),
-            Err(error) if self.is_broken || matches!(trouble(&error), Trouble::Full(_)) => {
+            Err(error)
+                if self.is_broken
+                    || matches!(trouble(&error), Trouble::Full(_) | Trouble::Replaced(_)) =>
+            {
                 self.fail(&error);
             }
             Err(error) => {

@@ -7,6 +7,7 @@ mod chore;
 mod commit;
 mod due;
 mod end;
+mod files;
 mod fold;
 mod forget;
 pub(super) mod kinds;
@@ -37,6 +38,7 @@ use lanes::Lanes;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,6 +82,11 @@ pub(super) struct Writer {
     distrusts_log: bool,
     folding: Option<fold::Folding>,
     pages: fold::Pages,
+    /// The same, but for that a fold does not set it back.
+    frames: fold::Pages,
+    files: files::Files,
+    /// The last commit that was told to have reached the disk.
+    durable: u64,
     /// What `PRAGMA synchronous` says now.
     level: commit::Level,
     next_due: Option<u64>,
@@ -93,6 +100,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn open(
         path: &Path,
+        file: Arc<File>,
         options: &SqliteOptions,
         post: Arc<Post>,
         reader: SyncSender<Message>,
@@ -131,6 +139,9 @@ impl Writer {
             distrusts_log,
             folding: None,
             pages: fold::Pages::default(),
+            frames: fold::Pages::default(),
+            files: files::Files::new(path, file).map_err(|error| StoreError::io(path, &error))?,
+            durable: 0,
             level: commit::Level::Unknown,
             next_due: None,
             making_ready: Chore::default(),
@@ -139,6 +150,7 @@ impl Writer {
             making_room: Chore::default(),
             db,
         };
+        writer.files.opened(&writer.db).map_err(error)?;
         writer.count_pages().map_err(error)?;
         writer.recover().map_err(error)?;
         Ok(writer)

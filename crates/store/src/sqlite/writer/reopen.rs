@@ -1,7 +1,8 @@
 //! What to do when the disk fails: not to trust the file that it failed on (see [`crate::sqlite::log`]), and
 //! to open everything anew.
 
-use super::{Batch, Writer, change::Slice, commit::Level, recover};
+use super::commit::{Level, is_replaced};
+use super::{Batch, Writer, change::Slice, recover};
 use crate::sqlite::{StoreError, log, reader::Message, schema};
 use crate::{Ask, Told, Trouble};
 use rusqlite::{Connection, ErrorCode};
@@ -43,6 +44,10 @@ impl Writer {
         if !self.db.is_autocommit() {
             // Where even this fails the next transaction can't begin, and tells.
             self.db.execute_batch("ROLLBACK").ok();
+        }
+        // What is open here is not the file that is there, and must not be let go of for it.
+        if is_replaced(error) {
+            return Fate::Undone;
         }
         // One that is open for reading only, or could not open what belongs to it, would stay so.
         use ErrorCode::{CannotOpen, ReadOnly, SystemIoFailure};
@@ -132,6 +137,7 @@ impl Writer {
         if !self.is_broken && !self.distrusts_log {
             return Ok(());
         }
+        self.files.is_ours()?;
         self.let_go_of_file();
         self.is_broken = true;
         let written = log::write_anew(&self.path);
@@ -167,15 +173,20 @@ impl Writer {
         let error = |error: rusqlite::Error| StoreError::sqlite(&path, &error);
         self.db = schema::open(&self.path, self.cache_kib)?;
         self.level = Level::Unknown;
+        self.files.opened(&self.db).map_err(error)?;
         self.count_pages().map_err(error)?;
+        let serial = recover::last_serial(&self.db).map_err(error)?;
+        if serial < self.durable {
+            let text = "its journal was deleted or truncated, and what was committed last is lost. Restart Stoker \
+                        to go on with what is left";
+            return Err(self.files.lose(text.to_owned()));
+        }
         // A commit that was told as failed may be in the file.
         self.queues.reload(&self.db).map_err(error)?;
         let told = &mut self.told;
         self.queues
             .tell_all(|queue, counts| told.push(Told::Counts { queue, counts }));
-        self.serial = self
-            .serial
-            .max(recover::last_serial(&self.db).map_err(error)?);
+        self.serial = self.serial.max(serial);
         Ok(())
     }
 }

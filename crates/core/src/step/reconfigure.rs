@@ -1,0 +1,82 @@
+//! Pools and queues that a new configuration takes away while the server runs. Those that it adds are added
+//! as at the start.
+
+use crate::{Core, Kind, PoolId, QueueConfig, QueueId, Why};
+
+impl Core {
+    /// No queue is served by this pool any more; its workers finish what they run and go.
+    pub(crate) fn remove_pool(&mut self, id: PoolId) {
+        let pool = &mut self.pools[id.index()];
+        if std::mem::replace(&mut pool.removed, true) {
+            return;
+        }
+        (pool.config.min, pool.config.max) = (0, 0);
+        if pool.fallback.is_some() {
+            self.end_reload(id, false);
+        }
+        self.names.any_jobs.retain(|any| *any != id);
+        for queue in &mut self.queues {
+            queue.announced.retain(|announced| *announced != id);
+        }
+        for queue in self.pools[id.index()].queues.clone() {
+            self.unbind_but(queue, |bound| bound != id);
+            self.bind_if_unserved(queue);
+        }
+        for worker in self.pools[id.index()].workers.clone() {
+            self.stop(worker, Why::Surplus);
+        }
+        self.resize(id);
+        self.end_orphans();
+    }
+
+    /// A queue is as if the configuration had never named it. What it has waiting stays, and so does its order,
+    /// by which tasks may be out already.
+    pub(crate) fn unconfigure(&mut self, id: QueueId) {
+        let queue = &mut self.queues[id.index()];
+        queue.configured = false;
+        queue.config = QueueConfig {
+            ordered: queue.config.ordered,
+            ..QueueConfig::default()
+        };
+        queue.relist(&self.tasks);
+        let announced = queue.announced.clone();
+        self.unbind_but(id, |bound| announced.contains(&bound));
+        for pool in announced {
+            self.bind(id, pool, 1);
+        }
+        self.bind_if_unserved(id);
+        self.touch_pools_of(id);
+        self.end_orphans();
+    }
+
+    /// Takes a queue from all pools but these. Tasks that the others' workers have stay with them.
+    pub fn keep_pools(&mut self, queue: QueueId, pools: &[PoolId]) {
+        self.unbind_but(queue, |bound| pools.contains(&bound));
+    }
+
+    fn bind_if_unserved(&mut self, id: QueueId) {
+        let queue = &self.queues[id.index()];
+        if queue.kind == Kind::Jobs && queue.pools.is_empty() {
+            self.bind_to_any(id);
+        }
+    }
+
+    /// Has a queue of jobs served by every pool that serves any.
+    pub(crate) fn bind_to_any(&mut self, id: QueueId) {
+        for at in 0..self.names.any_jobs.len() {
+            self.bind(id, self.names.any_jobs[at], 1);
+        }
+    }
+
+    fn unbind_but(&mut self, id: QueueId, keep: impl Fn(PoolId) -> bool) {
+        let bound = std::mem::take(&mut self.queues[id.index()].pools);
+        let (kept, gone): (Vec<_>, Vec<_>) = bound.into_iter().partition(|(pool, _)| keep(*pool));
+        self.queues[id.index()].pools = kept;
+        for (pool_id, _) in gone {
+            let pool = &mut self.pools[pool_id.index()];
+            pool.queues.retain(|queue| *queue != id);
+            pool.deactivate(id);
+            self.touch(pool_id);
+        }
+    }
+}

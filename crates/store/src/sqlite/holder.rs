@@ -1,0 +1,87 @@
+//! Who holds a store that is locked.
+
+use super::path::beside;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The process that works with a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldBy {
+    pub pid: Option<u32>,
+    /// The socket that it answers at.
+    pub socket: Option<PathBuf>,
+}
+
+/// What a lock file may have: a process's number and a path.
+const LONGEST: u64 = 8_192;
+
+impl HeldBy {
+    /// Writes who this process is to its lock file.
+    pub(super) fn write(mut lock: &File, socket: Option<&Path>) -> std::io::Result<()> {
+        let mut text = format!("{}\n", std::process::id()).into_bytes();
+        if let Some(socket) = socket {
+            text.extend(socket.as_os_str().as_encoded_bytes());
+            text.push(b'\n');
+        }
+        lock.set_len(0)?;
+        lock.write_all(&text)
+    }
+
+    /// What a lock file says.
+    pub(super) fn read(lock: &File) -> Self {
+        let mut text = String::new();
+        if lock.take(LONGEST).read_to_string(&mut text).is_err() {
+            return Self::default();
+        }
+        let mut lines = text.lines();
+        Self {
+            pid: lines.next().and_then(|line| line.trim().parse().ok()),
+            socket: lines.next().map(PathBuf::from),
+        }
+    }
+
+    /// Who has locked the store's file itself. Its lock file may be gone, or be beside another name of the file.
+    pub(super) fn find(store: &Path, file: &File) -> Self {
+        let inode = file.metadata().map_or(0, |file| file.ino());
+        let pid = flocked(inode);
+        let beside = File::open(beside(store, "-lock")).map(|lock| Self::read(&lock));
+        match (beside, pid) {
+            (Ok(held), pid) if pid.is_none() || held.pid == pid => held,
+            (_, Some(pid)) => Self {
+                pid: Some(pid),
+                socket: open_lock_of(pid, inode).and_then(|lock| Self::read(&lock).socket),
+            },
+            _ => Self::default(),
+        }
+    }
+}
+
+/// The process that has a lock of the whole file (proc(5), `/proc/locks`). One of another PID namespace has none.
+fn flocked(inode: u64) -> Option<u32> {
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let pid = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", pid, place, ..] = fields[..] else {
+            return None;
+        };
+        let is_meant = place.rsplit(':').next()?.parse() == Ok(inode);
+        pid.parse::<u32>().ok().filter(|pid| is_meant && *pid > 0)
+    };
+    locks.lines().find_map(pid)
+}
+
+/// The lock file that a process has open for a store, deleted or not.
+fn open_lock_of(pid: u32, inode: u64) -> Option<File> {
+    let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let is_lock = |path: &PathBuf| {
+        let target = std::fs::read_link(path).unwrap_or_default();
+        let name = target.to_string_lossy().into_owned();
+        let store = name.trim_end_matches(" (deleted)").strip_suffix("-lock");
+        let store = store.and_then(|store| std::fs::metadata(store).ok());
+        store.is_some_and(|store| store.ino() == inode)
+    };
+    let lock = fds.filter_map(|fd| Some(fd.ok()?.path())).find(is_lock)?;
+    File::open(lock).ok()
+}

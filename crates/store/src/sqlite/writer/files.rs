@@ -1,0 +1,202 @@
+//! Whether the files that the writer has open are still those that its paths lead to. Somebody may have deleted,
+//! replaced or truncated them, and then what is committed is gone with this process.
+
+use super::Writer;
+use super::fold::checkpoint;
+use crate::sqlite::StoreError;
+use crate::sqlite::path::beside;
+use rusqlite::Connection;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Of the journal (https://sqlite.org/fileformat2.html#walformat).
+const WAL_HEADER: u64 = 32;
+const FRAME_HEADER: u64 = 24;
+
+/// A device and an inode.
+type Identity = (u64, u64);
+
+/// The files as they were when they were last known to be the store's.
+pub(in crate::sqlite) struct Files {
+    store: PathBuf,
+    journal: PathBuf,
+    /// The store's file, locked as long as the server lives. To open and close it once more would end SQLite's locks.
+    file: Arc<File>,
+    identity: Identity,
+    page: u64,
+    journal_identity: Option<Identity>,
+    size: u64,
+    /// Some of what was committed is lost. Nobody can bring that back but a restart that reads what is left.
+    lost: Option<String>,
+}
+
+/// What is wrong with the files.
+enum Wrong {
+    /// It may be put right from outside.
+    Moved(String),
+    /// The journal has no name any more, but is still open here.
+    JournalGone(String),
+    Lost(String),
+}
+
+impl Files {
+    pub(in crate::sqlite) fn new(store: &Path, file: Arc<File>) -> io::Result<Self> {
+        Ok(Self {
+            identity: identity(&file.metadata()?),
+            file,
+            page: 0,
+            store: store.to_owned(),
+            journal: beside(store, "-wal"),
+            journal_identity: None,
+            size: 0,
+            lost: None,
+        })
+    }
+
+    /// They were opened: what is there is what is written to.
+    pub(super) fn opened(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let of = |path| std::fs::metadata(path).ok();
+        self.journal_identity = of(&self.journal).as_ref().map(identity);
+        self.size = of(&self.store).map_or(0, |file| file.len());
+        self.page = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        Ok(())
+    }
+
+    /// Whether the store's path leads to the file that is locked.
+    pub(super) fn is_ours(&self) -> Result<(), StoreError> {
+        match self.look_at_store() {
+            Err(Wrong::Moved(text) | Wrong::JournalGone(text) | Wrong::Lost(text)) => {
+                Err(self.replaced(text))
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// What a commit has lost that was told as safe.
+    pub(super) fn lose(&mut self, text: String) -> StoreError {
+        self.lost = Some(text.clone());
+        self.replaced(text)
+    }
+
+    pub(super) fn replaced(&self, text: String) -> StoreError {
+        StoreError::Replaced {
+            path: self.store.clone(),
+            text,
+        }
+    }
+
+    fn look_at_store(&self) -> Result<Metadata, Wrong> {
+        let name = self.store.display();
+        match std::fs::metadata(&self.store) {
+            Ok(found) if identity(&found) == self.identity => Ok(found),
+            Ok(_) => Err(Wrong::Moved(format!(
+                "another file was put in the place of {name}. Stop Stoker; it starts with that file"
+            ))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Wrong::Moved(format!(
+                "{name} was deleted or renamed. Put it back, or stop Stoker and restore a backup"
+            ))),
+            Err(error) => Err(Wrong::Moved(format!("{name} can't be looked at: {error}"))),
+        }
+    }
+
+    /// Returns whether the journal is shorter than what is known to be in it. Two system calls, and no more as
+    /// long as all is well.
+    fn look(&mut self, frames: u64) -> Result<bool, Wrong> {
+        if let Some(text) = &self.lost {
+            return Err(Wrong::Lost(text.clone()));
+        }
+        let store = self.look_at_store()?;
+        let size = store.len();
+        if size < self.size && self.is_cut(size) {
+            return Err(Wrong::Lost(format!(
+                "{} was truncated to {size} bytes. Stop Stoker, and restore a backup",
+                self.store.display()
+            )));
+        }
+        self.size = size;
+        let name = self.journal.display();
+        match std::fs::metadata(&self.journal) {
+            Ok(found) if Some(identity(&found)) == self.journal_identity => {
+                Ok(found.len() < self.end_of(frames))
+            }
+            Ok(found) if self.journal_identity.is_none() => {
+                self.journal_identity = Some(identity(&found));
+                Ok(false)
+            }
+            Ok(found) if found.len() > 0 => Err(Wrong::Moved(format!(
+                "another file was put in the place of the journal {name}. Put the former one back; else stop \
+                 Stoker and restore a backup"
+            ))),
+            _ => Err(Wrong::JournalGone(format!(
+                "the journal {name} was deleted, and all of it is written to the store now"
+            ))),
+        }
+    }
+
+    /// Whether a frame of the journal is missing, for one that was found too short before a commit continued it.
+    fn has_hole(&self, frame: u64) -> bool {
+        let mut header = [0; FRAME_HEADER as usize];
+        let at = self.end_of(frame.saturating_sub(1));
+        let read = File::open(&self.journal).and_then(|file| file.read_exact_at(&mut header, at));
+        // Every frame has the number of a page.
+        read.is_err() || header[..4] == [0; 4]
+    }
+
+    /// Whether the store's file, which became shorter, has less than its header says. A VACUUM makes it shorter, too.
+    fn is_cut(&self, size: u64) -> bool {
+        let mut pages = [0; 4];
+        let read = self.file.read_exact_at(&mut pages, 28);
+        read.is_err() || u64::from(u32::from_be_bytes(pages)) * self.page > size
+    }
+
+    /// Where a journal of so many frames ends.
+    fn end_of(&self, frames: u64) -> u64 {
+        match frames {
+            0 => 0,
+            frames => WAL_HEADER + frames * (FRAME_HEADER + self.page),
+        }
+    }
+}
+
+fn identity(file: &Metadata) -> Identity {
+    (file.dev(), file.ino())
+}
+
+impl Writer {
+    /// Before a commit: that it goes where everybody finds it. Returns whether the journal is suspiciously short.
+    pub(super) fn find_files(&mut self) -> Result<bool, StoreError> {
+        let frames = u64::from(self.frames.load(Ordering::Relaxed));
+        let wrong = match self.files.look(frames) {
+            Ok(is_short) => return Ok(is_short),
+            Err(wrong) => wrong,
+        };
+        Err(match wrong {
+            Wrong::Moved(text) => self.files.replaced(text),
+            Wrong::Lost(text) => self.files.lose(text),
+            Wrong::JournalGone(text) => {
+                // This connection still has it. Once all of it is in the store a new one can be begun.
+                self.is_broken |= checkpoint(&self.db).is_ok_and(|all| all);
+                self.files.replaced(text)
+            }
+        })
+    }
+
+    /// After a commit that continued a journal which was too short: whether that had been truncated.
+    pub(super) fn check_journal(&mut self, frames_before: u64) -> Result<(), StoreError> {
+        let frames = u64::from(self.frames.load(Ordering::Relaxed));
+        // One with fewer frames was begun anew, which is SQLite's own way to make it shorter.
+        if frames <= frames_before || !self.files.has_hole(frames_before) {
+            return Ok(());
+        }
+        let name = self.files.journal.display();
+        let text = format!(
+            "the journal {name} was truncated, and what was committed since it was last folded into the store is \
+             lost. Restart Stoker to go on with what is left"
+        );
+        Err(self.files.lose(text))
+    }
+}

@@ -1,0 +1,167 @@
+//! One Stoker at a time works with a store, by whatever name each of them calls it. Issue 9, A2.
+
+use crate::world::{World, job, new_dir};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use stoker_store::{SqliteOptions, SqliteStore, StoreError, tools};
+
+fn open(path: &Path) -> Result<SqliteStore, StoreError> {
+    SqliteStore::open(path, SqliteOptions::default())
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    PathBuf::from(format!("{}{suffix}", path.display()))
+}
+
+fn holder(error: &StoreError) -> Option<u32> {
+    match error {
+        StoreError::Locked { by, .. } => by.pid,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_store_in_use_is_refused_by_every_name_it_has() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let path = world.path().clone();
+    let (link, hard, dir) = (
+        path.with_file_name("link.db"),
+        path.with_file_name("hard.db"),
+        path.with_file_name("release"),
+    );
+    symlink("jobs.db", &link).unwrap();
+    symlink(path.parent().unwrap(), &dir).unwrap();
+    fs::hard_link(&path, &hard).unwrap();
+    for name in [&path, &link, &dir.join("jobs.db"), &hard] {
+        let error = open(name).err().unwrap();
+        assert_eq!(holder(&error), Some(std::process::id()), "{error}");
+    }
+    // Nor does it help to remove what says who holds it.
+    fs::remove_file(beside(&path, "-lock")).unwrap();
+    for name in [&path, &link, &hard] {
+        let error = open(name).err().unwrap();
+        assert_eq!(holder(&error), Some(std::process::id()), "{error}");
+    }
+    world.hold(job(queue));
+    world.stop();
+    for name in [&path, &link, &dir.join("jobs.db")] {
+        drop(open(name).unwrap());
+    }
+}
+
+#[test]
+fn whoever_is_refused_is_told_the_holders_socket() {
+    let path = new_dir().join("jobs.db");
+    let hard = path.with_file_name("hard.db");
+    let options = SqliteOptions {
+        socket: Some("/run/app/stoker.sock".into()),
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::open(&path, options).unwrap();
+    fs::hard_link(&path, &hard).unwrap();
+    for name in [&path, &hard] {
+        let text = open(name).err().unwrap().to_string();
+        let says = format!(
+            "process {} (socket /run/app/stoker.sock)",
+            std::process::id()
+        );
+        assert!(text.starts_with(&says), "{text}");
+    }
+    drop(store);
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
+
+#[test]
+fn a_symlink_has_its_journal_beside_the_file_itself() {
+    let dir = new_dir();
+    fs::create_dir(dir.join("shared")).unwrap();
+    fs::create_dir_all(dir.join("releases/1")).unwrap();
+    // The file is not there yet: the first start makes it.
+    symlink("../../shared/jobs.db", dir.join("releases/1/jobs.db")).unwrap();
+    symlink("releases/1", dir.join("current")).unwrap();
+    let mut world = World::at(dir.join("current/jobs.db"));
+    let queue = world.queue("mails");
+    let id = world.hold(job(queue)).id;
+    for suffix in ["", "-wal", "-lock"] {
+        let file = beside(&dir.join("shared/jobs.db"), suffix);
+        assert!(file.is_file(), "{}", file.display());
+    }
+    assert_eq!(fs::read_dir(dir.join("releases/1")).unwrap().count(), 1);
+    // What a killed server left in the journal is found by the other name, too.
+    world.crash();
+    drop(world.view(id).expect("it is there"));
+    assert!(
+        tools::check(&dir.join("current/jobs.db"))
+            .unwrap()
+            .problems
+            .is_empty()
+    );
+    world.stop();
+    let mut world = World::at(dir.join("shared/jobs.db"));
+    assert!(world.view(id).is_some());
+}
+
+#[test]
+fn a_symlink_in_a_directory_that_others_can_write_to_is_refused() {
+    let dir = new_dir();
+    let link = dir.join("jobs.db");
+    symlink("/nowhere/jobs.db", &link).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
+    let refused = |who: &str| {
+        let error = open(&link).err().unwrap();
+        let is_meant = matches!(&error, StoreError::Symlink { who: by, .. } if by == who);
+        assert!(is_meant, "{error}");
+        assert!(
+            error.to_string().contains(link.to_str().unwrap()),
+            "{error}"
+        );
+    };
+    refused("every user");
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(matches!(open(&link), Err(StoreError::Io { .. })));
+    // Only root can make files for others.
+    if fs::metadata(&dir).unwrap().uid() == 0 {
+        chown(&dir, Some(65_534), None).unwrap();
+        refused("user 65534");
+        chown(&dir, Some(0), Some(65_534)).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o770)).unwrap();
+        refused("group 65534");
+    }
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_file_that_is_no_symlink_may_be_where_others_can_write() {
+    let dir = new_dir();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
+    drop(open(&dir.join("jobs.db")).unwrap());
+    fs::remove_dir_all(dir).unwrap();
+}
+
+/// Issue 9, A21: to open a FIFO waits until somebody else opens it.
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let dir = new_dir();
+    let fifo = dir.join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+    symlink("/dev/zero", dir.join("zero")).unwrap();
+    for (path, kind) in [
+        (&fifo, "a FIFO"),
+        (&dir.join("zero"), "a device"),
+        (&dir, "a directory"),
+    ] {
+        let refused = |result: Result<(), StoreError>| {
+            let error = result.unwrap_err();
+            let is_meant = matches!(error, StoreError::NotAFile { what, .. } if what == kind);
+            assert!(is_meant, "{error}");
+        };
+        refused(open(path).map(drop));
+        refused(tools::check(path).map(drop));
+        refused(tools::describe(path).map(drop));
+        refused(tools::compact(path));
+        refused(tools::backup(path, &dir.join("copy.db")));
+    }
+    fs::remove_dir_all(dir).unwrap();
+}

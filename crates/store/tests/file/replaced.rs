@@ -1,0 +1,141 @@
+//! Somebody deletes, replaces or truncates the store's files while it is open. Issue 9, A18: nothing more is
+//! acknowledged then, and that is told as what it is.
+
+use crate::world::{World, job};
+use std::fs::{self, File};
+use std::path::PathBuf;
+use stoker_store::{Pushed, QueueNo, Told, Trouble, tools};
+
+fn store() -> (World, QueueNo) {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    world.add(job(queue));
+    (world, queue)
+}
+
+fn journal(world: &World) -> PathBuf {
+    PathBuf::from(format!("{}-wal", world.path().display()))
+}
+
+/// Pushes, and is refused because of what was done to the files.
+fn is_refused(world: &mut World, queue: QueueNo) -> String {
+    match world.push(job(queue)) {
+        Pushed::Refused(Trouble::Replaced(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Pushes until it is accepted.
+fn goes_on(world: &mut World, queue: QueueNo) {
+    world.until("it goes on", |world| {
+        matches!(world.push(job(queue)), Pushed::Accepted { .. })
+    });
+}
+
+#[test]
+fn a_deleted_store_takes_nothing_more_until_it_is_back() {
+    let (mut world, queue) = store();
+    let (path, away) = (world.path().clone(), world.path().with_extension("away"));
+    fs::rename(&path, &away).unwrap();
+    let text = is_refused(&mut world, queue);
+    assert!(text.contains("jobs.db was deleted or renamed"), "{text}");
+    world.wait(|told| matches!(told, Told::Failing(Some(Trouble::Replaced(_)))));
+    assert!(!path.exists(), "none is made in its place");
+    fs::rename(&away, &path).unwrap();
+    goes_on(&mut world, queue);
+    world.reopen();
+    assert_eq!(world.list(stoker_store::Filter::default()).len(), 2);
+}
+
+#[test]
+fn a_store_that_another_file_took_the_place_of_takes_nothing_more() {
+    let (mut world, queue) = store();
+    let copy = world.path().with_extension("copy");
+    tools::backup(world.path(), &copy).unwrap();
+    fs::rename(&copy, world.path()).unwrap();
+    let before = fs::read(world.path()).unwrap();
+    let text = is_refused(&mut world, queue);
+    assert!(text.contains("another file was put in the place"), "{text}");
+    is_refused(&mut world, queue);
+    assert_eq!(fs::read(world.path()).unwrap(), before);
+}
+
+#[test]
+fn a_truncated_store_takes_nothing_more() {
+    let (mut world, queue) = store();
+    // With a journal that is folded all jobs are in the file.
+    world.reopen();
+    world.queue("mails");
+    world.add(job(queue));
+    let len = fs::metadata(world.path()).unwrap().len();
+    let file = File::options().write(true).open(world.path()).unwrap();
+    file.set_len(len / 2).unwrap();
+    let text = is_refused(&mut world, queue);
+    assert!(text.contains("jobs.db was truncated to"), "{text}");
+}
+
+/// All that was accepted is in the store although its journal is gone: it was open, and is written there.
+#[test]
+fn with_a_deleted_journal_nothing_is_accepted_until_all_of_it_is_in_the_store() {
+    let (mut world, queue) = store();
+    fs::remove_file(journal(&world)).unwrap();
+    let text = is_refused(&mut world, queue);
+    assert!(text.contains("jobs.db-wal was deleted"), "{text}");
+    let found = tools::check(world.path()).unwrap();
+    assert_eq!((found.jobs, found.problems), (1, Vec::<String>::new()));
+    goes_on(&mut world, queue);
+    assert!(journal(&world).exists());
+    world.crash();
+    assert_eq!(world.list(stoker_store::Filter::default()).len(), 2);
+}
+
+#[test]
+fn with_another_journal_nothing_is_accepted() {
+    let (mut world, queue) = store();
+    fs::rename(journal(&world), world.path().with_extension("away")).unwrap();
+    fs::write(journal(&world), "what somebody else wrote").unwrap();
+    let text = is_refused(&mut world, queue);
+    assert!(text.contains("in the place of the journal"), "{text}");
+    fs::rename(world.path().with_extension("away"), journal(&world)).unwrap();
+    goes_on(&mut world, queue);
+}
+
+#[test]
+fn with_a_truncated_journal_nothing_is_accepted_until_a_restart() {
+    for keeps in [0, 5_000] {
+        let (mut world, queue) = store();
+        let file = File::options().write(true).open(journal(&world)).unwrap();
+        file.set_len(keeps).unwrap();
+        let text = is_refused(&mut world, queue);
+        assert!(text.contains("truncated"), "{text}");
+        is_refused(&mut world, queue);
+        world.crash();
+        world.queue("mails");
+        goes_on(&mut world, queue);
+    }
+}
+
+/// A tool of the user's may fold the journal, and make the file smaller: that is no damage.
+#[test]
+fn what_sqlite_itself_makes_smaller_goes_on() {
+    let (mut world, queue) = store();
+    for _ in 0..3 {
+        for _ in 0..50 {
+            world.add(job(queue));
+        }
+        let db = rusqlite::Connection::open(world.path()).unwrap();
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+            assert_eq!(row.get::<_, i64>(0), Ok(0));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(fs::metadata(journal(&world)).unwrap().len(), 0);
+        world.add(job(queue));
+        db.execute_batch("DELETE FROM jobs WHERE id IN (SELECT id FROM jobs LIMIT 40); VACUUM")
+            .unwrap();
+        world.add(job(queue));
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+            .unwrap();
+        world.add(job(queue));
+    }
+}
