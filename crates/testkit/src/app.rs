@@ -244,6 +244,11 @@ impl App {
         self.log.text()
     }
 
+    /// Counts the bytes that were logged so far.
+    pub fn log_counter(&self) -> impl Fn() -> usize + Send + 'static {
+        self.log.counter()
+    }
+
     /// Waits for a line with the parts of a pattern (see [`matches`]), and returns it.
     #[track_caller]
     pub fn wait_for_log(&self, pattern: &str) -> String {

@@ -15,6 +15,7 @@ pub mod failing;
 mod log;
 pub mod procs;
 mod run;
+mod users;
 mod wait;
 mod wire;
 
@@ -22,6 +23,7 @@ pub use app::{App, Ended, Setup, repository};
 pub use client::{Ask, Client};
 pub use dir::{Dir, Gate};
 pub use log::matches;
-pub use run::{Output, Spawn, bad_worker, run};
+pub use run::{Output, Spawn, bad_worker, beside_tests, pool_of, run};
+pub use users::as_nobody;
 pub use wait::{limit, patience, pause, until};
 pub use wire::{Got, Inbox, Out, frame};

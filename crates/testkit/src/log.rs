@@ -52,6 +52,12 @@ impl Log {
         String::from_utf8_lossy(&self.shared.lock().bytes).into_owned()
     }
 
+    /// Counts the bytes, also for who outlives this.
+    pub(crate) fn counter(&self) -> impl Fn() -> usize + Send + 'static {
+        let shared = self.shared.clone();
+        move || shared.lock().bytes.len()
+    }
+
     /// Waits until `found` finds what it looks for in the text from `from` on.
     pub(crate) fn wait<T>(&self, from: usize, found: impl Fn(&str) -> Option<T>) -> Option<T> {
         let end = Instant::now() + limit(10.0);

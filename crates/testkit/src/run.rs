@@ -105,10 +105,21 @@ pub(crate) fn finish(mut child: Child, seconds: f64) -> Option<i32> {
 /// The program `bad-worker`, which Cargo puts beside the tests.
 #[track_caller]
 pub fn bad_worker() -> PathBuf {
+    beside_tests("bad-worker")
+}
+
+/// A program of this workspace, which Cargo puts beside the tests.
+#[track_caller]
+pub fn beside_tests(name: &str) -> PathBuf {
     let tests = std::env::current_exe().expect("a test knows its own path");
-    let beside = tests.ancestors().map(|dir| dir.join("bad-worker"));
+    let beside = tests.ancestors().map(|dir| dir.join(name));
     let found = beside.into_iter().take(4).find(|path| path.is_file());
-    found.expect(
-        "bad-worker is built by `cargo test --workspace`, or `cargo build -p stoker-testkit`",
-    )
+    found.unwrap_or_else(|| panic!("{name} is not built: run `cargo build --workspace` first"))
+}
+
+/// A configuration with one pool `p`, of bad-workers that run this script. `rest` begins with keys of the
+/// pool; sections may follow.
+pub fn pool_of(script: &str, rest: impl std::fmt::Display) -> String {
+    let program = bad_worker();
+    format!("[pool.p]\ncommand = [{program:?}, {script:?}]\n{rest}\n")
 }

@@ -33,21 +33,15 @@ mod store;
 mod supervision;
 
 use rustix::process::Signal;
-use std::fmt::Display;
-use stoker_testkit::{App, Setup, bad_worker, procs};
+use stoker_testkit::{App, Setup, procs};
+
+pub(crate) use stoker_testkit::pool_of;
 
 fn setup() -> Setup {
     Setup::new(env!("CARGO_BIN_EXE_stoker"))
 }
 
-/// A configuration with one pool, of bad-workers with this script. `rest` begins with keys of the pool;
-/// sections may follow.
-fn pool_of(script: &str, rest: impl Display) -> String {
-    let program = bad_worker();
-    format!("[pool.p]\ncommand = [{program:?}, {script:?}]\n{rest}\n")
-}
-
-/// Starts such a pool of workers that serve tasks.
+/// Starts a pool of bad-workers that serve tasks.
 #[track_caller]
 fn start(rest: &str) -> App {
     start_of("serve", rest)

@@ -1,37 +1,13 @@
 //! Who may do what: other users, and workers that dial in.
 
 use crate::{pool_of, setup, start};
-use rustix::process::{Gid, Uid, geteuid};
-use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
+use rustix::process::geteuid;
 use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Child;
-use std::thread;
-use stoker_testkit::{App, Ask, Client, Dir, Setup, Spawn, bad_worker, procs, run};
+use stoker_testkit::{App, Ask, Client, Dir, Setup, Spawn, as_nobody, bad_worker, procs, run};
 use stoker_wire::{Status, Type};
-
-/// Does something as the user nobody, or returns `None` where this user can't become another.
-fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
-    if !geteuid().is_root() {
-        return None;
-    }
-    let become_nobody = || {
-        let (uid, gid) = (Uid::from_raw(65_534), Gid::from_raw(65_534));
-        set_thread_res_gid(gid, gid, gid).expect("root may");
-        // Of this thread only; the kernel names whoever connected to the server.
-        set_thread_res_uid(uid, uid, uid).expect("root may");
-        work()
-    };
-    thread::scope(|scope| {
-        Some(
-            scope
-                .spawn(become_nobody)
-                .join()
-                .expect("no assertion failed"),
-        )
-    })
-}
 
 #[test]
 fn other_users_may_call_and_push_and_look_but_not_steer() {

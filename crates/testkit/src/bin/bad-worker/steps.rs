@@ -91,6 +91,7 @@ impl Worker {
             "abort" => die_of(Signal::ABORT),
             // Breaking the protocol.
             "half-frame" => self.write(&[0, 0, 0, 40, 2, 0, 0, 0]),
+            "raw" => self.write(&unhex(argument)),
             "garbage" => self.write(b"PHP Warning: this is no frame at all\n"),
             "wrong-id" => self.send(Encode::new(Type::Res, 77_777)),
             "reply-twice" => self.reply_twice(),
@@ -226,6 +227,15 @@ impl Worker {
         self.task = again;
         self.answer(Status::OK, Codec::RAW, b"twice");
     }
+}
+
+/// The bytes that pairs of hexadecimal digits stand for.
+fn unhex(digits: &str) -> Vec<u8> {
+    let pairs = digits.as_bytes().chunks(2);
+    let bytes = pairs.map(|pair| u8::from_str_radix(&String::from_utf8_lossy(pair), 16));
+    bytes
+        .map(|byte| byte.expect("pairs of hexadecimal digits"))
+        .collect()
 }
 
 /// Sets a flag when a signal comes, which so does nothing else any more.

@@ -1,0 +1,153 @@
+//! What an attack works with: a running Stoker, and what is watched of it.
+
+use crate::watch::{Peaks, Watch};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use stoker_testkit::{App, Ask, Client, Ended, Got, Output, Setup, Spawn, run, until};
+use stoker_wire::Status;
+
+pub(crate) struct Arena {
+    pub(crate) binary: PathBuf,
+    app: Option<(App, Watch)>,
+    /// Of servers that have ended.
+    peaks: Vec<Peaks>,
+}
+
+impl Arena {
+    pub(crate) fn new(binary: PathBuf) -> Self {
+        Self {
+            binary,
+            app: None,
+            peaks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn setup(&self) -> Setup {
+        Setup::new(&self.binary.display().to_string())
+    }
+
+    /// Takes a Stoker that runs, and watches it.
+    pub(crate) fn take(&mut self, app: App) {
+        let log = app.log_counter();
+        let watch = Watch::of(&app, log);
+        self.app = Some((app, watch));
+    }
+
+    pub(crate) fn start(&mut self, setup: Setup) -> &App {
+        self.take(setup.start());
+        self.app()
+    }
+
+    pub(crate) fn app(&self) -> &App {
+        &self.app.as_ref().expect("a Stoker runs").0
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.app().client()
+    }
+
+    /// Ends it in order.
+    pub(crate) fn stop(&mut self) -> Ended {
+        let (app, watch) = self.app.take().expect("a Stoker runs");
+        self.peaks.push(watch.end());
+        app.stop()
+    }
+
+    /// Ends what still runs, and returns all that was watched.
+    pub(crate) fn finish(&mut self) -> Vec<Peaks> {
+        if let Some((app, watch)) = self.app.take() {
+            self.peaks.push(watch.end());
+            drop(app);
+        }
+        std::mem::take(&mut self.peaks)
+    }
+
+    /// The end of the log, for people who look for the reason of a failure.
+    pub(crate) fn last_lines(&self) -> String {
+        let log = self
+            .app
+            .as_ref()
+            .map_or(String::new(), |(app, _)| app.log());
+        let lines: Vec<&str> = log.lines().rev().take(40).collect();
+        let lines: Vec<String> = lines
+            .iter()
+            .rev()
+            .map(|line| format!("{line:.300}"))
+            .collect();
+        lines.join("\n")
+    }
+
+    /// Runs the command line in a directory, without a server of its own.
+    pub(crate) fn stoker(&self, dir: &std::path::Path, args: &[&str]) -> Output {
+        run(Spawn::new(&self.binary).args(args).within(dir))
+    }
+
+    /// The server that is asked is alive, serves calls, and is the one that was there before.
+    #[track_caller]
+    pub(crate) fn still_serves(&self, server: i32) {
+        assert_eq!(self.app().server(), server, "it is the same server process");
+        let answer = self.app().call("t.run", "ok alive");
+        assert_eq!(
+            (answer.status(), answer.text()),
+            (Status::OK, "alive".to_owned())
+        );
+    }
+}
+
+/// What an administrator's request is answered: its JSON, or why not.
+#[track_caller]
+pub(crate) fn own(client: &mut Client, name: &str, ask: &Value) -> Result<Value, Got> {
+    client.try_own(name, ask)
+}
+
+/// Jobs that are in none of the states of an ended job.
+#[track_caller]
+pub(crate) fn count(client: &mut Client, filter: &Value) -> u64 {
+    let mut ask = filter.clone();
+    ask["op"] = json!("count");
+    client.own("stoker.job", &ask)["count"]
+        .as_u64()
+        .unwrap_or(0)
+}
+
+#[track_caller]
+pub(crate) fn pause(client: &mut Client, queue: &str) {
+    client.own("stoker.queue", &json!({"op": "pause", "queue": queue}));
+}
+
+#[track_caller]
+pub(crate) fn resume(client: &mut Client, queue: &str) {
+    client.own("stoker.queue", &json!({"op": "resume", "queue": queue}));
+}
+
+/// Waits until nothing of a queue waits or runs.
+#[track_caller]
+pub(crate) fn drained(client: &mut Client, queue: &str) -> Value {
+    until(&format!("nothing is left to do in {queue}"), || {
+        let found = client.queue(queue);
+        let busy = ["ready", "delayed", "running"]
+            .iter()
+            .any(|key| found[*key] != 0);
+        (!busy).then_some(found)
+    })
+}
+
+/// Pushes many jobs in one write; their ids in order.
+#[track_caller]
+pub(crate) fn push_all(client: &mut Client, asks: &[Ask]) -> Vec<String> {
+    let ids: Vec<u32> = asks
+        .chunks(500)
+        .flat_map(|chunk| client.send_all(chunk))
+        .collect();
+    let answers = ids.into_iter().map(|id| client.answer(id));
+    let text = |got: Got| {
+        assert_eq!(
+            got.status(),
+            Status::OK,
+            "a push is accepted: {}",
+            got.text()
+        );
+        got.text()
+    };
+    answers.map(text).collect()
+}

@@ -1,0 +1,78 @@
+//! What must hold during an attack.
+
+use crate::watch::Peaks;
+
+/// Upper bounds of one group. A group that expects more than [`Bounds::USUAL`] says so.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Resident memory of the server process, in MB.
+    pub(crate) rss_mb: u64,
+    /// Processes of the whole tree: angel, server, workers and what these started.
+    pub(crate) processes: usize,
+    /// Open descriptors of the server process.
+    pub(crate) descriptors: usize,
+    /// What was logged, in MB, to standard error and to files.
+    pub(crate) log_mb: u64,
+    /// The time in which an administrator's `queues` is answered, its connection included. `None` where
+    /// the attack is on the server's life itself.
+    pub(crate) admin_ms: Option<u64>,
+    /// The longest the group may take, in seconds.
+    pub(crate) seconds: f64,
+}
+
+/// In a run that is not strict a single answer may take this many times its bound: other work on the
+/// machine delays it, too. The median may not.
+const SLACK: u64 = 10;
+
+impl Bounds {
+    pub(crate) const USUAL: Self = Self {
+        rss_mb: 128,
+        processes: 24,
+        descriptors: 256,
+        log_mb: 8,
+        admin_ms: Some(500),
+        seconds: 60.0,
+    };
+
+    /// Without a server that has to answer all the time.
+    pub(crate) const NO_ADMIN: Self = Self {
+        admin_ms: None,
+        ..Self::USUAL
+    };
+
+    /// What was exceeded, in words; empty where all held.
+    pub(crate) fn exceeded(&self, peaks: &Peaks, strict: bool) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut check = |what: &str, is: u64, bound: u64| {
+            if is > bound {
+                found.push(format!("{what} reached {is}, above the bound of {bound}"));
+            }
+        };
+        check("the server's memory in MB", peaks.rss_mb, self.rss_mb);
+        check(
+            "the number of processes",
+            peaks.processes as u64,
+            self.processes as u64,
+        );
+        check(
+            "the server's descriptors",
+            peaks.descriptors as u64,
+            self.descriptors as u64,
+        );
+        check("the log in MB", peaks.log_mb, self.log_mb);
+        if let Some(bound) = self.admin_ms {
+            let most = if strict { bound } else { bound * SLACK };
+            check(
+                "an administrator's median wait in ms",
+                peaks.admin_median_ms(),
+                bound,
+            );
+            check(
+                "an administrator's longest wait in ms",
+                peaks.admin_longest_ms(),
+                most,
+            );
+        }
+        found
+    }
+}
