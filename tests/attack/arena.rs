@@ -53,6 +53,13 @@ impl Arena {
         app.stop()
     }
 
+    /// Forgets one that was killed with all its processes.
+    pub(crate) fn abandon(&mut self) {
+        let (app, watch) = self.app.take().expect("a Stoker runs");
+        self.peaks.push(watch.end());
+        drop(app.ended());
+    }
+
     /// Ends what still runs, and returns all that was watched.
     pub(crate) fn finish(&mut self) -> Vec<Peaks> {
         if let Some((app, watch)) = self.app.take() {

@@ -103,10 +103,7 @@ fn lock(peaks: &Mutex<Peaks>) -> std::sync::MutexGuard<'_, Peaks> {
 
 fn sample(angel: i32, folder: &Path, log_bytes: usize, peaks: &Mutex<Peaks>) {
     let tree = procs::tree(angel);
-    let children = procs::children(angel).into_iter();
-    let server = children
-        .into_iter()
-        .find(|pid| procs::command(*pid).starts_with("stoker-server"));
+    let server = procs::server_of(angel);
     let log_mb = (log_bytes as u64 + log_files(folder)) >> 20;
     let mut peaks = lock(peaks);
     peaks.processes = peaks.processes.max(tree.len());

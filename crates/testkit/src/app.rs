@@ -165,11 +165,7 @@ impl App {
     /// The process of the server.
     #[track_caller]
     pub fn server(&self) -> i32 {
-        until("a server process", || {
-            let children = procs::children(self.angel);
-            let mut servers = children.into_iter();
-            servers.find(|pid| procs::command(*pid).starts_with("stoker: server"))
-        })
+        until("a server process", || procs::server_of(self.angel))
     }
 
     /// All processes that run under it.

@@ -116,6 +116,13 @@ impl Client {
         Self::try_connect_as(socket, &plain_hello())
     }
 
+    /// The same; `None` also if nobody listens.
+    #[track_caller]
+    pub fn try_connect_to(socket: &Path) -> Option<Self> {
+        UnixStream::connect(socket).ok()?;
+        Self::try_connect(socket)
+    }
+
     #[track_caller]
     fn try_connect_as(socket: &Path, hello: &Value) -> Option<Self> {
         let mut client = Self::silent(socket);

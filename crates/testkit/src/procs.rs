@@ -16,6 +16,12 @@ pub fn children(pid: i32) -> Vec<i32> {
     pids.filter_map(|pid| pid.parse().ok()).collect()
 }
 
+/// The server that an angel has started, if it has one now.
+pub fn server_of(angel: i32) -> Option<i32> {
+    let mut children = children(angel).into_iter();
+    children.find(|pid| command(*pid).starts_with("stoker: server"))
+}
+
 /// A process and all below it.
 pub fn tree(pid: i32) -> Vec<i32> {
     let below = children(pid).into_iter().flat_map(tree);

@@ -199,7 +199,7 @@ fn few_descriptors() -> Group {
             let config = pool_of("serve", "workers = 1");
             setup.config(&config).after("ulimit -n 80")
         })
-        .bounds(Bounds { descriptors: 80, ..Bounds::USUAL })
+        .bounds(Bounds { descriptors: 84, ..Bounds::USUAL })
         .attack(|arena| {
             let (server, socket) = (arena.app().server(), arena.app().socket());
             let held: Vec<_> = (0..200).filter_map(|_| UnixStream::connect(&socket).ok()).collect();

@@ -1,10 +1,18 @@
 //! All cases. Each file is one field of attack.
 
+mod calls;
 mod clients;
+mod clock;
 mod frames;
+mod injection;
+mod life;
+mod logs;
 mod memory;
 mod metadata;
+mod names;
+mod pull;
 mod queues;
+mod store;
 mod typed;
 mod users;
 mod worker_faults;
@@ -22,5 +30,13 @@ pub(crate) fn all(seed: u64) -> Vec<Group> {
     groups.extend(clients::groups());
     groups.extend(memory::groups());
     groups.extend(users::groups());
+    groups.extend(names::groups());
+    groups.extend(calls::groups());
+    groups.extend(injection::groups());
+    groups.extend(life::groups());
+    groups.extend(logs::groups());
+    groups.extend(pull::groups());
+    groups.extend(clock::groups());
+    groups.extend(store::groups(seed));
     groups
 }

@@ -141,8 +141,12 @@ fn foreign_pool(what: &'static str) -> Group {
     let intruder = "[pool.open]\ntoken = \"known\"\nworkers = 1\n[stoker]\nsocket_mode = \"0666\"\n";
     let config = pool_of("serve", format!("workers = 1\n{intruder}"));
     let group = Group::new("A8", format!("a worker of another pool takes {what}"));
-    group.config(config).bounds(Bounds::USUAL).attack(move |arena| {
+    group.bounds(Bounds::USUAL).attack(move |arena| {
+        let setup = arena.setup().config(&config);
+        // Nobody has joined the other pool yet, so not all pools are ready.
+        arena.take(setup.launch());
         let app = arena.app();
+        until("the own worker is ready", || (app.workers().len() == 1).then_some(()));
         let Some(worker) = dial_as_nobody(app, "pool open;token known;jobs *,mails;hello;note in;serve") else {
             return;
         };

@@ -1,0 +1,96 @@
+//! Names that users make up: they are bounded, and what is idle and empty goes again.
+
+use crate::case::Group;
+use serde_json::json;
+use stoker_testkit::{App, Ask, Client, pause, pool_of, until};
+use stoker_wire::{Key, Status};
+use std::time::Duration;
+
+pub(crate) fn groups() -> Vec<Group> {
+    let config = || pool_of("serve", "workers = 1\n[stoker]\nqueue_expiry = \"1s\"");
+    let expire = Group::new("A10", "1,100 names of producers make room again").config(config());
+    let typos = Group::new("A10", "typos make no queue").config(config());
+    let calls = Group::new("A10", "5,000 unknown services make no queue").config(config());
+    vec![
+        expire.attack(|arena| {
+            let mut client = arena.client();
+            let refused = push_names(&mut client, 0..1_100);
+            pause(Duration::from_millis(1_500));
+            until("new names are accepted again", || {
+                let answer = client.ask(&Ask::push("after-all", "ok"));
+                (answer.status() == Status::OK).then_some(())
+            });
+            until("the idle queues have gone", || (queues(arena.app()) < 200).then_some(()));
+            assert!(refused < 1_100);
+        }),
+        typos
+            .case("dry run", |arena| typo(arena.app(), &["jobs", "cancel", "--queue", "typo", "--all", "--dry-run"]))
+            .case("pause", |arena| typo(arena.app(), &["pause", "typo"]))
+            .case("resume", |arena| typo(arena.app(), &["resume", "typo"]))
+            .case("set", |arena| typo(arena.app(), &["set", "typo", "--weight", "2"]))
+            .case("jobs list", |arena| typo(arena.app(), &["jobs", "list", "--queue", "typo"]))
+            .case("jobs cancel", |arena| typo(arena.app(), &["jobs", "cancel", "--queue", "typo", "--yes"])),
+        calls.attack(|arena| {
+            let mut client = arena.client();
+            let before = queues(arena.app());
+            for chunk in 0..10 {
+                let asks: Vec<Ask> = (0..500).map(|n| Ask::call(&format!("s{chunk}x{n}.run"), "")).collect();
+                for id in client.send_all(&asks) {
+                    assert_eq!(client.answer(id).status(), Status::NO_WORKER);
+                }
+            }
+            assert_eq!(queues(arena.app()), before);
+        }),
+        kept(),
+    ]
+}
+
+/// Pushes one job to each name; each refusal names a limit and can be repeated.
+fn push_names(client: &mut Client, numbers: std::ops::Range<usize>) -> usize {
+    let asks: Vec<Ask> = numbers.map(|n| Ask::push(&format!("name-{n}"), "ok")).collect();
+    let mut refused = 0;
+    for chunk in asks.chunks(100) {
+        for id in client.send_all(chunk) {
+            let answer = client.answer(id);
+            if answer.status() != Status::OK {
+                refused += 1;
+                assert_eq!(answer.status(), Status::RESOURCE_EXHAUSTED, "{}", answer.text());
+                assert!(answer.uint(Key::RETRY_AFTER).is_some(), "it says when to come back");
+            }
+        }
+    }
+    refused
+}
+
+fn queues(app: &App) -> usize {
+    let found = app.client().own("stoker.queue", &json!({"op": "list"}));
+    found["queues"].as_array().map_or(0, Vec::len)
+}
+
+#[track_caller]
+fn typo(app: &App, args: &[&str]) {
+    let before = queues(app);
+    let output = app.cli(args);
+    assert_eq!(queues(app), before, "no queue was made: {}", output.stderr);
+}
+
+/// What is paused, overridden or holds failed jobs does not expire.
+fn kept() -> Group {
+    let config = pool_of("serve", "workers = 1\n[stoker]\nqueue_expiry = \"1s\"");
+    Group::new("A10", "queues that somebody needs do not expire").config(config).attack(|arena| {
+        let mut client = arena.client();
+        for queue in ["paused", "overridden", "failed", "waiting"] {
+            client.push(&Ask::push(queue, "fail 64 kept"));
+        }
+        client.own("stoker.queue", &json!({"op": "pause", "queue": "paused"}));
+        client.own("stoker.queue", &json!({"op": "set", "queue": "overridden", "weight": 7}));
+        let delay = 3_600_000_u64.to_be_bytes();
+        client.push(&Ask::push("waiting", "ok").meta(Key::DELAY, delay));
+        pause(Duration::from_millis(2_500));
+        for queue in ["paused", "overridden", "failed", "waiting"] {
+            client.queue(queue);
+        }
+        assert_eq!(client.queue("overridden")["weight"], 7);
+        assert_eq!(client.queue("paused")["paused"], true);
+    })
+}
