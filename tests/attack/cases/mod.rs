@@ -3,6 +3,7 @@
 mod calls;
 mod clients;
 mod clock;
+mod config;
 mod frames;
 mod injection;
 mod life;
@@ -12,6 +13,7 @@ mod metadata;
 mod names;
 mod pull;
 mod queues;
+mod small;
 mod store;
 mod typed;
 mod users;
@@ -38,5 +40,7 @@ pub(crate) fn all(seed: u64) -> Vec<Group> {
     groups.extend(pull::groups());
     groups.extend(clock::groups());
     groups.extend(store::groups(seed));
+    groups.extend(config::groups());
+    groups.extend(small::groups());
     groups
 }
