@@ -20,7 +20,13 @@ $run = static function (Stoker\Task $task) use ($note, $pid, $hurry, &$runs): vo
     $job = $task->json();
     $tag = $pid . '.' . hrtime(true) . '.' . ++$runs;
     $note(sprintf('S %s %d %s %d %d %d', $tag, hrtime(true), $task->jobId(), $job['n'], $task->attempt, $task->crashes()));
-    usleep(is_file($hurry) ? 1000 : $job['ms'] * 1000);
+    if (($job['how'] ?? '') === 'ack') {
+        $task->ack();
+        $note("A $tag " . hrtime(true));
+    }
+    if ($job['ms'] > 0) {
+        usleep(is_file($hurry) ? min(1000, (int) ($job['ms'] * 1000)) : (int) ($job['ms'] * 1000));
+    }
     if ($task->attempt >= ($job['fail'] ?? 0)) {
         $note("E $tag " . hrtime(true) . ' done');
 

@@ -97,14 +97,14 @@ class Judge:
                 self.say(f"push {push.n} was answered with another job, and ran")
             if not push.accepted or push.n in self.trial.ledger.done or push.n in self.failed_numbers:
                 continue
-            if push.queue == "once" and (any(run.cut for run in runs) or not runs):
+            if push.is_done_early and self.may_be_cut(push, runs):
                 once_cut += 1  # it had been acknowledged, and its worker died before or while it ran
                 continue
             if number_of(push.job) in self.trial.stuck:
                 stuck.append(push)
             else:
                 lost.append(push)
-        if once_cut > deaths * 80:
+        if once_cut > deaths * 400:
             self.say(f"{once_cut} jobs of a queue that acknowledges on delivery never ended: more than can have run")
         early = {number for kill in self.kills for number in kill.lost}
         for what, push in [("LOST", push) for push in lost[:20]] + [("STUCK", push) for push in stuck[:20]]:
@@ -116,12 +116,24 @@ class Judge:
         self.figures |= {"lost": len(found), "once_cut": once_cut, "refused_and_ran": refused_and_ran}
         self.figures["mistyped_refusals"] = self.trial.books.mistyped
 
+    def may_be_cut(self, push, runs):
+        """Whether a job that is done before its end may have no run that ended well: its code failed, or a kill cut it
+        off, or came between its acknowledgement and its start."""
+        if runs:
+            return any(run.cut or run.outcome == "failed" for run in runs)
+        return push.once and any(not kill.graceful and (kill.after or 0) >= push.sent for kill in self.kills)
+
     def duplicates(self):
         duplicated = forbidden = 0
         for n, runs in self.runs.items():
             queue = self.pushes[n].queue
-            if queue == "once" and len(runs) > 1:
-                self.say(f"job {n} of a queue that acknowledges on delivery ran {len(runs)} times")
+            if self.pushes[n].once and len(runs) > 1:
+                forbidden += 1
+                self.say(f"job {n} of a queue that acknowledges on delivery ({queue}) ran {len(runs)} times")
+            acked = min((run.acked for run in runs if run.acked), default=1 << 63)
+            if any(run.began > acked for run in runs):
+                forbidden += 1
+                self.say(f"job {n} ({queue}) ran again after it had been acknowledged")
             for at, run in enumerate(runs):
                 earlier = [
                     past
@@ -179,17 +191,22 @@ class Judge:
         wrong = 0
         by_key = defaultdict(list)
         for push in self.pushes.values():
-            if push.seq and push.accepted:
-                by_key[push.key].append(push)
+            if (push.seq or push.in_order) and push.accepted:
+                by_key[push.queue, push.key].append(push)
         life = self.trial.ledger.life
         runs_of_keys = 0
         for key, pushes in by_key.items():
+            if pushes[0].in_order:
+                # Pushed again after a refusal, jobs of one key come in another order than they were made in.
+                pushes.sort(key=lambda push: number_of(push.job))
+                for seq, push in enumerate(pushes, 1):
+                    push.seq = seq
             pushes.sort(key=lambda push: push.seq)
             first_done = {
                 push.seq: min((run.ended for run in self.runs[push.n] if run.outcome == "done"), default=None)
                 for push in pushes
             }
-            given_up = {push.seq for push in pushes if push.n in self.failed_numbers}
+            given_up = {push.seq for push in pushes if push.n in self.failed_numbers or push.once}
             runs = [(life.get(run.pid, 1 << 30), run.began, run, push.seq) for push in pushes for run in self.runs[push.n]]
             runs.sort(key=lambda entry: entry[:2])
             runs_of_keys += len(runs)
@@ -225,8 +242,14 @@ class Judge:
                 # One that a worker had been given counts as started, though that died before its first line.
                 if not runs or (push.until_start and runs[0].crashes):
                     continue
-                # It counts as started when it is handed to its worker, which may be stopped or starved for a while.
-                held = runs[0].began - 1_000 * MS if push.until_start else max(run.ended or run.began for run in runs)
+                # It counts as started when it is handed to its worker, which may be stopped or starved for a while. One
+                # that is acknowledged on delivery ends there; one that acknowledges itself, at the latest when it knows.
+                if push.until_start or push.once:
+                    held = runs[0].began - 1_000 * MS
+                elif push.is_done_early:
+                    held = runs[0].began
+                else:
+                    held = max(run.ended or run.began for run in runs)
                 if after.accepted < held:
                     wrong += 1
                     self.say(
@@ -288,7 +311,7 @@ class Judge:
         self.figures |= {"jobs_known": len(known), "jobs_counted": counted}
         # A push without an answer may have made a job of a queue that acknowledges on delivery, which never ran.
         unknown = sum(
-            push.queue == "once" and push.doubts > 0 and not push.ids and not self.runs[push.n]
+            push.once and push.doubts > 0 and not push.ids and not self.runs[push.n]
             for push in self.pushes.values()
         )
         if not len(known) <= counted <= len(known) + unknown:

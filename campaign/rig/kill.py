@@ -1,15 +1,17 @@
 """Kills, and what is known of each afterwards."""
 
+import collections
 import os
 import signal
 import time
 
 from harness.processes import wait_for
-from rig.stoker import kill
+from rig.stoker import SLOTS, kill
 
 # Tasks in flight that a kill has to find: those that a worker has begun (its own line says so) and not ended. What was
 # handed to a worker and not begun would count as well; nobody but Stoker knows of it, so it does not.
 AT_LEAST = 50
+LOOK_BACK = 50_000  # runs among which the last ones of killed workers are looked for
 QUICK = 3  # deaths of servers after which an angel makes the next one wait for seconds
 
 
@@ -79,6 +81,20 @@ def kill_either(trial, name, **how):
         kill_server(trial, f"server, {name}", **how)
 
 
+def last_runs(ledger, victims):
+    """Tags of the runs whose answers the victims may not have written. A worker writes each answer before it begins its
+    next task, so of one with one slot that is its last run."""
+    found = collections.defaultdict(list)
+    for run in reversed(ledger.runs[-LOOK_BACK:]):
+        if run.pid in victims and len(found[run.pid]) < SLOTS:
+            found[run.pid].append(run)
+    tags = set()
+    for runs in found.values():
+        is_wide = any(after.began < (run.ended or 1 << 63) for after, run in zip(runs, runs[1:]))
+        tags |= {run.tag for run in (runs if is_wide else runs[:1])}
+    return tags
+
+
 def kill_workers(trial):
     stoker, ledger = trial.stoker, trial.ledger
     there = wait_for("workers", stoker.workers, 20.0, 0.002)
@@ -88,7 +104,6 @@ def kill_workers(trial):
     kill(victims)
     stoker.await_gone(victims, what="killed workers")
     death.in_flight = ledger.in_flight_at(death.since)
-    since = death.before - 1_000_000_000
-    death.last_runs = {run.tag for run in ledger.runs[-2000:] if run.pid in victims and (run.ended or since) >= since}
+    death.last_runs = last_runs(ledger, victims)
     ledger.cut(death, victims)
     death.after = time.monotonic_ns()

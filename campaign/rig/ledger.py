@@ -19,14 +19,14 @@ def is_dead(pid):
 class Run:
     """One run of a job, as its worker wrote it."""
 
-    __slots__ = ("tag", "pid", "n", "job", "number", "attempt", "crashes", "began", "ended", "outcome", "cut")
+    __slots__ = ("tag", "pid", "n", "job", "number", "attempt", "crashes", "began", "acked", "ended", "outcome", "cut")
 
     def __init__(self, tag, began, job, n, attempt, crashes):
         self.tag, self.began, self.job = tag, began, job
         self.n, self.attempt, self.crashes = n, attempt, crashes
         self.pid = int(tag.split(".", 1)[0])
         self.number = number_of(job)
-        self.ended = self.outcome = self.cut = None
+        self.acked = self.ended = self.outcome = self.cut = None
 
 
 class Ledger:
@@ -65,17 +65,27 @@ class Ledger:
             self.runs.append(run)
             self.open[tag] = self.by_tag[tag] = run
             self.first.setdefault(run.pid, run.began)
+        elif words[0] == "A":
+            # It is done, and its worker has read that this is safe.
+            _, tag, acked = words
+            run = self.by_tag[tag]
+            run.acked = int(acked)
+            self.done.add(run.n)
+            self._final(run)
         else:
             _, tag, ended, outcome = words
             run = self.by_tag[tag]
             run.ended, run.outcome = int(ended), outcome
             self.open.pop(tag, None)
-            queue, tries = self.about[run.n]
             if outcome == "done":
                 self.done.add(run.n)
-            if run.n not in self.finals and (outcome == "done" or run.attempt + 1 >= tries):
-                self.finals.add(run.n)
-                self.finals_of[queue] += 1
+            if outcome == "done" or run.attempt + 1 >= self.about[run.n][1]:
+                self._final(run)
+
+    def _final(self, run):
+        if run.n not in self.finals:
+            self.finals.add(run.n)
+            self.finals_of[self.about[run.n][0]] += 1
 
     def in_flight(self):
         self.catch_up()

@@ -32,6 +32,9 @@ class Push:
         self.delay_ms = what.get("delay_ms", 0)
         self.priority = what.get("priority", 3)
         self.tries = what.get("tries", 1)
+        self.sends_tries = what.get("sends_tries", self.tries != 1)  # otherwise its queue says how many
+        self.once = what.get("once", False)  # its queue acknowledges on delivery
+        self.in_order = what.get("in_order", False)  # jobs of its key run in the order of their ids
         self.body = {"n": n, "ms": what.get("ms", 100), "fail": what.get("fail", 0), "how": what.get("how", "throw")}
         self.sent = None  # when it was first sent
         self.accepted = None  # when an answer with an id was read
@@ -43,7 +46,12 @@ class Push:
 
     @property
     def will_fail(self):
-        return self.body["fail"] >= self.tries
+        return self.body["fail"] >= self.tries and not self.is_done_early
+
+    @property
+    def is_done_early(self):
+        """It is done before its code has ended, which therefore runs at most once."""
+        return self.once or self.body["how"] == "ack"
 
     def frame(self, id, pad):
         def entry(key, value):
@@ -59,7 +67,7 @@ class Push:
         if self.unique:
             meta += entry(UNIQUE, self.unique.encode())
             meta += entry(UNTIL_START, b"") if self.until_start else b""
-        if self.tries != 1:
+        if self.sends_tries:
             meta += entry(TRIES, struct.pack(">H", self.tries)) + entry(BACKOFF, struct.pack(">II", 20, 80))
         body = json.dumps(self.body | ({"pad": "x" * pad} if pad else {})).encode()
         return pack(REQ, code=JSON, prio=self.priority, id=id, name=b"stoker.push", meta=meta, body=body)
@@ -84,7 +92,7 @@ class Books:
         with self.lock:
             push = make(len(self.pushes) + 1)
             self.pushes[push.n] = push
-        self.ledger.about[push.n] = (push.queue, push.tries)
+        self.ledger.about[push.n] = (push.queue, 1 if push.is_done_early else push.tries)
         return push
 
     def refusal(self, code, text):
@@ -245,7 +253,8 @@ class Mixed(Producer):
             return Push(n, kind, ms=ms, unique=key, until_start=until_start, idempotent=True)
         if kind == "wide":
             return Push(n, kind, ms=ms, key=f"t{dice.randint(1, 5)}", idempotent=idempotent)
-        return Push(n, kind, ms=ms, idempotent=idempotent, priority=priority, key=dice.choice([None, "a", "b"]))
+        key = dice.choice([None, "a", "b"])
+        return Push(n, kind, ms=ms, idempotent=idempotent, priority=priority, key=key, once=kind == "once")
 
 
 class Ordered(Producer):
@@ -283,10 +292,4 @@ class Flags:
         self.flood = threading.Event()  # large jobs, whatever waits already
 
 
-def start(seed, socket, books):
-    flags = Flags()
-    kinds = [("ordered", Ordered), ("mixed-1", Mixed), ("mixed-2", Mixed)]
-    producers = [kind(name, seed, socket, books, flags) for name, kind in kinds]
-    for producer in producers:
-        producer.start()
-    return producers, flags
+KINDS = [("ordered", Ordered), ("mixed-1", Mixed), ("mixed-2", Mixed)]

@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.processes import wait_for
 from harness.wire import Client, WireError
 
-from rig import cut as power
+from rig import cut as power, draw
 from rig.ledger import Snapshot, is_dead
 from rig.preload import FailingDisk
 
@@ -78,8 +78,8 @@ class Down(Exception):
 
 
 class Stoker:
-    def __init__(self, binary, folder, store_folder, *, sync, libraries):
-        """`libraries`: what is preloaded, by its name."""
+    def __init__(self, binary, folder, store_folder, *, sync, libraries, drawn):
+        """`libraries`: what is preloaded, by its name. `drawn`: queues of the seed."""
         self.binary, self.folder = Path(binary).resolve(), Path(folder)
         self.store = Path(store_folder) / "stoker.db"
         self.socket = self.folder / "stoker.sock"
@@ -96,10 +96,13 @@ class Stoker:
             store=self.store,
             sync=str(sync).lower(),
             here=HERE,
-            pools="".join(POOL.format(name=name, workers=count, here=HERE, env=table) for name, count in POOLS.items()),
+            pools="".join(
+                POOL.format(name=name, workers=count, here=HERE, env=table) for name, count in (POOLS | draw.POOLS).items()
+            ),
             python=sys.executable,
             env=table,
         )
+        text += "".join(queue.config() for queue in drawn)
         (self.folder / "stoker.toml").write_text(text)
         key, value = self.mark.split("=")
         self.env = {name: text for name, text in os.environ.items() if not name.startswith("STOKER_")} | {key: value}

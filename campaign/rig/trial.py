@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from harness.processes import wait_for
-from rig import producers
+from rig import draw, producers
 from rig.judge import judge
 from rig.ledger import Ledger
 from rig.stage import Stage
@@ -26,6 +26,7 @@ class Trial(Stage):
         self.store_folder.mkdir(parents=True)
         self.seed = f"{options.seed}/{no}"
         self.dice = random.Random(self.seed)
+        self.drawn = draw.queues(self.seed)
         self.kills, self.wrong, self.paused = [], [], []
         self.is_paused = self.was_idle = False
         self.mounted = False
@@ -50,12 +51,14 @@ class Trial(Stage):
             self.mounted = True
         self.ledger = Ledger(self.folder / "runs")
         sync, libraries = not options.expect_loss, options.libraries
-        self.stoker = Stoker(options.binary, self.folder, self.store_folder, sync=sync, libraries=libraries)
+        self.stoker = Stoker(
+            options.binary, self.folder, self.store_folder, sync=sync, libraries=libraries, drawn=self.drawn
+        )
         self.books = producers.Books(self.ledger)
         self.flags = producers.Flags()
         try:
             self.be_born()
-            self.threads, self.flags = producers.start(self.seed, self.stoker.socket, self.books)
+            self.start_producers()
             for fault in faults:
                 self.round(fault)
             return self.finish()
@@ -65,6 +68,13 @@ class Trial(Stage):
             # Without sync SQLite does not promise that a power cut leaves the file whole.
             self.damaged = str(error)
             return self.after_damage()
+
+    def start_producers(self):
+        shared = self.seed, self.stoker.socket, self.books, self.flags
+        self.threads = [kind(name, *shared) for name, kind in producers.KINDS]
+        self.threads.append(draw.Quick("quick", *shared, self.drawn))
+        for thread in self.threads:
+            thread.start()
 
     def be_born(self):
         """The first start makes the store; it is killed while it does."""

@@ -1,0 +1,93 @@
+"""Draws queues and what is pushed to them: options in every combination, handlers of 0 to 2 ms, at full speed."""
+
+import json
+import random
+
+from rig.producers import Producer, Push
+
+QUEUES = 6
+# Workers of the pools that serve them. Several tasks are assigned ahead to a worker of one slot, so few are enough.
+POOLS = {"quick-one": 1, "quick-three": 3}
+DEPTH = 150  # jobs on their way in a queue, above which none is pushed to it
+BURST = 40  # jobs pushed to a queue at once
+PAUSE = 0.05  # seconds at the most between two bursts
+TRIES = [1, 1, 2, 3]
+BACKOFF = [[0], [1, 5], [20, 80]]  # ms
+FAULTS = [(), (), ("throw",), ("release",), ("throw", "release"), ("ack",), ("ack", "throw")]
+
+
+class Queue:
+    """The options of one queue."""
+
+    def __init__(self, dice, number):
+        self.name = f"drawn-{number}"
+        self.pool = dice.choice(sorted(POOLS))
+        self.once = dice.random() < 0.5  # acknowledged on delivery
+        self.ordered = dice.random() < 0.35
+        self.tries = dice.choice(TRIES)
+        self.backoff = dice.choice(BACKOFF)
+        self.faults = dice.choice(FAULTS)
+        # A job that is done while it runs on lets the next of its key begin.
+        if self.ordered:
+            self.faults = tuple(fault for fault in self.faults if fault != "ack")
+        self.slow = dice.random() < 0.4  # handlers of 0 to 2 ms; else of 0, which is when most is assigned ahead
+        self.keys = dice.choice([0, 1, 4])
+        self.uniques = dice.random() < 0.3
+        self.priorities = not self.ordered and dice.random() < 0.5
+        self.delays = not self.ordered and dice.random() < 0.3
+
+    def config(self):
+        backoff = json.dumps([f"{ms}ms" for ms in self.backoff])
+        ack = "delivery" if self.once else "done"
+        return (
+            f'[queue.{self.name}]\npool = "{self.pool}"\nack = "{ack}"\nordered = {str(self.ordered).lower()}\n'
+            f"tries = {self.tries}\nbackoff = {backoff}\n"
+        )
+
+    def push(self, n, dice):
+        how = dice.choice(self.faults) if self.faults and dice.random() < 0.1 else None
+        fail = dice.randint(1, 3) if how in ("throw", "release") else 0
+        # A release is a run as well, so it may not be the last that is allowed: that would be a failure of its own.
+        if how == "release" and fail >= self.tries:
+            how = "throw"
+        unique = f"{self.name}-u{dice.randint(1, 20)}" if self.uniques and dice.random() < 0.3 else None
+        return Push(
+            n,
+            self.name,
+            ms=round(dice.uniform(0, 2), 2) if self.slow else 0,
+            fail=fail,
+            how=how or "throw",
+            tries=self.tries,
+            sends_tries=False,
+            key=f"k{dice.randint(1, self.keys)}" if self.keys else None,
+            unique=unique,
+            idempotent=unique is not None or dice.random() < 0.5,
+            priority=dice.choice([0, 3, 3, 7]) if self.priorities else 3,
+            delay_ms=dice.randint(1, 50) if self.delays and dice.random() < 0.1 else 0,
+            once=self.once,
+            in_order=self.ordered,
+        )
+
+
+def queues(seed):
+    dice = random.Random(f"{seed}/queues")
+    return [Queue(dice, number) for number in range(QUEUES)]
+
+
+class Quick(Producer):
+    """Pushes bursts to the drawn queues."""
+
+    def __init__(self, name, seed, socket, books, flags, queues):
+        super().__init__(name, seed, socket, books, flags)
+        self.queues = queues
+
+    def fresh(self, already):
+        self.flags.abandon.wait(self.dice.uniform(0, PAUSE))
+        if already > 200 or self.flags.flood.is_set():
+            return []
+        made = []
+        for queue in self.dice.sample(self.queues, self.dice.randint(1, len(self.queues))):
+            wanted = min(self.dice.randint(1, BURST), DEPTH - self.books.on_their_way(queue.name))
+            for _ in range(max(0, wanted)):
+                made.append(self.books.number(lambda n, queue=queue: queue.push(n, self.dice)))
+        return made
