@@ -6,12 +6,13 @@ SEEDS ?= 100000
 SEED ?= 1
 ROUNDS ?= 1000
 
-.PHONY: help run test bench build setup check campaign sim fuzz bless clean
+.PHONY: help run test bench build setup check attack campaign sim fuzz bless clean
 
 help:
 	@echo 'make run    set up, build, and watch a Laravel application go through warm workers'
 	@echo 'make test   set up and pass all tests'
 	@echo 'make bench  measure against the references (about 15 minutes)'
+	@echo 'make attack SEED=$(SEED)  attack a running Stoker in every way that is known, and check the bounds'
 	@echo 'make campaign ROUNDS=$(ROUNDS) SEED=$(SEED)  kill Stoker in every manner, and count'
 	@echo 'make sim    simulate SEEDS=$(SEEDS) seeds of the core'
 	@echo 'make bless  write generated pages and vectors anew'
@@ -43,6 +44,10 @@ build: setup
 
 setup:
 	@scripts/setup
+
+attack: build
+	cargo build --workspace --all-targets --quiet
+	cargo test -p stoker-attack -- --all --strict --seed $(SEED) --binary $(CURDIR)/$(STOKER)
 
 campaign: build
 	campaign/run.py --seed $(SEED) --rounds $(ROUNDS) --jobs 2

@@ -56,7 +56,10 @@ impl Group {
         self.prepare(move |setup| setup.config(&toml))
     }
 
-    pub(crate) fn prepare(mut self, prepare: impl Fn(Setup) -> Setup + Send + Sync + 'static) -> Self {
+    pub(crate) fn prepare(
+        mut self,
+        prepare: impl Fn(Setup) -> Setup + Send + Sync + 'static,
+    ) -> Self {
         self.prepare = Some(Box::new(prepare));
         self
     }
@@ -75,7 +78,11 @@ impl Group {
         self
     }
 
-    pub(crate) fn add(&mut self, name: impl AsRef<str>, attack: impl Fn(&mut Arena) + Send + Sync + 'static) {
+    pub(crate) fn add(
+        &mut self,
+        name: impl AsRef<str>,
+        attack: impl Fn(&mut Arena) + Send + Sync + 'static,
+    ) {
         let name = match name.as_ref() {
             "" => self.name.clone(),
             name => format!("{}: {name}", self.name),

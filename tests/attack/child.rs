@@ -19,7 +19,10 @@ pub(crate) fn run(group: &Group, options: &Options) -> ExitCode {
         let place = info
             .location()
             .map_or(String::new(), |at| format!(" ({at})"));
-        let text = info.payload_as_str().unwrap_or("a panic without a text");
+        let payload = info.payload();
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(payload.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("a panic without a text");
         eprintln!("{text}{place}");
         said.get_or_insert(format!("{text}{place}"));
     }));

@@ -53,6 +53,9 @@ impl Peaks {
     }
 }
 
+/// What a thread of the watcher does again and again.
+type Work = Box<dyn Fn(&AtomicBool, &Mutex<Peaks>) + Send>;
+
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
     peaks: Arc<Mutex<Peaks>>,
@@ -62,7 +65,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn of(app: &App, log_bytes: impl Fn() -> usize + Send + 'static) -> Self {
         let (stop, peaks) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Peaks>>::default());
-        let repeat = |mut work: Box<dyn FnMut(&AtomicBool, &Mutex<Peaks>) + Send>| {
+        let repeat = |work: Work| {
             let (stop, peaks) = (stop.clone(), peaks.clone());
             std::thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
@@ -122,7 +125,7 @@ pub(crate) fn resident_mb(pid: i32) -> u64 {
         .split(' ')
         .nth(1)
         .and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * rustix::param::page_size() as u64 >> 20
+    (pages.unwrap_or(0) * rustix::param::page_size() as u64) >> 20
 }
 
 /// Log files stand as `*.log*` in the directory of the case.

@@ -8,10 +8,18 @@ use stoker_testkit::{Ask, pause, pool_of, until};
 use stoker_wire::Status;
 
 pub(crate) fn groups() -> Vec<Group> {
-    let soft = || pool_of("soft-cancel;serve", "workers = 1\ntask_timeout = \"60s\"\nkill_grace = \"20s\"");
+    let soft = || {
+        pool_of(
+            "soft-cancel;serve",
+            "workers = 1\ntask_timeout = \"60s\"\nkill_grace = \"20s\"",
+        )
+    };
     vec![
         Group::new("A11", "400 calls to a worker of 100 slots")
-            .config(pool_of("slots 100;serve", "workers = 1\n[service.t]\nmax_wait = \"1s\""))
+            .config(pool_of(
+                "slots 100;serve",
+                "workers = 1\n[service.t]\nmax_wait = \"1s\"",
+            ))
             .attack(wide_worker),
         Group::new("A12", "a call that killed three workers")
             .config(pool_of("serve", "workers = 2"))
@@ -28,27 +36,40 @@ pub(crate) fn groups() -> Vec<Group> {
             }),
         Group::new("A22", "a call past its deadline leaves its worker")
             .config(soft())
-            .bounds(Bounds { seconds: 40.0, ..Bounds::USUAL })
+            .bounds(Bounds {
+                seconds: 40.0,
+                ..Bounds::USUAL
+            })
             .attack(|arena| {
                 let script = "await-signal;note interrupted;fail 64 interrupted";
                 let answer = arena.client().ask(&Ask::call("t.run", script).ttl(300));
                 assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
                 is_free(arena);
             }),
-        Group::new("A22", "a cancelled call leaves its worker").config(soft()).attack(|arena| {
-            let mut client = arena.client();
-            let id = client.send(&Ask::call("t.run", "note began;await-signal;note interrupted"));
-            until("it runs", || arena.app().dir.notes().first().cloned());
-            client.cancel(id);
-            is_free(arena);
-        }),
-        Group::new("A22", "a client that goes leaves no worker busy").config(soft()).attack(|arena| {
-            let mut client = arena.client();
-            client.send(&Ask::call("t.run", "note began;await-signal;note interrupted"));
-            until("it runs", || arena.app().dir.notes().first().cloned());
-            drop(client);
-            is_free(arena);
-        }),
+        Group::new("A22", "a cancelled call leaves its worker")
+            .config(soft())
+            .attack(|arena| {
+                let mut client = arena.client();
+                let id = client.send(&Ask::call(
+                    "t.run",
+                    "note began;await-signal;note interrupted",
+                ));
+                until("it runs", || arena.app().dir.notes().first().cloned());
+                client.cancel(id);
+                is_free(arena);
+            }),
+        Group::new("A22", "a client that goes leaves no worker busy")
+            .config(soft())
+            .attack(|arena| {
+                let mut client = arena.client();
+                client.send(&Ask::call(
+                    "t.run",
+                    "note began;await-signal;note interrupted",
+                ));
+                until("it runs", || arena.app().dir.notes().first().cloned());
+                drop(client);
+                is_free(arena);
+            }),
     ]
 }
 
@@ -58,7 +79,10 @@ fn wide_worker(arena: &mut Arena) {
     let warm = client.send_all(&vec![Ask::call("t.run", "sleep 100;ok"); 100]);
     warm.into_iter().for_each(|id| drop(client.answer(id)));
     let ids = client.send_all(&vec![Ask::call("t.run", "sleep 100;ok"); 400]);
-    let served = ids.into_iter().filter(|id| client.answer(*id).status() == Status::OK).count();
+    let served = ids
+        .into_iter()
+        .filter(|id| client.answer(*id).status() == Status::OK)
+        .count();
     assert_eq!(served, 400, "four rounds of 100 ms are within 1 s");
 }
 
@@ -82,9 +106,17 @@ fn let_in(arena: &mut Arena, file: &str) {
 
 /// The one worker takes the next call soon, not only when `task_timeout` ends.
 fn is_free(arena: &mut Arena) {
-    let answer = arena.client().ask(&Ask::call("t.run", "ok free").ttl(8_000));
-    assert_eq!((answer.status(), answer.text()), (Status::OK, "free".to_owned()));
-    assert!(arena.app().dir.notes().contains(&"interrupted".to_owned()), "it was interrupted");
+    let answer = arena
+        .client()
+        .ask(&Ask::call("t.run", "ok free").ttl(8_000));
+    assert_eq!(
+        (answer.status(), answer.text()),
+        (Status::OK, "free".to_owned())
+    );
+    assert!(
+        arena.app().dir.notes().contains(&"interrupted".to_owned()),
+        "it was interrupted"
+    );
     pause(Duration::from_millis(10));
     assert_eq!(arena.app().pool()["restarts"], 0, "no worker was killed");
 }

@@ -1,6 +1,5 @@
 //! Hostile clients: silent, slow, many, and greedy ones.
 
-use crate::arena::Arena;
 use crate::bounds::Bounds;
 use crate::case::Group;
 use serde_json::json;
@@ -68,7 +67,13 @@ pub(crate) fn groups() -> Vec<Group> {
             groups.push(many(what, *opening, by));
         }
     }
-    groups.extend([storm(), byte_by_byte(), begun_bodies(), few_descriptors(), too_many_in_flight()]);
+    groups.extend([
+        storm(),
+        byte_by_byte(),
+        begun_bodies(),
+        few_descriptors(),
+        too_many_in_flight(),
+    ]);
     groups.extend([questions_unread(), closes_at_once(), pings()]);
     groups
 }
@@ -82,7 +87,11 @@ enum User {
 
 /// More connections than the table holds, which stay; an operator gets in all the same.
 fn many(what: &str, opening: Opening, by: User) -> Group {
-    let user = if matches!(by, User::Same) { "the same user" } else { "another user" };
+    let user = if matches!(by, User::Same) {
+        "the same user"
+    } else {
+        "another user"
+    };
     let group = Group::new("A9", format!("{} connections of {user} {what}", TABLE * 2));
     let group = group.config(pool_of("serve", SERVER)).bounds(Bounds {
         descriptors: TABLE + 64,
@@ -126,11 +135,19 @@ fn many(what: &str, opening: Opening, by: User) -> Group {
 fn storm() -> Group {
     Group::new("A9", "2,000 connections that come and go")
         .config(pool_of("serve", SERVER))
-        .bounds(Bounds { descriptors: TABLE + 64, ..Bounds::USUAL })
+        .bounds(Bounds {
+            descriptors: TABLE + 64,
+            ..Bounds::USUAL
+        })
         .attack(|arena| {
             let (server, socket) = (arena.app().server(), arena.app().socket());
             std::thread::scope(|scope| {
-                for opening in [Opening::Nothing, Opening::Hello, Opening::Call, Opening::HalfFrame] {
+                for opening in [
+                    Opening::Nothing,
+                    Opening::Hello,
+                    Opening::Call,
+                    Opening::HalfFrame,
+                ] {
                     let socket = &socket;
                     scope.spawn(move || {
                         for _ in 0..500 {
@@ -159,7 +176,10 @@ fn byte_by_byte() -> Group {
                 }
             }
             for stream in &mut streams {
-                assert!(stream.read(&mut [0; 20]).is_ok_and(|count| count > 0), "it is answered");
+                assert!(
+                    stream.read(&mut [0; 20]).is_ok_and(|count| count > 0),
+                    "it is answered"
+                );
             }
             drop(streams);
             arena.still_serves(server);
@@ -182,7 +202,9 @@ fn begun_bodies() -> Group {
             let open = |_| {
                 let mut stream = UnixStream::connect(&socket).expect("there is room");
                 stream.write_all(&Opening::Hello.bytes()).ok();
-                stream.set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+                stream
+                    .set_write_timeout(Some(Duration::from_millis(300)))
+                    .expect("a timeout");
                 stream.write_all(&call[..call.len() - 1]).ok();
                 stream
             };
@@ -199,10 +221,15 @@ fn few_descriptors() -> Group {
             let config = pool_of("serve", "workers = 1");
             setup.config(&config).after("ulimit -n 80")
         })
-        .bounds(Bounds { descriptors: 84, ..Bounds::USUAL })
+        .bounds(Bounds {
+            descriptors: 84,
+            ..Bounds::USUAL
+        })
         .attack(|arena| {
             let (server, socket) = (arena.app().server(), arena.app().socket());
-            let held: Vec<_> = (0..200).filter_map(|_| UnixStream::connect(&socket).ok()).collect();
+            let held: Vec<_> = (0..200)
+                .filter_map(|_| UnixStream::connect(&socket).ok())
+                .collect();
             pause(KEEPS_ON);
             drop(held);
             until("calls are served", || {
@@ -221,11 +248,26 @@ fn too_many_in_flight() -> Group {
             let allowed = client.welcome["max_inflight"].as_u64().unwrap_or(0) as usize;
             let calls = vec![Ask::call("t.run", "sleep 1;ok"); 5_000];
             let ids = client.send_all(&calls);
-            let answers: Vec<Status> = ids.into_iter().map(|id| client.answer(id).status()).collect();
-            let served = answers.iter().filter(|status| **status == Status::OK).count();
-            let refused = answers.iter().filter(|status| **status == Status::RESOURCE_EXHAUSTED);
-            assert_eq!(served + refused.count(), 5_000, "each is served, or refused for now");
-            assert!(served >= allowed, "{served} were served, {allowed} are allowed at once");
+            let answers: Vec<Status> = ids
+                .into_iter()
+                .map(|id| client.answer(id).status())
+                .collect();
+            let served = answers
+                .iter()
+                .filter(|status| **status == Status::OK)
+                .count();
+            let refused = answers
+                .iter()
+                .filter(|status| **status == Status::RESOURCE_EXHAUSTED);
+            assert_eq!(
+                served + refused.count(),
+                5_000,
+                "each is served, or refused for now"
+            );
+            assert!(
+                served >= allowed,
+                "{served} were served, {allowed} are allowed at once"
+            );
         })
 }
 
@@ -236,7 +278,9 @@ fn questions_unread() -> Group {
         .attack(|arena| {
             let server = arena.app().server();
             let mut stream = UnixStream::connect(arena.app().socket()).expect("there is room");
-            stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+            stream
+                .set_write_timeout(Some(Duration::from_millis(500)))
+                .expect("a timeout");
             stream.write_all(&Opening::Hello.bytes()).expect("it reads");
             for id in 1..=20_000 {
                 let ask = frame(Encode {
@@ -278,16 +322,23 @@ fn pings() -> Group {
         .attack(|arena| {
             let server = arena.app().server();
             let mut stream = UnixStream::connect(arena.app().socket()).expect("there is room");
-            stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+            stream
+                .set_write_timeout(Some(Duration::from_millis(500)))
+                .expect("a timeout");
             stream.write_all(&Opening::Hello.bytes()).expect("it reads");
-            let some: Vec<u8> = (1..=1_000).flat_map(|id| frame(Encode::new(Type::Ping, id))).collect();
+            let some: Vec<u8> = (1..=1_000)
+                .flat_map(|id| frame(Encode::new(Type::Ping, id)))
+                .collect();
             for _ in 0..100 {
                 if stream.write_all(&some).is_err() {
                     break;
                 }
             }
             arena.still_serves(server);
-            let state = arena.app().client().own("stoker.worker", &json!({"op": "list"}));
+            let state = arena
+                .app()
+                .client()
+                .own("stoker.worker", &json!({"op": "list"}));
             assert_eq!(state["pools"][0]["restarts"], 0);
         })
 }

@@ -10,7 +10,10 @@ use stoker_wire::Key;
 
 pub(crate) fn groups() -> Vec<Group> {
     let group = |name: &str, seconds: i64, attack: fn(&mut Arena)| {
-        let group = Group::new("A20", name).bounds(Bounds { seconds: 40.0, ..Bounds::USUAL });
+        let group = Group::new("A20", name).bounds(Bounds {
+            seconds: 40.0,
+            ..Bounds::USUAL
+        });
         group.attack(move |arena| {
             start(arena);
             set_back(arena, 0);
@@ -18,16 +21,31 @@ pub(crate) fn groups() -> Vec<Group> {
         })
     };
     vec![
-        group("the clock is set back while a job is delayed", -3_600, |arena| within(arena, 1_000, 8_000)),
-        group("the clock is set forward while a job is delayed", 3_600, |arena| within(arena, 1_000, 8_000)),
-        group("the clock is set back while a job waits for its retry", -3_600, |arena| retried(arena)),
+        group(
+            "the clock is set back while a job is delayed",
+            -3_600,
+            |arena| within(arena, 1_000, 8_000),
+        ),
+        group(
+            "the clock is set forward while a job is delayed",
+            3_600,
+            |arena| within(arena, 1_000, 8_000),
+        ),
+        group(
+            "the clock is set back while a job waits for its retry",
+            -3_600,
+            retried,
+        ),
     ]
 }
 
 /// Stoker with a clock that a file moves.
 fn start(arena: &mut Arena) {
     let library = library();
-    let config = pool_of("serve", "workers = 1\n[queue.q]\ntries = 2\nbackoff = [\"1s\"]");
+    let config = pool_of(
+        "serve",
+        "workers = 1\n[queue.q]\ntries = 2\nbackoff = [\"1s\"]",
+    );
     let setup = arena.setup().config(&config);
     let offset = setup.dir().file("offset").display().to_string();
     let setup = setup.env("LD_PRELOAD", &library.display().to_string());
@@ -56,10 +74,16 @@ fn within(arena: &mut Arena, least: u64, most: u64) {
         let ran = arena.app().dir.notes().contains(&"delayed".to_owned());
         let took = began.elapsed();
         if ran {
-            assert!(took > Duration::from_millis(least * 6 / 10), "it ran after {took:?}");
+            assert!(
+                took > Duration::from_millis(least * 6 / 10),
+                "it ran after {took:?}"
+            );
             return;
         }
-        assert!(took < Duration::from_millis(most), "it has not run after {took:?}");
+        assert!(
+            took < Duration::from_millis(most),
+            "it has not run after {took:?}"
+        );
         pause(Duration::from_millis(10));
     }
 }
@@ -74,9 +98,21 @@ fn retried(arena: &mut Arena) {
 /// The library that moves the wall clock, compiled anew for each run of the suite.
 fn library() -> PathBuf {
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("clock.c");
-    let library = std::env::temp_dir().join(format!("stoker-attack-clock-{}.so", std::process::id()));
+    let library =
+        std::env::temp_dir().join(format!("stoker-attack-clock-{}.so", std::process::id()));
     let [from, to] = [&source, &library].map(|path| path.display().to_string());
-    let args = ["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", &to, &from, "-ldl"];
+    let args = [
+        "-std=gnu11",
+        "-O1",
+        "-Wall",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-o",
+        &to,
+        &from,
+        "-ldl",
+    ];
     let output = run(Spawn::new("cc").args(&args));
     assert_eq!(output.code, 0, "{}", output.stderr);
     library

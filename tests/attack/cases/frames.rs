@@ -99,7 +99,10 @@ fn from_client(arena: &mut Arena, state: State, kind: u8, flags: u8) {
     arena.still_serves(server);
 }
 
-fn from_workers(name: &str, script: impl Fn(&str) -> String + Copy + Send + Sync + 'static) -> Group {
+fn from_workers(
+    name: &str,
+    script: impl Fn(&str) -> String + Copy + Send + Sync + 'static,
+) -> Group {
     let config = pool_of(
         "serve",
         "workers = 1\ntask_timeout = \"5s\"\n[stoker]\nboots_at_once = 4",

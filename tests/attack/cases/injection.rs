@@ -23,12 +23,17 @@ const EVIL: &[(&str, &str)] = &[
 pub(crate) fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
     for (name, evil) in EVIL {
-        let config = pool_of("serve", "workers = 1\n[queue.q]\n[log]\nfile = \"stoker.log\"");
+        let config = pool_of(
+            "serve",
+            "workers = 1\n[queue.q]\n[log]\nfile = \"stoker.log\"",
+        );
         let mut group = Group::new("A15", format!("text with {name}")).config(config);
         group.add("a job that fails", move |arena| failed_job(arena, evil));
         group.add("a crash with last words", move |arena| crash(arena, evil));
         group.add("output of a worker", move |arena| output(arena, evil));
-        group.add("a name that is asked for", move |arena| wrong_names(arena, evil));
+        group.add("a name that is asked for", move |arena| {
+            wrong_names(arena, evil)
+        });
         group.add("an import", move |arena| import(arena, evil));
         groups.push(group);
     }
@@ -44,7 +49,10 @@ fn is_evil(letter: char) -> bool {
 fn is_harmless(what: &str, text: &str) {
     let found = text.lines().find(|line| line.chars().any(is_evil));
     assert!(found.is_none(), "{what} prints {found:?}");
-    assert!(!text.lines().any(|line| line.starts_with("2026-01-01")), "{what} prints a forged line");
+    assert!(
+        !text.lines().any(|line| line.starts_with("2026-01-01")),
+        "{what} prints a forged line"
+    );
 }
 
 /// Every table of the command line, and the log.
@@ -60,7 +68,10 @@ fn nothing_is_printed(arena: &Arena, id: Option<&str>) {
         &["quarantine", "list"],
     ] {
         let output = app.cli(args);
-        is_harmless(&args.join(" "), &format!("{}{}", output.stdout, output.stderr));
+        is_harmless(
+            &args.join(" "),
+            &format!("{}{}", output.stdout, output.stderr),
+        );
     }
     if let Some(id) = id {
         let output = app.cli(&["jobs", "show", id]);
@@ -73,7 +84,10 @@ fn nothing_is_printed(arena: &Arena, id: Option<&str>) {
 fn failed_job(arena: &mut Arena, evil: &str) {
     let mut client = arena.client();
     let push = Ask::push("q", format!("stdout {evil};fail 64 {evil}"));
-    let push = push.meta(Key::JOB_TYPE, evil).key(evil).meta(Key::UNIQUE, evil);
+    let push = push
+        .meta(Key::JOB_TYPE, evil)
+        .key(evil)
+        .meta(Key::UNIQUE, evil);
     let id = client.push(&push);
     client.job_in(&id, "failed");
     nothing_is_printed(arena, Some(&id));
@@ -88,7 +102,9 @@ fn crash(arena: &mut Arena, evil: &str) {
 
 fn output(arena: &mut Arena, evil: &str) {
     let mut client = arena.client();
-    let script = format!("stdout {evil};stderr {evil};log {evil};progress {{\"percent\":1,\"text\":{evil:?}}}");
+    let script = format!(
+        "stdout {evil};stderr {evil};log {evil};progress {{\"percent\":1,\"text\":{evil:?}}}"
+    );
     client.push(&Ask::push("q", script));
     crate::arena::drained(&mut client, "q");
     nothing_is_printed(arena, None);
@@ -124,7 +140,16 @@ fn import(arena: &mut Arena, evil: &str) {
     let mut named = job.clone();
     named["queue"] = json!(evil);
     let ask = json!({"op": "import", "jobs": [named]});
-    assert!(client.try_own("stoker.job", &ask).is_err(), "there is no such name");
-    client.ask(&Ask::call("stoker.job", json!({"op": "import", "jobs": [job]}).to_string()).codec(Codec::JSON));
+    assert!(
+        client.try_own("stoker.job", &ask).is_err(),
+        "there is no such name"
+    );
+    client.ask(
+        &Ask::call(
+            "stoker.job",
+            json!({"op": "import", "jobs": [job]}).to_string(),
+        )
+        .codec(Codec::JSON),
+    );
     nothing_is_printed(arena, None);
 }

@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 use stoker_testkit::{Ask, Client, Dir, Spawn, bad_worker, pool_of, procs, until};
 use stoker_wire::Status;
 
-const PATIENT: Bounds = Bounds { seconds: 40.0, ..Bounds::NO_ADMIN };
+const PATIENT: Bounds = Bounds {
+    seconds: 40.0,
+    ..Bounds::NO_ADMIN
+};
 
 pub(crate) fn groups() -> Vec<Group> {
     let config = || pool_of("serve", "workers = 1\nstop_grace = \"1s\"");
@@ -22,18 +25,39 @@ pub(crate) fn groups() -> Vec<Group> {
         Group::new("A16", "commands to a stuck server end in time")
             .config(config())
             .bounds(PATIENT)
-            .case("call", |arena| ends_in_time(arena, &["call", "t.run", "--timeout", "500ms"]))
-            .case("push", |arena| ends_in_time(arena, &["push", "q", "{}", "--timeout", "500ms"]))
-            .case("queues", |arena| ends_in_time(arena, &["queues", "--timeout", "500ms"]))
-            .case("workers", |arena| ends_in_time(arena, &["workers", "--timeout", "500ms"]))
-            .case("pause", |arena| ends_in_time(arena, &["pause", "q", "--timeout", "500ms"]))
-            .case("jobs list", |arena| ends_in_time(arena, &["jobs", "list", "--timeout", "500ms"]))
-            .case("reload", |arena| ends_in_time(arena, &["reload", "--timeout", "500ms"])),
-        Group::new("A16", "TERM ends a stuck server").config(config()).bounds(PATIENT).attack(|arena| {
-            procs::signal(arena.app().server(), Signal::STOP);
-            let ended = arena.stop();
-            assert!(ended.took < stoker_testkit::limit(15.0), "it took {:?}", ended.took);
-        }),
+            .case("call", |arena| {
+                ends_in_time(arena, &["call", "t.run", "--timeout", "500ms"])
+            })
+            .case("push", |arena| {
+                ends_in_time(arena, &["push", "q", "{}", "--timeout", "500ms"])
+            })
+            .case("queues", |arena| {
+                ends_in_time(arena, &["queues", "--timeout", "500ms"])
+            })
+            .case("workers", |arena| {
+                ends_in_time(arena, &["workers", "--timeout", "500ms"])
+            })
+            .case("pause", |arena| {
+                ends_in_time(arena, &["pause", "q", "--timeout", "500ms"])
+            })
+            .case("jobs list", |arena| {
+                ends_in_time(arena, &["jobs", "list", "--timeout", "500ms"])
+            })
+            .case("reload", |arena| {
+                ends_in_time(arena, &["reload", "--timeout", "500ms"])
+            }),
+        Group::new("A16", "TERM ends a stuck server")
+            .config(config())
+            .bounds(PATIENT)
+            .attack(|arena| {
+                procs::signal(arena.app().server(), Signal::STOP);
+                let ended = arena.stop();
+                assert!(
+                    ended.took < stoker_testkit::limit(15.0),
+                    "it took {:?}",
+                    ended.took
+                );
+            }),
         releases(),
     ];
     for (name, damage) in SOCKET {
@@ -54,7 +78,9 @@ pub(crate) fn groups() -> Vec<Group> {
 type Damage = fn(&mut Arena);
 
 const SOCKET: &[(&str, Damage)] = &[
-    ("unlinked", |arena| fs::remove_file(arena.app().socket()).expect("it is there")),
+    ("unlinked", |arena| {
+        fs::remove_file(arena.app().socket()).expect("it is there")
+    }),
     ("renamed", |arena| {
         fs::rename(arena.app().socket(), arena.app().dir.file("away")).expect("it is there");
     }),
@@ -70,7 +96,9 @@ fn stopped_server(arena: &mut Arena) {
     let mut client = arena.client();
     let ids: Vec<String> = (0..5).map(|_| client.push(&Ask::push("q", "ok"))).collect();
     procs::signal(server, Signal::STOP);
-    until("it is replaced", || (procs::server_of(arena.app().angel())? != server).then_some(()));
+    until("it is replaced", || {
+        (procs::server_of(arena.app().angel())? != server).then_some(())
+    });
     arena.app().ready();
     let mut client = arena.client();
     ids.iter().for_each(|id| drop(client.job_in(id, "done")));
@@ -89,39 +117,47 @@ fn ends_in_time(arena: &mut Arena, args: &[&str]) {
 
 /// After a deploy that switches a symlink, a second Stoker does not open an empty store beside the first.
 fn releases() -> Group {
-    Group::new("A24", "a second Stoker after a switch of releases").bounds(PATIENT).attack(|arena| {
-        let dir = Dir::new();
-        let program = bad_worker();
-        for release in ["releases/1", "releases/2"] {
-            let folder = dir.file(release);
-            fs::create_dir_all(&folder).expect("it is new");
-            let config = format!("[pool.p]\ncommand = [{program:?}, \"serve\"]\nworkers = 1\n");
-            fs::write(folder.join("stoker.toml"), config).expect("it can be written");
-        }
-        let current = dir.file("current");
-        symlink("releases/1", &current).expect("it is new");
-        let serve = || {
-            let spawn = Spawn::new(&arena.binary).args(&["serve", "--config", "current/stoker.toml"]);
-            spawn.within(dir.path())
-        };
-        let log = fs::File::create(dir.file("first.log")).expect("it can be made");
-        let mut first = serve().stderr(log).start();
-        let up = until_some(Duration::from_secs(10), || {
-            Client::try_connect_to(&dir.file("releases/1/stoker.sock"))
-        });
-        fs::remove_file(&current).expect("it is there");
-        symlink("releases/2", &current).expect("it has gone");
-        let mut second = serve().stderr(fs::File::create(dir.file("second.log")).expect("a file")).start();
-        let refused = procs::ends_within(second.id() as i32, 6.0);
-        for child in [&mut second, &mut first] {
-            procs::signal(child.id() as i32, Signal::TERM);
-            child.wait().expect("it is ours");
-        }
-        let log = fs::read_to_string(dir.file("first.log")).unwrap_or_default();
-        assert!(up.is_some(), "the first one serves: {log}");
-        assert!(refused, "the second one is refused");
-        assert!(log.contains("warn"), "the first one warned of its store's place: {log}");
-    })
+    Group::new("A24", "a second Stoker after a switch of releases")
+        .bounds(PATIENT)
+        .attack(|arena| {
+            let dir = Dir::new();
+            let program = bad_worker();
+            for release in ["releases/1", "releases/2"] {
+                let folder = dir.file(release);
+                fs::create_dir_all(&folder).expect("it is new");
+                let config = format!("[pool.p]\ncommand = [{program:?}, \"serve\"]\nworkers = 1\n");
+                fs::write(folder.join("stoker.toml"), config).expect("it can be written");
+            }
+            let current = dir.file("current");
+            symlink("releases/1", &current).expect("it is new");
+            let serve = || {
+                let spawn =
+                    Spawn::new(&arena.binary).args(&["serve", "--config", "current/stoker.toml"]);
+                spawn.within(dir.path())
+            };
+            let log = fs::File::create(dir.file("first.log")).expect("it can be made");
+            let mut first = serve().stderr(log).start();
+            let up = until_some(Duration::from_secs(10), || {
+                Client::try_connect_to(&dir.file("releases/1/stoker.sock"))
+            });
+            fs::remove_file(&current).expect("it is there");
+            symlink("releases/2", &current).expect("it has gone");
+            let mut second = serve()
+                .stderr(fs::File::create(dir.file("second.log")).expect("a file"))
+                .start();
+            let refused = procs::ends_within(second.id() as i32, 6.0);
+            for child in [&mut second, &mut first] {
+                procs::signal(child.id() as i32, Signal::TERM);
+                child.wait().expect("it is ours");
+            }
+            let log = fs::read_to_string(dir.file("first.log")).unwrap_or_default();
+            assert!(up.is_some(), "the first one serves: {log}");
+            assert!(refused, "the second one is refused");
+            assert!(
+                log.contains("warn"),
+                "the first one warned of its store's place: {log}"
+            );
+        })
 }
 
 fn until_some<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {

@@ -13,7 +13,12 @@ pub(crate) fn groups() -> Vec<Group> {
     let flood = |name: &str, script: &'static str| {
         let config = pool_of("serve", format!("workers = 2\n{file}"));
         let group = Group::new("A21", format!("two workers that print {name}")).config(config);
-        group.bounds(Bounds { log_mb: 128, ..Bounds::USUAL }).attack(move |arena| print(arena, script))
+        group
+            .bounds(Bounds {
+                log_mb: 128,
+                ..Bounds::USUAL
+            })
+            .attack(move |arena| print(arena, script))
     };
     vec![
         flood("lines without end", "flood-stdout 1000000"),
@@ -24,10 +29,20 @@ pub(crate) fn groups() -> Vec<Group> {
             .attack(|arena| failed(arena, "fail 64 no such thing", 300)),
         Group::new("A26", "20 jobs that crash leave 20 lines")
             .config(pool_of("serve", json))
-            .bounds(Bounds { seconds: 90.0, ..Bounds::USUAL })
+            .bounds(Bounds {
+                seconds: 90.0,
+                ..Bounds::USUAL
+            })
             .attack(|arena| failed(arena, "exit 9", 20)),
         Group::new("A26", "5 jobs that take too long leave 5 lines")
-            .config(pool_of("serve", json.replacen("workers = 1", "workers = 1\ntask_timeout = \"100ms\"\nkill_grace = \"50ms\"", 1)))
+            .config(pool_of(
+                "serve",
+                json.replacen(
+                    "workers = 1",
+                    "workers = 1\ntask_timeout = \"100ms\"\nkill_grace = \"50ms\"",
+                    1,
+                ),
+            ))
             .attack(|arena| failed(arena, "silence", 5)),
     ]
 }
@@ -40,7 +55,10 @@ fn print(arena: &mut Arena, script: &str) {
     };
     let mut client = arena.client();
     for _ in 0..3 {
-        let ids = client.send_all(&[Ask::call("t.run", &*script).ttl(9_000), Ask::call("t.run", &*script).ttl(9_000)]);
+        let ids = client.send_all(&[
+            Ask::call("t.run", &*script).ttl(9_000),
+            Ask::call("t.run", &*script).ttl(9_000),
+        ]);
         ids.into_iter().for_each(|id| drop(client.answer(id)));
     }
     pause(Duration::from_millis(200));
@@ -50,15 +68,22 @@ fn print(arena: &mut Arena, script: &str) {
 /// Each job that does not go well is named by a line with its fields.
 fn failed(arena: &mut Arena, script: &str, jobs: usize) {
     let mut client = arena.client();
-    let asks: Vec<Ask> = (0..jobs).map(|n| Ask::push("q", format!("{script};ok {n}"))).collect();
+    let asks: Vec<Ask> = (0..jobs)
+        .map(|n| Ask::push("q", format!("{script};ok {n}")))
+        .collect();
     let ids = push_all(&mut client, &asks);
     drained(&mut client, "q");
     pause(Duration::from_millis(200));
     let log = std::fs::read_to_string(arena.app().dir.file("stoker.log")).unwrap_or_default();
-    let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let lines: Vec<Value> = log
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
     let named = |id: &&String| {
         let mut of_job = lines.iter().filter(|line| line["job"] == id.as_str());
-        of_job.any(|line| line["event"].is_string() && line["queue"] == "q" && !line["attempt"].is_null())
+        of_job.any(|line| {
+            line["event"].is_string() && line["queue"] == "q" && !line["attempt"].is_null()
+        })
     };
     let found = ids.iter().filter(named).count();
     assert_eq!(found, jobs, "jobs with a line of their own: {:.300}", log);

@@ -11,7 +11,8 @@ use stoker_wire::{Codec, Key, Status};
 /// What the server may hold beside its bodies: the bar of the issue.
 const BESIDE: u64 = 64;
 const MAX: u64 = 64;
-const CONFIG: &str = "workers = 4\ntask_timeout = \"20s\"\n[stoker]\nmax_memory = \"64MB\"\n[queue.q]";
+const CONFIG: &str =
+    "workers = 4\ntask_timeout = \"20s\"\n[stoker]\nmax_memory = \"64MB\"\n[queue.q]";
 /// How long unread answers are left to grow.
 const WAIT: Duration = Duration::from_secs(3);
 
@@ -20,9 +21,23 @@ pub(crate) fn groups() -> Vec<Group> {
         unread_answers("100 unread answers of 15 MB", 100, 15_000_000, 1),
         unread_answers("1,000 unread answers of 1 MB", 1_000, 1_000_000, 1).slow(),
         unread_answers("unread answers of 4 MB to 50 clients", 4, 4_000_000, 50).slow(),
-        unread_own("show of a job of 15 MB, 100 times", 100, |id| json!({"op": "show", "id": id})),
-        unread_own("export of a job of 15 MB, 100 times", 100, |id| json!({"op": "export", "id": id})).slow(),
-        unread_own("a list of jobs, 2,000 times", 2_000, |_| json!({"op": "list"})).slow(),
+        unread_own(
+            "show of a job of 15 MB, 100 times",
+            100,
+            |id| json!({"op": "show", "id": id}),
+        ),
+        unread_own(
+            "export of a job of 15 MB, 100 times",
+            100,
+            |id| json!({"op": "export", "id": id}),
+        )
+        .slow(),
+        unread_own(
+            "a list of jobs, 2,000 times",
+            2_000,
+            |_| json!({"op": "list"}),
+        )
+        .slow(),
         edited_again_and_again(),
         pushes_of_paused_queue(),
         calls_that_wait(),
@@ -36,11 +51,13 @@ pub(crate) fn groups() -> Vec<Group> {
 }
 
 fn bounded(name: &str) -> Group {
-    Group::new("A4", name).config(pool_of("serve", CONFIG)).bounds(Bounds {
-        rss_mb: MAX + BESIDE,
-        log_mb: 64,
-        ..Bounds::USUAL
-    })
+    Group::new("A4", name)
+        .config(pool_of("serve", CONFIG))
+        .bounds(Bounds {
+            rss_mb: MAX + BESIDE,
+            log_mb: 64,
+            ..Bounds::USUAL
+        })
 }
 
 fn unread_answers(name: &str, calls: usize, bytes: usize, clients: usize) -> Group {
@@ -53,7 +70,13 @@ fn unread_answers(name: &str, calls: usize, bytes: usize, clients: usize) -> Gro
         }
         pause(WAIT);
         // The others go on, though more slowly.
-        assert_eq!(arena.app().call("stoker.queue", r#"{"op":"list"}"#).status(), Status::OK);
+        assert_eq!(
+            arena
+                .app()
+                .call("stoker.queue", r#"{"op":"list"}"#)
+                .status(),
+            Status::OK
+        );
         drop(held);
         stoker_testkit::until("calls are served", || {
             (arena.app().call("t.run", "ok").status() == Status::OK).then_some(())
@@ -70,7 +93,10 @@ fn unread_own(name: &str, times: usize, ask: fn(&str) -> serde_json::Value) -> G
         let id = client.push(&Ask::push("q", vec![b'x'; 15_000_000]));
         let mut silent = arena.client();
         let body = ask(&id).to_string();
-        silent.send_all(&vec![Ask::call("stoker.job", body).codec(Codec::JSON); times]);
+        silent.send_all(&vec![
+            Ask::call("stoker.job", body).codec(Codec::JSON);
+            times
+        ]);
         pause(WAIT);
         drop(silent);
         arena.still_serves(server);
@@ -78,24 +104,31 @@ fn unread_own(name: &str, times: usize, ask: fn(&str) -> serde_json::Value) -> G
 }
 
 fn edited_again_and_again() -> Group {
-    bounded("a job of 10 MB edited 10 times, and shown").slow().attack(|arena| {
-        let server = arena.app().server();
-        let mut client = arena.client();
-        pause_queue(&mut client, "q");
-        let id = client.push(&Ask::push("q", "x"));
-        client.own("stoker.job", &json!({"op": "suspend", "id": id}));
-        for number in 0..10 {
-            let body = format!("{number}{}", "x".repeat(10_000_000));
-            let ask = json!({"op": "edit", "id": id, "body": body});
-            let answer = client.ask(&Ask::call("stoker.job", ask.to_string()).codec(Codec::JSON));
-            let typed = [Status::OK, Status::RESOURCE_EXHAUSTED, Status::INVALID_ARGUMENT];
-            assert!(typed.contains(&answer.status()), "{}", answer.text());
-        }
-        for _ in 0..20 {
-            client.call("stoker.job", &json!({"op": "show", "id": id}).to_string());
-        }
-        arena.still_serves(server);
-    })
+    bounded("a job of 10 MB edited 10 times, and shown")
+        .slow()
+        .attack(|arena| {
+            let server = arena.app().server();
+            let mut client = arena.client();
+            pause_queue(&mut client, "q");
+            let id = client.push(&Ask::push("q", "x"));
+            client.own("stoker.job", &json!({"op": "suspend", "id": id}));
+            for number in 0..10 {
+                let body = format!("{number}{}", "x".repeat(10_000_000));
+                let ask = json!({"op": "edit", "id": id, "body": body});
+                let answer =
+                    client.ask(&Ask::call("stoker.job", ask.to_string()).codec(Codec::JSON));
+                let typed = [
+                    Status::OK,
+                    Status::RESOURCE_EXHAUSTED,
+                    Status::INVALID_ARGUMENT,
+                ];
+                assert!(typed.contains(&answer.status()), "{}", answer.text());
+            }
+            for _ in 0..20 {
+                client.call("stoker.job", &json!({"op": "show", "id": id}).to_string());
+            }
+            arena.still_serves(server);
+        })
 }
 
 /// Each push is accepted or refused for now; the server holds no more than it may.
@@ -104,7 +137,9 @@ fn pushes_of_paused_queue() -> Group {
         let server = arena.app().server();
         let mut client = arena.client();
         pause_queue(&mut client, "q");
-        let asks: Vec<Ask> = (0..60).map(|_| Ask::push("q", vec![b'x'; 10_000_000])).collect();
+        let asks: Vec<Ask> = (0..60)
+            .map(|_| Ask::push("q", vec![b'x'; 10_000_000]))
+            .collect();
         for chunk in asks.chunks(10) {
             for id in client.send_all(chunk) {
                 let answer = client.answer(id);
@@ -127,7 +162,11 @@ fn calls_that_wait() -> Group {
             for id in client.send_all(&vec![ask.clone(); 10]) {
                 let answer = client.answer(id);
                 served += usize::from(answer.status() == Status::OK);
-                let typed = [Status::OK, Status::RESOURCE_EXHAUSTED, Status::DEADLINE_EXCEEDED];
+                let typed = [
+                    Status::OK,
+                    Status::RESOURCE_EXHAUSTED,
+                    Status::DEADLINE_EXCEEDED,
+                ];
                 assert!(typed.contains(&answer.status()), "{}", answer.text());
             }
         }
@@ -158,7 +197,10 @@ fn output(name: &str, script: &'static str) -> Group {
     let script = match script {
         "logs" => format!("{}ok", format!("log {};", "l".repeat(1_000_000)).repeat(12)),
         "words" => format!("last-words {};ok", "w".repeat(10_000_000)),
-        "progress" => format!("progress {{\"percent\":1,\"text\":\"{}\"}};ok", "p".repeat(10_000_000)),
+        "progress" => format!(
+            "progress {{\"percent\":1,\"text\":\"{}\"}};ok",
+            "p".repeat(10_000_000)
+        ),
         script => script.to_owned(),
     };
     bounded(&format!("a worker's {name}")).attack(move |arena| {
@@ -172,18 +214,21 @@ fn output(name: &str, script: &'static str) -> Group {
 }
 
 fn import_of_much() -> Group {
-    bounded("imports of 10 MB, 20 times").slow().attack(|arena: &mut Arena| {
-        let server = arena.app().server();
-        let mut client = arena.client();
-        pause_queue(&mut client, "q");
-        let job = json!({"queue": "q", "priority": 3, "codec": 1, "body": "x".repeat(10_000_000)});
-        for _ in 0..20 {
-            let ask = json!({"op": "import", "jobs": [job]}).to_string();
-            let answer = client.ask(&Ask::call("stoker.job", ask).codec(Codec::JSON));
-            let typed = [Status::OK, Status::RESOURCE_EXHAUSTED];
-            assert!(typed.contains(&answer.status()), "{}", answer.text());
-        }
-        push_all(&mut client, &[Ask::push("other", "ok")]);
-        arena.still_serves(server);
-    })
+    bounded("imports of 10 MB, 20 times")
+        .slow()
+        .attack(|arena: &mut Arena| {
+            let server = arena.app().server();
+            let mut client = arena.client();
+            pause_queue(&mut client, "q");
+            let job =
+                json!({"queue": "q", "priority": 3, "codec": 1, "body": "x".repeat(10_000_000)});
+            for _ in 0..20 {
+                let ask = json!({"op": "import", "jobs": [job]}).to_string();
+                let answer = client.ask(&Ask::call("stoker.job", ask).codec(Codec::JSON));
+                let typed = [Status::OK, Status::RESOURCE_EXHAUSTED];
+                assert!(typed.contains(&answer.status()), "{}", answer.text());
+            }
+            push_all(&mut client, &[Ask::push("other", "ok")]);
+            arena.still_serves(server);
+        })
 }

@@ -2,9 +2,9 @@
 
 use crate::case::Group;
 use serde_json::json;
+use std::time::Duration;
 use stoker_testkit::{App, Ask, Client, pause, pool_of, until};
 use stoker_wire::{Key, Status};
-use std::time::Duration;
 
 pub(crate) fn groups() -> Vec<Group> {
     let config = || pool_of("serve", "workers = 1\n[stoker]\nqueue_expiry = \"1s\"");
@@ -20,21 +20,36 @@ pub(crate) fn groups() -> Vec<Group> {
                 let answer = client.ask(&Ask::push("after-all", "ok"));
                 (answer.status() == Status::OK).then_some(())
             });
-            until("the idle queues have gone", || (queues(arena.app()) < 200).then_some(()));
+            until("the idle queues have gone", || {
+                (queues(arena.app()) < 200).then_some(())
+            });
             assert!(refused < 1_100);
         }),
         typos
-            .case("dry run", |arena| typo(arena.app(), &["jobs", "cancel", "--queue", "typo", "--all", "--dry-run"]))
+            .case("dry run", |arena| {
+                typo(
+                    arena.app(),
+                    &["jobs", "cancel", "--queue", "typo", "--all", "--dry-run"],
+                )
+            })
             .case("pause", |arena| typo(arena.app(), &["pause", "typo"]))
             .case("resume", |arena| typo(arena.app(), &["resume", "typo"]))
-            .case("set", |arena| typo(arena.app(), &["set", "typo", "--weight", "2"]))
-            .case("jobs list", |arena| typo(arena.app(), &["jobs", "list", "--queue", "typo"]))
-            .case("jobs cancel", |arena| typo(arena.app(), &["jobs", "cancel", "--queue", "typo", "--yes"])),
+            .case("set", |arena| {
+                typo(arena.app(), &["set", "typo", "--weight", "2"])
+            })
+            .case("jobs list", |arena| {
+                typo(arena.app(), &["jobs", "list", "--queue", "typo"])
+            })
+            .case("jobs cancel", |arena| {
+                typo(arena.app(), &["jobs", "cancel", "--queue", "typo", "--yes"])
+            }),
         calls.attack(|arena| {
             let mut client = arena.client();
             let before = queues(arena.app());
             for chunk in 0..10 {
-                let asks: Vec<Ask> = (0..500).map(|n| Ask::call(&format!("s{chunk}x{n}.run"), "")).collect();
+                let asks: Vec<Ask> = (0..500)
+                    .map(|n| Ask::call(&format!("s{chunk}x{n}.run"), ""))
+                    .collect();
                 for id in client.send_all(&asks) {
                     assert_eq!(client.answer(id).status(), Status::NO_WORKER);
                 }
@@ -47,15 +62,25 @@ pub(crate) fn groups() -> Vec<Group> {
 
 /// Pushes one job to each name; each refusal names a limit and can be repeated.
 fn push_names(client: &mut Client, numbers: std::ops::Range<usize>) -> usize {
-    let asks: Vec<Ask> = numbers.map(|n| Ask::push(&format!("name-{n}"), "ok")).collect();
+    let asks: Vec<Ask> = numbers
+        .map(|n| Ask::push(&format!("name-{n}"), "ok"))
+        .collect();
     let mut refused = 0;
     for chunk in asks.chunks(100) {
         for id in client.send_all(chunk) {
             let answer = client.answer(id);
             if answer.status() != Status::OK {
                 refused += 1;
-                assert_eq!(answer.status(), Status::RESOURCE_EXHAUSTED, "{}", answer.text());
-                assert!(answer.uint(Key::RETRY_AFTER).is_some(), "it says when to come back");
+                assert_eq!(
+                    answer.status(),
+                    Status::RESOURCE_EXHAUSTED,
+                    "{}",
+                    answer.text()
+                );
+                assert!(
+                    answer.uint(Key::RETRY_AFTER).is_some(),
+                    "it says when to come back"
+                );
             }
         }
     }
@@ -77,20 +102,25 @@ fn typo(app: &App, args: &[&str]) {
 /// What is paused, overridden or holds failed jobs does not expire.
 fn kept() -> Group {
     let config = pool_of("serve", "workers = 1\n[stoker]\nqueue_expiry = \"1s\"");
-    Group::new("A10", "queues that somebody needs do not expire").config(config).attack(|arena| {
-        let mut client = arena.client();
-        for queue in ["paused", "overridden", "failed", "waiting"] {
-            client.push(&Ask::push(queue, "fail 64 kept"));
-        }
-        client.own("stoker.queue", &json!({"op": "pause", "queue": "paused"}));
-        client.own("stoker.queue", &json!({"op": "set", "queue": "overridden", "weight": 7}));
-        let delay = 3_600_000_u64.to_be_bytes();
-        client.push(&Ask::push("waiting", "ok").meta(Key::DELAY, delay));
-        pause(Duration::from_millis(2_500));
-        for queue in ["paused", "overridden", "failed", "waiting"] {
-            client.queue(queue);
-        }
-        assert_eq!(client.queue("overridden")["weight"], 7);
-        assert_eq!(client.queue("paused")["paused"], true);
-    })
+    Group::new("A10", "queues that somebody needs do not expire")
+        .config(config)
+        .attack(|arena| {
+            let mut client = arena.client();
+            for queue in ["paused", "overridden", "failed", "waiting"] {
+                client.push(&Ask::push(queue, "fail 64 kept"));
+            }
+            client.own("stoker.queue", &json!({"op": "pause", "queue": "paused"}));
+            client.own(
+                "stoker.queue",
+                &json!({"op": "set", "queue": "overridden", "weight": 7}),
+            );
+            let delay = 3_600_000_u64.to_be_bytes();
+            client.push(&Ask::push("waiting", "ok").meta(Key::DELAY, delay));
+            pause(Duration::from_millis(2_500));
+            for queue in ["paused", "overridden", "failed", "waiting"] {
+                client.queue(queue);
+            }
+            assert_eq!(client.queue("overridden")["weight"], 7);
+            assert_eq!(client.queue("paused")["paused"], true);
+        })
 }

@@ -10,7 +10,9 @@ use stoker_wire::{Encode, Status, Type};
 pub(crate) fn groups() -> Vec<Group> {
     let config = || {
         let own = pool_of("serve", "workers = 1");
-        format!("{own}[pool.d]\nworkers = 1\ntask_timeout = \"300ms\"\nstop_grace = \"500ms\"\n[queue.pulled]\npool = \"d\"\n")
+        format!(
+            "{own}[pool.d]\nworkers = 1\ntask_timeout = \"300ms\"\nstop_grace = \"500ms\"\n[queue.pulled]\npool = \"d\"\n"
+        )
     };
     let group = |name: &str, attack: fn(&mut Arena)| {
         let config = config();
@@ -32,7 +34,9 @@ pub(crate) fn groups() -> Vec<Group> {
         group("a worker that asks once gets one job", |arena| {
             let mut worker = joined(arena);
             let mut client = arena.client();
-            let ids: Vec<String> = (0..3).map(|_| client.push(&Ask::push("pulled", "x"))).collect();
+            let ids: Vec<String> = (0..3)
+                .map(|_| client.push(&Ask::push("pulled", "x")))
+                .collect();
             worker.write(&ready(1));
             let task = next_request(&mut worker);
             worker.write(&done(task.id));
@@ -45,7 +49,12 @@ pub(crate) fn groups() -> Vec<Group> {
             let mut worker = joined(arena);
             worker.write(&[ready(1), ready(0)].concat());
             worker.fence();
-            assert!(worker.others.iter().any(|got| got.kind == Type::Ready && got.ttl == 0));
+            assert!(
+                worker
+                    .others
+                    .iter()
+                    .any(|got| got.kind == Type::Ready && got.ttl == 0)
+            );
             arena.client().push(&Ask::push("pulled", "x"));
             pause(Duration::from_millis(400));
             worker.fence();
@@ -63,15 +72,24 @@ pub(crate) fn groups() -> Vec<Group> {
                 worker.fence();
             }
             let job = client.job(&id);
-            assert_eq!((&job["state"], &job["crashes"]), (&json!("ready"), &json!(0)), "{job}");
+            assert_eq!(
+                (&job["state"], &job["crashes"]),
+                (&json!("ready"), &json!(0)),
+                "{job}"
+            );
         }),
-        group("an idle process that outlives its GOAWAY is not killed", |arena| {
-            // A kill would end this very process.
-            let mut worker = joined(arena);
-            arena.client().own("stoker.pool", &json!({"op": "reload", "pool": "d"}));
-            while worker.frame().is_some() {}
-            pause(Duration::from_millis(1_500));
-        }),
+        group(
+            "an idle process that outlives its GOAWAY is not killed",
+            |arena| {
+                // A kill would end this very process.
+                let mut worker = joined(arena);
+                arena
+                    .client()
+                    .own("stoker.pool", &json!({"op": "reload", "pool": "d"}));
+                while worker.frame().is_some() {}
+                pause(Duration::from_millis(1_500));
+            },
+        ),
         group("1,000 questions and withdrawals", |arena| {
             let mut worker = joined(arena);
             let both = [ready(1), ready(0)].concat();
@@ -88,11 +106,18 @@ fn joined(arena: &Arena) -> Client {
 }
 
 fn ready(ttl: u32) -> Vec<u8> {
-    frame(Encode { ttl, ..Encode::new(Type::Ready, 0) })
+    frame(Encode {
+        ttl,
+        ..Encode::new(Type::Ready, 0)
+    })
 }
 
 fn answer(id: u32, status: Status) -> Vec<u8> {
-    frame(Encode { code: status.0, ttl: 1, ..Encode::new(Type::Res, id) })
+    frame(Encode {
+        code: status.0,
+        ttl: 1,
+        ..Encode::new(Type::Res, id)
+    })
 }
 
 fn done(id: u32) -> Vec<u8> {
@@ -100,7 +125,11 @@ fn done(id: u32) -> Vec<u8> {
 }
 
 fn requests(worker: &Client) -> Vec<&Got> {
-    worker.others.iter().filter(|got| got.kind == Type::Req).collect()
+    worker
+        .others
+        .iter()
+        .filter(|got| got.kind == Type::Req)
+        .collect()
 }
 
 fn next_request(worker: &mut Client) -> Got {

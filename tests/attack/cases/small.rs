@@ -12,57 +12,127 @@ use stoker_wire::{Encode, Key, Status, Type};
 pub(crate) fn groups() -> Vec<Group> {
     let config = || pool_of("serve", "workers = 1\n[queue.q]");
     let mut groups = hellos(config());
-    groups.push(Group::new("A14", "a worker that serves a socket its parent opened").bounds(Bounds::USUAL).attack(handed_over));
-    groups.push(Group::new("A21", "two unanswered pushes with one id").config(config()).attack(one_id));
-    groups.push(Group::new("A21", "memory of a task's children").config(memory_config()).attack(children_of_task));
+    groups.push(
+        Group::new("A14", "a worker that serves a socket its parent opened")
+            .bounds(Bounds::USUAL)
+            .attack(handed_over),
+    );
+    groups.push(
+        Group::new("A21", "two unanswered pushes with one id")
+            .config(config())
+            .attack(one_id),
+    );
+    groups.push(
+        Group::new("A21", "memory of a task's children")
+            .config(memory_config())
+            .attack(children_of_task),
+    );
     groups.push(Group::new("A21", "the environment of another user").attack(environment));
-    groups.push(Group::new("A21", "the server's name for ps").config(config()).attack(|arena| {
-        let name = std::fs::read_to_string(format!("/proc/{}/comm", arena.app().server()));
-        let name = name.expect("it runs");
-        assert!(name.contains("stoker"), "it is called {name}");
-    }));
-    groups.push(Group::new("A21", "store show of a running server").config(config()).attack(|arena| {
-        let (elsewhere, socket) = (Dir::new(), arena.app().socket().display().to_string());
-        arena.client().push(&Ask::push("q", "ok"));
-        let output = arena.stoker(elsewhere.path(), &["store", "show", "--socket", &socket]);
-        let says = format!("{}{}", output.stdout, output.stderr);
-        let store = arena.app().dir.file("stoker.db").display().to_string();
-        assert!(output.code != 0 || says.contains(&store), "it does not show another store: {says}");
-    }));
-    groups.push(Group::new("A23", "a job that stop_grace cut off has a history").bounds(Bounds::NO_ADMIN).attack(cut_off));
-    groups.push(Group::new("A23", "last words of an idle worker").config(config()).attack(idle_words));
-    groups.push(Group::new("A23", "one death of a held-back delivery").config(pool_of("serve", "workers = 1\n[queue.q]\nack = \"delivery\"")).attack(|arena| {
-        let mut client = arena.client();
-        client.push(&Ask::push("q", "kill"));
-        drained(&mut client, "q");
-        until("a worker is there again", || (arena.app().workers().len() == 1).then_some(()));
-        assert_eq!(arena.app().pool()["restarts"], 1);
-    }));
-    groups.push(Group::new("A27", "a call of a queue's name says that it is a queue").config(config()).attack(|arena| {
-        let output = arena.app().cli(&["call", "q.run", "{}"]);
-        assert_ne!(output.code, 0);
-        let mut client = arena.client();
-        let answer = client.ask(&Ask::call("q", "{}"));
-        assert_ne!(answer.status(), Status::OK);
-        assert!(format!("{}{}", answer.text(), output.stderr).contains("queue"), "{}", answer.text());
-    }));
-    groups.push(Group::new("A27", "a worker that never serves").bounds(Bounds::NO_ADMIN).attack(|arena| {
-        let setup = arena.setup().config("[pool.p]\ncommand = [\"true\"]\nworkers = 1\n");
-        arena.take(setup.launch());
-        let line = arena.app().wait_for_log("ended before");
-        assert!(line.contains("HELLO") || line.contains("run()"), "it says what was missing: {line}");
-    }));
-    groups.push(Group::new("A29", "a running job shows its attempt").config(config()).attack(|arena| {
-        let gate = arena.app().dir.gate("gate");
-        let mut client = arena.client();
-        let id = client.push(&Ask::push("q", "gate gate"));
-        let held = gate.meet();
-        assert_eq!(client.job(&id)["attempt"], 1);
-        drop(held);
-        gate.open();
-    }));
-    groups.push(Group::new("A29", "past due dates run in their order").config(config()).attack(due_order));
-    groups.push(Group::new("A29", "a queue's size after each job").config(config()).attack(sizes));
+    groups.push(
+        Group::new("A21", "the server's name for ps")
+            .config(config())
+            .attack(|arena| {
+                let name = std::fs::read_to_string(format!("/proc/{}/comm", arena.app().server()));
+                let name = name.expect("it runs");
+                assert!(name.contains("stoker"), "it is called {name}");
+            }),
+    );
+    groups.push(
+        Group::new("A21", "store show of a running server")
+            .config(config())
+            .attack(|arena| {
+                let (elsewhere, socket) = (Dir::new(), arena.app().socket().display().to_string());
+                arena.client().push(&Ask::push("q", "ok"));
+                let output =
+                    arena.stoker(elsewhere.path(), &["store", "show", "--socket", &socket]);
+                let says = format!("{}{}", output.stdout, output.stderr);
+                let store = arena.app().dir.file("stoker.db").display().to_string();
+                assert!(
+                    output.code != 0 || says.contains(&store),
+                    "it does not show another store: {says}"
+                );
+            }),
+    );
+    groups.push(
+        Group::new("A23", "a job that stop_grace cut off has a history")
+            .bounds(Bounds::NO_ADMIN)
+            .attack(cut_off),
+    );
+    groups.push(
+        Group::new("A23", "last words of an idle worker")
+            .config(config())
+            .attack(idle_words),
+    );
+    groups.push(
+        Group::new("A23", "one death of a held-back delivery")
+            .config(pool_of(
+                "serve",
+                "workers = 1\n[queue.q]\nack = \"delivery\"",
+            ))
+            .attack(|arena| {
+                let mut client = arena.client();
+                client.push(&Ask::push("q", "kill"));
+                drained(&mut client, "q");
+                until("a worker is there again", || {
+                    (arena.app().workers().len() == 1).then_some(())
+                });
+                assert_eq!(arena.app().pool()["restarts"], 1);
+            }),
+    );
+    groups.push(
+        Group::new("A27", "a call of a queue's name says that it is a queue")
+            .config(config())
+            .attack(|arena| {
+                let output = arena.app().cli(&["call", "q.run", "{}"]);
+                assert_ne!(output.code, 0);
+                let mut client = arena.client();
+                let answer = client.ask(&Ask::call("q", "{}"));
+                assert_ne!(answer.status(), Status::OK);
+                assert!(
+                    format!("{}{}", answer.text(), output.stderr).contains("queue"),
+                    "{}",
+                    answer.text()
+                );
+            }),
+    );
+    groups.push(
+        Group::new("A27", "a worker that never serves")
+            .bounds(Bounds::NO_ADMIN)
+            .attack(|arena| {
+                let setup = arena
+                    .setup()
+                    .config("[pool.p]\ncommand = [\"true\"]\nworkers = 1\n");
+                arena.take(setup.launch());
+                let line = arena.app().wait_for_log("ended before");
+                assert!(
+                    line.contains("HELLO") || line.contains("run()"),
+                    "it says what was missing: {line}"
+                );
+            }),
+    );
+    groups.push(
+        Group::new("A29", "a running job shows its attempt")
+            .config(config())
+            .attack(|arena| {
+                let gate = arena.app().dir.gate("gate");
+                let mut client = arena.client();
+                let id = client.push(&Ask::push("q", "gate gate"));
+                let held = gate.meet();
+                assert_eq!(client.job(&id)["attempt"], 1);
+                drop(held);
+                gate.open();
+            }),
+    );
+    groups.push(
+        Group::new("A29", "past due dates run in their order")
+            .config(config())
+            .attack(due_order),
+    );
+    groups.push(
+        Group::new("A29", "a queue's size after each job")
+            .config(config())
+            .attack(sizes),
+    );
     groups
 }
 
@@ -75,7 +145,9 @@ fn hellos(config: String) -> Vec<Group> {
     let worker = |more: Value| {
         let mut hello = json!({"v": [1], "role": "worker", "pool": "p", "jobs": ["q"]});
         let fields = more.as_object().cloned().unwrap_or_default();
-        fields.into_iter().for_each(|(key, value)| hello[key] = value);
+        fields
+            .into_iter()
+            .for_each(|(key, value)| hello[key] = value);
         hello.to_string()
     };
     for (name, body) in [
@@ -86,22 +158,45 @@ fn hellos(config: String) -> Vec<Group> {
         ("of slots 1001", worker(json!({"slots": 1_001}))),
         ("of slots -1", worker(json!({"slots": -1}))),
         ("of 1,001 methods", worker(json!({"calls": many}))),
-        ("of a method without a service", worker(json!({"calls": ["run"]}))),
-        ("of the broker's own method", worker(json!({"calls": ["stoker.push"]}))),
+        (
+            "of a method without a service",
+            worker(json!({"calls": ["run"]})),
+        ),
+        (
+            "of the broker's own method",
+            worker(json!({"calls": ["stoker.push"]})),
+        ),
         ("of a queue with a space", worker(json!({"jobs": ["a b"]}))),
-        ("of a queue with an escape sequence", worker(json!({"jobs": ["a\u{1b}[2J"]}))),
-        ("of another role", json!({"v": [1], "role": "king"}).to_string()),
+        (
+            "of a queue with an escape sequence",
+            worker(json!({"jobs": ["a\u{1b}[2J"]})),
+        ),
+        (
+            "of another role",
+            json!({"v": [1], "role": "king"}).to_string(),
+        ),
         ("of no pool", worker(json!({"pool": "nowhere"}))),
         ("of 70 KB", format!("{{\"v\":[1],\"name\":\"{long}\"}}")),
         ("of 5,000 levels", format!("{{\"v\":[1],\"x\":{deep}}}")),
         ("that is a list", "[1]".to_owned()),
-        ("that pulls with two slots", worker(json!({"pull": true, "slots": 2}))),
+        (
+            "that pulls with two slots",
+            worker(json!({"pull": true, "slots": 2})),
+        ),
     ] {
         group.add(name, move |arena| {
             let mut client = Client::silent(&arena.app().socket());
-            client.write(&frame(Encode { body: body.as_bytes(), ..Encode::new(Type::Hello, 0) }));
+            client.write(&frame(Encode {
+                body: body.as_bytes(),
+                ..Encode::new(Type::Hello, 0)
+            }));
             let fault = client.frame().expect("it is answered");
-            assert_eq!((fault.kind, fault.id), (Type::Res, 0), "it is refused: {}", fault.text());
+            assert_eq!(
+                (fault.kind, fault.id),
+                (Type::Res, 0),
+                "it is refused: {}",
+                fault.text()
+            );
             assert!(!fault.text().is_empty());
             assert!(client.frame().is_none(), "the connection ends");
         });
@@ -111,7 +206,9 @@ fn hellos(config: String) -> Vec<Group> {
 
 /// A parent connects and hands the socket to its child, which serves; the child's overrun is the child's.
 fn handed_over(arena: &mut Arena) {
-    let setup = arena.setup().config("[pool.d]\nworkers = 1\ntask_timeout = \"300ms\"\nkill_grace = \"100ms\"\n");
+    let setup = arena
+        .setup()
+        .config("[pool.d]\nworkers = 1\ntask_timeout = \"300ms\"\nkill_grace = \"100ms\"\n");
     arena.take(setup.launch());
     let script = r#"
 import json, os, socket, struct, sys, time
@@ -130,7 +227,9 @@ time.sleep(60)
     let socket = arena.app().socket().display().to_string();
     let spawn = Spawn::new("python3").args(&["-c", script, &socket]);
     let mut parent = spawn.within(arena.app().dir.path()).start();
-    until("it has joined", || (arena.app().workers().len() == 1).then_some(()));
+    until("it has joined", || {
+        (arena.app().workers().len() == 1).then_some(())
+    });
     let answer = arena.client().ask(&Ask::call("t.run", "x").ttl(5_000));
     assert_ne!(answer.status(), Status::OK);
     let reaped = until("one of the two is killed", || {
@@ -182,20 +281,30 @@ fn environment(arena: &mut Arena) {
         return;
     }
     let config = "[pool.p]\nprotocol = false\ncommand = [\"sh\", \"-c\", \"env > env; exec sleep 60\"]\nuser = \"nobody\"\nworkers = 1\n";
-    let setup = arena.setup().config(config).env("HOME", "/root").env("USER", "root");
+    let setup = arena
+        .setup()
+        .config(config)
+        .env("HOME", "/root")
+        .env("USER", "root");
     arena.start(setup);
     let env = until("it wrote", || {
         let env = std::fs::read_to_string(arena.app().dir.file("env")).ok()?;
         env.contains("STOKER_WORKER=").then_some(env)
     });
     let has = |line: &str| env.lines().any(|found| found == line);
-    assert!(has("USER=nobody") && has("LOGNAME=nobody") && !has("HOME=/root"), "{env}");
+    assert!(
+        has("USER=nobody") && has("LOGNAME=nobody") && !has("HOME=/root"),
+        "{env}"
+    );
 }
 
 fn cut_off(arena: &mut Arena) {
     let store = Dir::new();
     let path = store.file("jobs.db");
-    let config = pool_of("serve", format!("workers = 1\nstop_grace = \"500ms\"\n[store]\npath = {path:?}\n"));
+    let config = pool_of(
+        "serve",
+        format!("workers = 1\nstop_grace = \"500ms\"\n[store]\npath = {path:?}\n"),
+    );
     let setup = arena.setup().config(&config);
     arena.start(setup);
     let mut client = arena.client();
@@ -231,7 +340,10 @@ fn due_order(arena: &mut Arena) {
     }
     resume(&mut client, "q");
     drained(&mut client, "q");
-    assert_eq!(arena.app().dir.notes(), ["5000", "4000", "3000", "2000", "1000"]);
+    assert_eq!(
+        arena.app().dir.notes(),
+        ["5000", "4000", "3000", "2000", "1000"]
+    );
 }
 
 /// A client sees its own job gone as soon as it knows that it has ended.
@@ -240,11 +352,20 @@ fn sizes(arena: &mut Arena) {
     for _ in 0..50 {
         let id = client.push(&Ask::push("q", "ok"));
         let queue = client.queue("q");
-        let known = ["ready", "running", "done"].iter().map(|key| queue[*key].as_u64().unwrap_or(0));
-        assert!(known.sum::<u64>() > 0, "what was accepted is counted: {queue}");
+        let known = ["ready", "running", "done"]
+            .iter()
+            .map(|key| queue[*key].as_u64().unwrap_or(0));
+        assert!(
+            known.sum::<u64>() > 0,
+            "what was accepted is counted: {queue}"
+        );
         client.job_in(&id, "done");
         let queue = client.queue("q");
-        assert_eq!((&queue["ready"], &queue["running"]), (&json!(0), &json!(0)), "{queue}");
+        assert_eq!(
+            (&queue["ready"], &queue["running"]),
+            (&json!(0), &json!(0)),
+            "{queue}"
+        );
     }
     stoker_testkit::pause(Duration::from_millis(1));
 }

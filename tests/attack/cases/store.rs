@@ -20,14 +20,21 @@ pub(crate) fn groups(seed: u64) -> Vec<Group> {
 
 /// A configuration whose store has this path. The queue `q` is there from the start.
 fn config(path: &Path) -> String {
-    pool_of("serve", format!("workers = 1\n[queue.q]\n[store]\npath = {path:?}"))
+    pool_of(
+        "serve",
+        format!("workers = 1\n[queue.q]\n[store]\npath = {path:?}"),
+    )
 }
 
 /// How `stoker serve` in this directory ends: its exit code and what it said. `None` if it runs.
 fn refused(binary: &Path, dir: &Path) -> Option<(i32, String)> {
     let log = dir.join("serve.log");
     let file = std::fs::File::create(&log).expect("the directory takes a file");
-    let mut child = Spawn::new(binary).args(&["serve"]).within(dir).stderr(file).start();
+    let mut child = Spawn::new(binary)
+        .args(&["serve"])
+        .within(dir)
+        .stderr(file)
+        .start();
     let ended = procs::ends_within(child.id() as i32, 6.0);
     if !ended {
         procs::signal(child.id() as i32, rustix::process::Signal::TERM);

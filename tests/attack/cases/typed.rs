@@ -169,7 +169,7 @@ pub(crate) fn groups() -> Vec<Group> {
                 let mut ask = request.right.clone();
                 ask[*field] = value;
                 group.add(name, move |arena| {
-                    refused(arena, method, ask.to_string().as_bytes())
+                    refused(arena, method, ask.to_string().as_bytes());
                 });
             }
             // A name that is nearly right is not ignored.
@@ -183,7 +183,7 @@ pub(crate) fn groups() -> Vec<Group> {
                 open(&request.right)
             );
             group.add(format!("{field} twice"), move |arena| {
-                refused(arena, method, twice.as_bytes())
+                refused(arena, method, twice.as_bytes());
             });
         }
         groups.push(group);
@@ -254,7 +254,7 @@ fn bodies() -> Group {
         ] {
             let body = body.clone();
             group.add(format!("{method}: {name}"), move |arena| {
-                refused(arena, method, &body)
+                refused(arena, method, &body);
             });
         }
     }

@@ -16,7 +16,9 @@ pub(crate) fn groups() -> Vec<Group> {
     let mut steer = Group::new("A5", "another user steers").config(config());
     for (method, ask) in administrators() {
         let op = ask["op"].as_str().unwrap_or_default().to_owned();
-        steer.add(format!("{method} {op}"), move |arena| denied(arena, method, &ask));
+        steer.add(format!("{method} {op}"), move |arena| {
+            denied(arena, method, &ask)
+        });
     }
     let read = Group::new("A5", "another user reads")
         .config(config())
@@ -26,13 +28,21 @@ pub(crate) fn groups() -> Vec<Group> {
         })
         .case("a line of a job's history", |arena| {
             let id = secret_job(arena);
-            hidden(arena, "stoker.job", &json!({"op": "show", "id": id, "note": 1}));
+            hidden(
+                arena,
+                "stoker.job",
+                &json!({"op": "show", "id": id, "note": 1}),
+            );
         })
         .case("a failed job's error", failed_job)
         .case("a running job among the workers", running_job)
         .case("its own job", own_job)
-        .case("a unique key of somebody else", |arena| guessed(arena, Key::UNIQUE))
-        .case("an idempotency key of somebody else", |arena| guessed(arena, Key::IDEMPOTENCY))
+        .case("a unique key of somebody else", |arena| {
+            guessed(arena, Key::UNIQUE)
+        })
+        .case("an idempotency key of somebody else", |arena| {
+            guessed(arena, Key::IDEMPOTENCY)
+        })
         .case("a call that is too large to be read", large_body);
     vec![steer, read, foreign_pool("calls"), foreign_pool("queues")]
 }
@@ -40,17 +50,28 @@ pub(crate) fn groups() -> Vec<Group> {
 fn administrators() -> Vec<(&'static str, Value)> {
     let id = "01a201ad-5d6a-7000-8333-7b94f1bed438";
     let mut found = Vec::new();
-    for op in ["list", "export", "count", "groups", "retry", "cancel", "discard", "suspend", "release"] {
+    for op in [
+        "list", "export", "count", "groups", "retry", "cancel", "discard", "suspend", "release",
+    ] {
         found.push(("stoker.job", json!({"op": op, "queue": "q"})));
     }
     found.push(("stoker.job", json!({"op": "move", "queue": "q", "to": "r"})));
     found.push(("stoker.job", json!({"op": "edit", "id": id, "body": "x"})));
-    found.push(("stoker.job", json!({"op": "import", "jobs": [{"queue": "q", "body": "x"}]})));
+    found.push((
+        "stoker.job",
+        json!({"op": "import", "jobs": [{"queue": "q", "body": "x"}]}),
+    ));
     for op in ["find", "pause", "resume"] {
         found.push(("stoker.queue", json!({"op": op, "queue": "q"})));
     }
-    found.push(("stoker.queue", json!({"op": "set", "queue": "q", "weight": 9})));
-    found.push(("stoker.pool", json!({"op": "scale", "pool": "p", "min": 1, "max": 9})));
+    found.push((
+        "stoker.queue",
+        json!({"op": "set", "queue": "q", "weight": 9}),
+    ));
+    found.push((
+        "stoker.pool",
+        json!({"op": "scale", "pool": "p", "min": 1, "max": 9}),
+    ));
     found.push(("stoker.pool", json!({"op": "reload"})));
     found.push(("stoker.quarantine", json!({"op": "list"})));
     found.push(("stoker.quarantine", json!({"op": "show", "id": "1"})));
@@ -65,15 +86,28 @@ fn ask_as_nobody(arena: &Arena, method: &str, ask: &Value) -> Option<stoker_test
 
 fn denied(arena: &mut Arena, method: &str, ask: &Value) {
     let id = secret_job(arena);
-    let Some(answer) = ask_as_nobody(arena, method, ask) else { return };
-    assert_eq!(answer.status(), Status::PERMISSION_DENIED, "{}", answer.text());
+    let Some(answer) = ask_as_nobody(arena, method, ask) else {
+        return;
+    };
+    assert_eq!(
+        answer.status(),
+        Status::PERMISSION_DENIED,
+        "{}",
+        answer.text()
+    );
     assert!(!answer.text().contains(SECRET) && !answer.text().contains(&id));
     let job = arena.client().job(&id);
-    assert_eq!((&job["state"], &job["queue"]), (&json!("ready"), &json!("q")), "it was not touched");
+    assert_eq!(
+        (&job["state"], &job["queue"]),
+        (&json!("ready"), &json!("q")),
+        "it was not touched"
+    );
 }
 
 fn hidden(arena: &mut Arena, method: &str, ask: &Value) {
-    let Some(answer) = ask_as_nobody(arena, method, ask) else { return };
+    let Some(answer) = ask_as_nobody(arena, method, ask) else {
+        return;
+    };
     assert!(!answer.text().contains(SECRET), "{}", answer.text());
 }
 
@@ -86,7 +120,10 @@ fn secret_job(arena: &mut Arena) -> String {
 
 fn failed_job(arena: &mut Arena) {
     let mut client = arena.client();
-    let id = client.push(&Ask::push("fails", format!("stdout {SECRET};fail 64 {SECRET}")));
+    let id = client.push(&Ask::push(
+        "fails",
+        format!("stdout {SECRET};fail 64 {SECRET}"),
+    ));
     client.job_in(&id, "failed");
     hidden(arena, "stoker.job", &json!({"op": "show", "id": id}));
 }
@@ -101,7 +138,11 @@ fn running_job(arena: &mut Arena) {
     gate.open();
     client.job_in(&id, "done");
     let Some(answer) = answer else { return };
-    assert!(!answer.text().contains(SECRET) && !answer.text().contains(&id), "{}", answer.text());
+    assert!(
+        !answer.text().contains(SECRET) && !answer.text().contains(&id),
+        "{}",
+        answer.text()
+    );
 }
 
 /// Who pushed a job may look at it.
@@ -113,7 +154,10 @@ fn own_job(arena: &mut Arena) {
         client.job(&id)
     });
     let Some(shown) = shown else { return };
-    assert_eq!((&shown["state"], &shown["body"]), (&json!("ready"), &json!("ok mine")));
+    assert_eq!(
+        (&shown["state"], &shown["body"]),
+        (&json!("ready"), &json!("ok mine"))
+    );
 }
 
 /// Whoever does not own the holder of a key is refused, and does not get its id.
@@ -122,7 +166,9 @@ fn guessed(arena: &mut Arena, key: Key) {
     pause(&mut client, "q");
     let id = client.push(&Ask::push("q", format!("ok {SECRET}")).meta(key, "guess"));
     let push = Ask::push("q", "ok").meta(key, "guess");
-    let Some(answer) = as_nobody(|| arena.client().ask(&push)) else { return };
+    let Some(answer) = as_nobody(|| arena.client().ask(&push)) else {
+        return;
+    };
     assert_ne!(answer.status(), Status::OK, "{}", answer.text());
     assert!(!answer.text().contains(&id), "{}", answer.text());
 }
@@ -131,14 +177,26 @@ fn guessed(arena: &mut Arena, key: Key) {
 fn large_body(arena: &mut Arena) {
     let body = format!("{{\"op\":\"list\"{}", " ".repeat(15_000_000));
     let request = Ask::call("stoker.job", body).codec(Codec::JSON);
-    let Some(answer) = as_nobody(|| arena.client().ask(&request)) else { return };
-    let typed = [Status::PERMISSION_DENIED, Status::INVALID_ARGUMENT, Status::RESOURCE_EXHAUSTED];
-    assert!(typed.contains(&answer.status()), "{} {}", answer.status().name(), answer.text());
+    let Some(answer) = as_nobody(|| arena.client().ask(&request)) else {
+        return;
+    };
+    let typed = [
+        Status::PERMISSION_DENIED,
+        Status::INVALID_ARGUMENT,
+        Status::RESOURCE_EXHAUSTED,
+    ];
+    assert!(
+        typed.contains(&answer.status()),
+        "{} {}",
+        answer.status().name(),
+        answer.text()
+    );
 }
 
 /// A worker of another user, with the token of its own pool, takes nothing of another pool.
 fn foreign_pool(what: &'static str) -> Group {
-    let intruder = "[pool.open]\ntoken = \"known\"\nworkers = 1\n[stoker]\nsocket_mode = \"0666\"\n";
+    let intruder =
+        "[pool.open]\ntoken = \"known\"\nworkers = 1\n[stoker]\nsocket_mode = \"0666\"\n";
     let config = pool_of("serve", format!("workers = 1\n{intruder}"));
     let group = Group::new("A8", format!("a worker of another pool takes {what}"));
     group.bounds(Bounds::USUAL).attack(move |arena| {
@@ -146,8 +204,13 @@ fn foreign_pool(what: &'static str) -> Group {
         // Nobody has joined the other pool yet, so not all pools are ready.
         arena.take(setup.launch());
         let app = arena.app();
-        until("the own worker is ready", || (app.workers().len() == 1).then_some(()));
-        let Some(worker) = dial_as_nobody(app, "pool open;token known;jobs *,mails;hello;note in;serve") else {
+        until("the own worker is ready", || {
+            (app.workers().len() == 1).then_some(())
+        });
+        let Some(worker) = dial_as_nobody(
+            app,
+            "pool open;token known;jobs *,mails;hello;note in;serve",
+        ) else {
             return;
         };
         let mut client = app.client();
@@ -157,17 +220,31 @@ fn foreign_pool(what: &'static str) -> Group {
             "calls" => (0..60).for_each(|_| {
                 let answer = client.ask(&Ask::call("t.run", "tell"));
                 let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-                assert!(!told["worker"].is_null(), "a spawned worker has a name: {}", answer.text());
+                assert!(
+                    !told["worker"].is_null(),
+                    "a spawned worker has a name: {}",
+                    answer.text()
+                );
             }),
             _ => {
-                let ids: Vec<String> = (0..60).map(|_| client.push(&Ask::push("mails", "note-told"))).collect();
+                let ids: Vec<String> = (0..60)
+                    .map(|_| client.push(&Ask::push("mails", "note-told")))
+                    .collect();
                 ids.iter().for_each(|id| drop(client.job_in(id, "done")));
                 let notes = app.dir.notes();
-                let told = notes.iter().filter_map(|note| serde_json::from_str::<Value>(note).ok());
-                assert!(told.into_iter().all(|told| !told["worker"].is_null()), "only the pool's own workers ran them");
+                let told = notes
+                    .iter()
+                    .filter_map(|note| serde_json::from_str::<Value>(note).ok());
+                assert!(
+                    told.into_iter().all(|told| !told["worker"].is_null()),
+                    "only the pool's own workers ran them"
+                );
             }
         }
-        assert_eq!(app.pids().iter().filter(|pid| mine.contains(pid)).count(), mine.len());
+        assert_eq!(
+            app.pids().iter().filter(|pid| mine.contains(pid)).count(),
+            mine.len()
+        );
         end(worker);
     })
 }
@@ -177,7 +254,9 @@ fn dial_as_nobody(app: &App, script: &str) -> Option<Child> {
     let copy = app.dir.file("intruder");
     std::fs::copy(bad_worker(), &copy).expect("the directory takes a copy");
     let worker = as_nobody(|| {
-        let spawn = Spawn::new(&copy).args(&[script]).env("STOKER_SOCKET", app.socket());
+        let spawn = Spawn::new(&copy)
+            .args(&[script])
+            .env("STOKER_SOCKET", app.socket());
         spawn.within(app.dir.path()).start()
     })?;
     until("it is in, or refused", || {

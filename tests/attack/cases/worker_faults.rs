@@ -69,16 +69,16 @@ fn fault(name: &'static str, script: &'static str) -> Group {
     group
         .case("a call", move |arena| call(arena, "t.run", &one))
         .case("an idempotent call", move |arena| {
-            call(arena, "t.again", &two)
+            call(arena, "t.again", &two);
         })
         .case("a job of one try", move |arena| {
-            job(arena, "single", &three, 3)
+            job(arena, "single", &three, 3);
         })
         .case("a job of two tries", move |arena| {
-            job(arena, "twice", &four, 5)
+            job(arena, "twice", &four, 5);
         })
         .case("a job acknowledged on delivery", move |arena| {
-            job(arena, "once", &five, 1)
+            job(arena, "once", &five, 1);
         })
 }
 

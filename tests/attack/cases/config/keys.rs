@@ -28,7 +28,10 @@ pub(crate) fn groups() -> Vec<Group> {
     for part in page.split("\n## `[").skip(1) {
         let (section, rest) = part.split_once("]`").expect("a heading ends");
         let section = section.replace("NAME", "p");
-        let mut group = Group::new("B", format!("keys of [{section}]")).bounds(Bounds { seconds: 120.0, ..Bounds::NO_ADMIN });
+        let mut group = Group::new("B", format!("keys of [{section}]")).bounds(Bounds {
+            seconds: 120.0,
+            ..Bounds::NO_ADMIN
+        });
         for row in rest.lines().filter(|line| line.starts_with("| `")) {
             let cells: Vec<&str> = row.split('|').map(str::trim).collect();
             let (key, takes) = (cells[1].trim_matches('`').to_owned(), cells[2].to_owned());
@@ -41,7 +44,9 @@ pub(crate) fn groups() -> Vec<Group> {
 }
 
 fn add(group: &mut Group, section: &str, key: &str, takes: &str) {
-    let wrong = VALUES.iter().filter(|(value, right)| !is_right(key, value, right, takes));
+    let wrong = VALUES
+        .iter()
+        .filter(|(value, right)| !is_right(key, value, right, takes));
     let wrong: Vec<String> = wrong.map(|(value, _)| (*value).to_owned()).collect();
     let (section, key, count) = (section.to_owned(), key.to_owned(), wrong.len());
     let name = format!("{key} with {count} wrong values");
@@ -51,7 +56,10 @@ fn add(group: &mut Group, section: &str, key: &str, takes: &str) {
         let worker = bad_worker();
         let (before, pool) = match &*section {
             "pool.p" => (String::new(), String::new()),
-            _ => (String::new(), format!("[pool.p]\ncommand = [{worker:?}, \"serve\"]\n")),
+            _ => (
+                String::new(),
+                format!("[pool.p]\ncommand = [{worker:?}, \"serve\"]\n"),
+            ),
         };
         format!("{before}{pool}[{section}]\n{line}\n")
     };
@@ -60,17 +68,39 @@ fn add(group: &mut Group, section: &str, key: &str, takes: &str) {
     group.add(name, move |arena| {
         for value in &wrong {
             let output = check(arena, &of(&format!("{key} = {value}")));
-            assert_eq!(output.code, 78, "{key} = {value} is refused: {}{}", output.stdout, output.stderr);
-            assert!(output.stderr.contains(&*key), "it names the key: {}", output.stderr);
-            let printed = output.stderr.chars().any(|letter| letter.is_control() && letter != '\n');
-            assert!(!printed, "it prints no control characters: {:?}", output.stderr);
+            assert_eq!(
+                output.code, 78,
+                "{key} = {value} is refused: {}{}",
+                output.stdout, output.stderr
+            );
+            assert!(
+                output.stderr.contains(&*key),
+                "it names the key: {}",
+                output.stderr
+            );
+            let printed = output
+                .stderr
+                .chars()
+                .any(|letter| letter.is_control() && letter != '\n');
+            assert!(
+                !printed,
+                "it prints no control characters: {:?}",
+                output.stderr
+            );
         }
     });
-    group.add(format!("{nearly} is unknown, and {text} is named"), move |arena| {
-        let output = check(arena, &again(&format!("{nearly} = 1")));
-        assert_eq!(output.code, 78, "[{name_of_section}] {}", output.stdout);
-        assert!(output.stderr.contains(&*text), "it names the key that is near: {}", output.stderr);
-    });
+    group.add(
+        format!("{nearly} is unknown, and {text} is named"),
+        move |arena| {
+            let output = check(arena, &again(&format!("{nearly} = 1")));
+            assert_eq!(output.code, 78, "[{name_of_section}] {}", output.stdout);
+            assert!(
+                output.stderr.contains(&*text),
+                "it names the key that is near: {}",
+                output.stderr
+            );
+        },
+    );
 }
 
 /// Whether the page says that the key takes this value.

@@ -54,10 +54,16 @@ pub(crate) fn groups(seed: u64) -> Vec<Group> {
         fs::write(&path, &bytes[..bytes.len() - 4_096]).expect("it can be written");
         is_found(arena, &path);
     });
-    let served = Group::new("A19", "a store with a damaged payload is served without that job");
+    let served = Group::new(
+        "A19",
+        "a store with a damaged payload is served without that job",
+    );
     let tools = Group::new("A19", "a row that another program wrote is no damage");
     vec![
-        check.bounds(Bounds { seconds: 90.0, ..Bounds::NO_ADMIN }),
+        check.bounds(Bounds {
+            seconds: 90.0,
+            ..Bounds::NO_ADMIN
+        }),
         served.bounds(Bounds::NO_ADMIN).attack(serve_damaged),
         tools.bounds(Bounds::NO_ADMIN).attack(written_by_others),
     ]
@@ -86,14 +92,20 @@ fn make(arena: &mut Arena, path: &Path) {
         let text = |what: &str| format!("{what}-{number}-{number}");
         let push = Ask::push("q", format!("note {number};ok payload-{number}-"));
         let push = push.key(&text("tenant")).meta(Key::UNIQUE, text("unique"));
-        client.push(&push.meta(Key::JOB_TYPE, text("type")).meta(Key(0x80), text("meta")));
+        client.push(
+            &push
+                .meta(Key::JOB_TYPE, text("type"))
+                .meta(Key(0x80), text("meta")),
+        );
     }
     arena.stop();
 }
 
 fn flip(path: &Path, target: &str, bit: u8) {
     let mut bytes = fs::read(path).expect("it is there");
-    let found = bytes.windows(target.len()).position(|part| part == target.as_bytes());
+    let found = bytes
+        .windows(target.len())
+        .position(|part| part == target.as_bytes());
     bytes[found.expect("the text is in the file")] ^= bit;
     fs::write(path, bytes).expect("it can be written");
 }
@@ -115,7 +127,10 @@ fn serve_damaged(arena: &mut Arena) {
         (arena.app().dir.notes().len() >= JOBS - 1).then_some(())
     });
     let notes = arena.app().dir.notes();
-    assert!(!notes.contains(&"17".to_owned()), "the damaged job was not given to a worker");
+    assert!(
+        !notes.contains(&"17".to_owned()),
+        "the damaged job was not given to a worker"
+    );
     assert_eq!(notes.len(), JOBS - 1);
 }
 
@@ -130,5 +145,7 @@ fn written_by_others(arena: &mut Arena) {
     arena.start(setup);
     let mut client = arena.client();
     resume(&mut client, "q");
-    until("all jobs have run", || (arena.app().dir.notes().len() == JOBS).then_some(()));
+    until("all jobs have run", || {
+        (arena.app().dir.notes().len() == JOBS).then_some(())
+    });
 }

@@ -14,11 +14,31 @@ const JOBS: u64 = 20;
 
 fn commands() -> Vec<(&'static str, &'static str, Value)> {
     let mut found = vec![
-        ("pause", "stoker.queue", json!({"op": "pause", "queue": "r"})),
-        ("resume", "stoker.queue", json!({"op": "resume", "queue": "q"})),
-        ("set", "stoker.queue", json!({"op": "set", "queue": "q", "weight": 7})),
-        ("move", "stoker.job", json!({"op": "move", "queue": "q", "to": "r"})),
-        ("import", "stoker.job", json!({"op": "import", "jobs": [{"queue": "q", "body": "ok"}]})),
+        (
+            "pause",
+            "stoker.queue",
+            json!({"op": "pause", "queue": "r"}),
+        ),
+        (
+            "resume",
+            "stoker.queue",
+            json!({"op": "resume", "queue": "q"}),
+        ),
+        (
+            "set",
+            "stoker.queue",
+            json!({"op": "set", "queue": "q", "weight": 7}),
+        ),
+        (
+            "move",
+            "stoker.job",
+            json!({"op": "move", "queue": "q", "to": "r"}),
+        ),
+        (
+            "import",
+            "stoker.job",
+            json!({"op": "import", "jobs": [{"queue": "q", "body": "ok"}]}),
+        ),
     ];
     for op in ["cancel", "suspend", "release", "retry", "discard"] {
         found.push((op, "stoker.job", json!({"op": op, "queue": "q"})));
@@ -30,7 +50,10 @@ pub(crate) fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
     for (fault, what) in [(failing::FULL, "full"), (failing::IO, "broken")] {
         for (name, method, ask) in commands() {
-            let bounds = Bounds { seconds: 60.0, ..Bounds::NO_ADMIN };
+            let bounds = Bounds {
+                seconds: 60.0,
+                ..Bounds::NO_ADMIN
+            };
             let group = Group::new("A3", format!("{name} on a {what} disk")).bounds(bounds);
             let quick = what == "full" && matches!(name, "cancel" | "resume");
             let group = group.attack(move |arena| command(arena, fault, method, &ask));
@@ -41,7 +64,11 @@ pub(crate) fn groups() -> Vec<Group> {
 }
 
 fn command(arena: &mut Arena, fault: Fault, method: &str, ask: &Value) {
-    let write = Call { sort: "write".to_owned(), file: "jobs.db-wal".to_owned(), number: 1 };
+    let write = Call {
+        sort: "write".to_owned(),
+        file: "jobs.db-wal".to_owned(),
+        number: 1,
+    };
     let config = config(Path::new("store/jobs.db"));
     let setup = arena.setup().config(&config).failing(&write, fault);
     arena.start(setup);
@@ -67,7 +94,10 @@ fn command(arena: &mut Arena, fault: Fault, method: &str, ask: &Value) {
     let after = states(&mut client);
     match shown {
         Some(shown) => assert_eq!(after, shown, "it answered OK, and that is durable"),
-        None => assert_eq!(after["jobs"], before["jobs"], "it was refused, and no job has gone"),
+        None => assert_eq!(
+            after["jobs"], before["jobs"],
+            "it was refused, and no job has gone"
+        ),
     }
 }
 
@@ -75,14 +105,23 @@ fn command(arena: &mut Arena, fault: Fault, method: &str, ask: &Value) {
 /// resumed may have run meanwhile.
 fn states(client: &mut Client) -> Value {
     let mut unfinished = 0;
-    for state in ["ready", "running", "delayed", "retrying", "suspended", "done", "failed"] {
+    for state in [
+        "ready",
+        "running",
+        "delayed",
+        "retrying",
+        "suspended",
+        "done",
+        "failed",
+    ] {
         unfinished += count(client, &json!({"queue": "q", "state": state}));
     }
     let queue = client.queue("q");
     let paused = client.own("stoker.queue", &json!({"op": "list"}));
     let is_paused = |name: &str| {
         let all = paused["queues"].as_array().cloned().unwrap_or_default();
-        all.iter().any(|queue| queue["name"] == name && queue["paused"] == true)
+        all.iter()
+            .any(|queue| queue["name"] == name && queue["paused"] == true)
     };
     stoker_testkit::pause(Duration::from_millis(1));
     json!({"jobs": unfinished, "cancelled": queue["cancelled"], "weight": queue["weight"],

@@ -17,19 +17,28 @@ fn beside(store: &Path, suffix: &str) -> PathBuf {
 }
 
 fn cut(path: &Path, len: u64) {
-    let file = OpenOptions::new().write(true).open(path).expect("it is there");
+    let file = OpenOptions::new()
+        .write(true)
+        .open(path)
+        .expect("it is there");
     file.set_len(len).expect("it can be cut");
 }
 
 const ATTACKS: &[(&str, Attack)] = &[
-    ("the log unlinked", |store| fs::remove_file(beside(store, "-wal")).expect("it is there")),
-    ("the log cut to nothing", |store| cut(&beside(store, "-wal"), 0)),
+    ("the log unlinked", |store| {
+        fs::remove_file(beside(store, "-wal")).expect("it is there")
+    }),
+    ("the log cut to nothing", |store| {
+        cut(&beside(store, "-wal"), 0)
+    }),
     ("the log cut in half", |store| {
         let log = beside(store, "-wal");
         let len = fs::metadata(&log).expect("it is there").len();
         cut(&log, len / 2);
     }),
-    ("the database unlinked", |store| fs::remove_file(store).expect("it is there")),
+    ("the database unlinked", |store| {
+        fs::remove_file(store).expect("it is there")
+    }),
     ("the database replaced by a copy", |store| {
         let copy = beside(store, ".copy");
         fs::copy(store, &copy).expect("there is room");
@@ -40,7 +49,9 @@ const ATTACKS: &[(&str, Attack)] = &[
         fs::write(&empty, "").expect("it can be written");
         fs::rename(empty, store).expect("it can be replaced");
     }),
-    ("the database renamed", |store| fs::rename(store, beside(store, ".away")).expect("it is there")),
+    ("the database renamed", |store| {
+        fs::rename(store, beside(store, ".away")).expect("it is there")
+    }),
     ("the database cut to one page", |store| cut(store, 4_096)),
     ("all its files removed", |store| {
         for suffix in ["", "-wal", "-shm"] {
@@ -53,7 +64,9 @@ pub(crate) fn groups() -> Vec<Group> {
     let group = |(name, attack): &(&str, Attack)| {
         let attack = *attack;
         let group = Group::new("A18", format!("{name} while it is used"));
-        group.bounds(Bounds::NO_ADMIN).attack(move |arena| replaced(arena, attack))
+        group
+            .bounds(Bounds::NO_ADMIN)
+            .attack(move |arena| replaced(arena, attack))
     };
     ATTACKS.iter().map(group).collect()
 }

@@ -7,7 +7,7 @@ use crate::case::Group;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use stoker_testkit::{Ask, Dir, as_nobody, run, Spawn};
+use stoker_testkit::{Ask, Dir, Spawn, as_nobody, run};
 
 /// Makes another way to the store; returns it.
 type Way = fn(&Path, &Path) -> PathBuf;
@@ -19,7 +19,11 @@ const WAYS: &[(&str, Way)] = &[
         dir.join("link.db")
     }),
     ("a symlinked directory", |store, dir| {
-        symlink(store.parent().expect("a file has a directory"), dir.join("linked")).expect("it is new");
+        symlink(
+            store.parent().expect("a file has a directory"),
+            dir.join("linked"),
+        )
+        .expect("it is new");
         dir.join("linked/jobs.db")
     }),
     ("a chain of symlinks", |store, dir| {
@@ -61,12 +65,24 @@ const THINGS: &[(&str, Thing)] = &[
         let output = run(Spawn::new("mkfifo").args(&[&path.display().to_string()]));
         assert_eq!(output.code, 0);
     }),
-    ("a directory", |path| fs::create_dir(path).expect("it is new")),
-    ("a symlink to /dev/zero", |path| symlink("/dev/zero", path).expect("it is new")),
-    ("a symlink to /dev/full", |path| symlink("/dev/full", path).expect("it is new")),
-    ("a symlink to itself", |path| symlink(path, path).expect("it is new")),
-    ("a text", |path| fs::write(path, "this is no database at all\n".repeat(20)).expect("it is new")),
-    ("a socket", |path| drop(std::os::unix::net::UnixListener::bind(path).expect("it is new"))),
+    ("a directory", |path| {
+        fs::create_dir(path).expect("it is new")
+    }),
+    ("a symlink to /dev/zero", |path| {
+        symlink("/dev/zero", path).expect("it is new")
+    }),
+    ("a symlink to /dev/full", |path| {
+        symlink("/dev/full", path).expect("it is new")
+    }),
+    ("a symlink to itself", |path| {
+        symlink(path, path).expect("it is new")
+    }),
+    ("a text", |path| {
+        fs::write(path, "this is no database at all\n".repeat(20)).expect("it is new")
+    }),
+    ("a socket", |path| {
+        drop(std::os::unix::net::UnixListener::bind(path).expect("it is new"))
+    }),
 ];
 
 pub(crate) fn groups() -> Vec<Group> {
@@ -74,7 +90,9 @@ pub(crate) fn groups() -> Vec<Group> {
         .iter()
         .map(|(name, way)| {
             let group = Group::new("A2", format!("a second Stoker on a store by {name}"));
-            group.bounds(Bounds::NO_ADMIN).attack(|arena| second(arena, *way))
+            group
+                .bounds(Bounds::NO_ADMIN)
+                .attack(|arena| second(arena, *way))
         })
         .collect();
     let mut things = Group::new("A21", "a store that is no file").bounds(Bounds::NO_ADMIN);
@@ -105,7 +123,10 @@ fn second(arena: &mut Arena, way: Way) {
     other.write("stoker.toml", config(&by));
     let (code, said) = refused(&arena.binary, other.path()).expect("the second one is refused");
     assert_eq!(code, 78, "{said}");
-    assert!(said.contains(&server.to_string()), "it names the process {server}: {said}");
+    assert!(
+        said.contains(&server.to_string()),
+        "it names the process {server}: {said}"
+    );
     // It is as it was: the first one goes on.
     client.push(&Ask::push("q", "ok"));
 }
