@@ -101,13 +101,7 @@ impl Arena {
     }
 }
 
-/// What an administrator's request is answered: its JSON, or why not.
-#[track_caller]
-pub(crate) fn own(client: &mut Client, name: &str, ask: &Value) -> Result<Value, Got> {
-    client.try_own(name, ask)
-}
-
-/// Jobs that are in none of the states of an ended job.
+/// How many jobs a filter means.
 #[track_caller]
 pub(crate) fn count(client: &mut Client, filter: &Value) -> u64 {
     let mut ask = filter.clone();

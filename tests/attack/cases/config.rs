@@ -79,27 +79,30 @@ fn scripts() -> Group {
     group
 }
 
+/// Puts something where the configuration should be.
+type Make = fn(&Dir);
+
 /// Files that are no configuration.
 fn files() -> Group {
     let mut group = Group::new("A27", "a configuration that is no file").bounds(Bounds::NO_ADMIN);
-    let cases: [(&str, fn(&Dir)); 8] = [
+    let cases: [(&str, Make); 8] = [
         ("missing", |_| {}),
         ("empty", |dir| drop(dir.write("stoker.toml", ""))),
         ("a directory", |dir| {
-            std::fs::create_dir(dir.file("stoker.toml")).expect("it is new")
+            std::fs::create_dir(dir.file("stoker.toml")).expect("it is new");
         }),
         ("zeros", |dir| drop(dir.write("stoker.toml", [0; 5_000]))),
         ("not UTF-8", |dir| {
-            drop(dir.write("stoker.toml", b"[pool.p]\ncommand = [\"\xff\xfe\"]\n"))
+            drop(dir.write("stoker.toml", b"[pool.p]\ncommand = [\"\xff\xfe\"]\n"));
         }),
         ("1,000 levels", |dir| {
             drop(dir.write(
                 "stoker.toml",
                 format!("a = {}{}", "[".repeat(1_000), "]".repeat(1_000)),
-            ))
+            ));
         }),
         ("20 MB of comments", |dir| {
-            drop(dir.write("stoker.toml", "# comment\n".repeat(2_000_000)))
+            drop(dir.write("stoker.toml", "# comment\n".repeat(2_000_000)));
         }),
         ("a symlink to itself", |dir| {
             std::os::unix::fs::symlink("stoker.toml", dir.file("stoker.toml")).expect("it is new");

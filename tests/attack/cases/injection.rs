@@ -32,7 +32,7 @@ pub(crate) fn groups() -> Vec<Group> {
         group.add("a crash with last words", move |arena| crash(arena, evil));
         group.add("output of a worker", move |arena| output(arena, evil));
         group.add("a name that is asked for", move |arena| {
-            wrong_names(arena, evil)
+            wrong_names(arena, evil);
         });
         group.add("an import", move |arena| import(arena, evil));
         groups.push(group);

@@ -26,25 +26,25 @@ pub(crate) fn groups() -> Vec<Group> {
             .config(config())
             .bounds(PATIENT)
             .case("call", |arena| {
-                ends_in_time(arena, &["call", "t.run", "--timeout", "500ms"])
+                ends_in_time(arena, &["call", "t.run", "--timeout", "500ms"]);
             })
             .case("push", |arena| {
-                ends_in_time(arena, &["push", "q", "{}", "--timeout", "500ms"])
+                ends_in_time(arena, &["push", "q", "{}", "--timeout", "500ms"]);
             })
             .case("queues", |arena| {
-                ends_in_time(arena, &["queues", "--timeout", "500ms"])
+                ends_in_time(arena, &["queues", "--timeout", "500ms"]);
             })
             .case("workers", |arena| {
-                ends_in_time(arena, &["workers", "--timeout", "500ms"])
+                ends_in_time(arena, &["workers", "--timeout", "500ms"]);
             })
             .case("pause", |arena| {
-                ends_in_time(arena, &["pause", "q", "--timeout", "500ms"])
+                ends_in_time(arena, &["pause", "q", "--timeout", "500ms"]);
             })
             .case("jobs list", |arena| {
-                ends_in_time(arena, &["jobs", "list", "--timeout", "500ms"])
+                ends_in_time(arena, &["jobs", "list", "--timeout", "500ms"]);
             })
             .case("reload", |arena| {
-                ends_in_time(arena, &["reload", "--timeout", "500ms"])
+                ends_in_time(arena, &["reload", "--timeout", "500ms"]);
             }),
         Group::new("A16", "TERM ends a stuck server")
             .config(config())
@@ -79,7 +79,7 @@ type Damage = fn(&mut Arena);
 
 const SOCKET: &[(&str, Damage)] = &[
     ("unlinked", |arena| {
-        fs::remove_file(arena.app().socket()).expect("it is there")
+        fs::remove_file(arena.app().socket()).expect("it is there");
     }),
     ("renamed", |arena| {
         fs::rename(arena.app().socket(), arena.app().dir.file("away")).expect("it is there");

@@ -30,18 +30,18 @@ pub(crate) fn groups() -> Vec<Group> {
                 typo(
                     arena.app(),
                     &["jobs", "cancel", "--queue", "typo", "--all", "--dry-run"],
-                )
+                );
             })
             .case("pause", |arena| typo(arena.app(), &["pause", "typo"]))
             .case("resume", |arena| typo(arena.app(), &["resume", "typo"]))
             .case("set", |arena| {
-                typo(arena.app(), &["set", "typo", "--weight", "2"])
+                typo(arena.app(), &["set", "typo", "--weight", "2"]);
             })
             .case("jobs list", |arena| {
-                typo(arena.app(), &["jobs", "list", "--queue", "typo"])
+                typo(arena.app(), &["jobs", "list", "--queue", "typo"]);
             })
             .case("jobs cancel", |arena| {
-                typo(arena.app(), &["jobs", "cancel", "--queue", "typo", "--yes"])
+                typo(arena.app(), &["jobs", "cancel", "--queue", "typo", "--yes"]);
             }),
         calls.attack(|arena| {
             let mut client = arena.client();

@@ -24,7 +24,9 @@ struct Request {
     fields: Vec<(&'static str, Type)>,
 }
 
-const FILTER: &[(&str, Type)] = &[
+type Fields = &'static [(&'static str, Type)];
+
+const FILTER: Fields = &[
     ("queue", Type::Text),
     ("state", Type::Text),
     ("states", Type::List),
@@ -62,7 +64,7 @@ fn requests() -> Vec<Request> {
             fields,
         });
     }
-    let other: [(&str, Value, &[(&str, Type)]); 8] = [
+    let other: [(&'static str, Value, Fields); 8] = [
         (
             "stoker.job",
             json!({"op": "show", "id": "?"}),

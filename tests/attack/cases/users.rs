@@ -17,7 +17,7 @@ pub(crate) fn groups() -> Vec<Group> {
     for (method, ask) in administrators() {
         let op = ask["op"].as_str().unwrap_or_default().to_owned();
         steer.add(format!("{method} {op}"), move |arena| {
-            denied(arena, method, &ask)
+            denied(arena, method, &ask);
         });
     }
     let read = Group::new("A5", "another user reads")
@@ -38,10 +38,10 @@ pub(crate) fn groups() -> Vec<Group> {
         .case("a running job among the workers", running_job)
         .case("its own job", own_job)
         .case("a unique key of somebody else", |arena| {
-            guessed(arena, Key::UNIQUE)
+            guessed(arena, Key::UNIQUE);
         })
         .case("an idempotency key of somebody else", |arena| {
-            guessed(arena, Key::IDEMPOTENCY)
+            guessed(arena, Key::IDEMPOTENCY);
         })
         .case("a call that is too large to be read", large_body);
     vec![steer, read, foreign_pool("calls"), foreign_pool("queues")]

@@ -26,10 +26,10 @@ fn cut(path: &Path, len: u64) {
 
 const ATTACKS: &[(&str, Attack)] = &[
     ("the log unlinked", |store| {
-        fs::remove_file(beside(store, "-wal")).expect("it is there")
+        fs::remove_file(beside(store, "-wal")).expect("it is there");
     }),
     ("the log cut to nothing", |store| {
-        cut(&beside(store, "-wal"), 0)
+        cut(&beside(store, "-wal"), 0);
     }),
     ("the log cut in half", |store| {
         let log = beside(store, "-wal");
@@ -37,7 +37,7 @@ const ATTACKS: &[(&str, Attack)] = &[
         cut(&log, len / 2);
     }),
     ("the database unlinked", |store| {
-        fs::remove_file(store).expect("it is there")
+        fs::remove_file(store).expect("it is there");
     }),
     ("the database replaced by a copy", |store| {
         let copy = beside(store, ".copy");
@@ -50,7 +50,7 @@ const ATTACKS: &[(&str, Attack)] = &[
         fs::rename(empty, store).expect("it can be replaced");
     }),
     ("the database renamed", |store| {
-        fs::rename(store, beside(store, ".away")).expect("it is there")
+        fs::rename(store, beside(store, ".away")).expect("it is there");
     }),
     ("the database cut to one page", |store| cut(store, 4_096)),
     ("all its files removed", |store| {

@@ -66,22 +66,22 @@ const THINGS: &[(&str, Thing)] = &[
         assert_eq!(output.code, 0);
     }),
     ("a directory", |path| {
-        fs::create_dir(path).expect("it is new")
+        fs::create_dir(path).expect("it is new");
     }),
     ("a symlink to /dev/zero", |path| {
-        symlink("/dev/zero", path).expect("it is new")
+        symlink("/dev/zero", path).expect("it is new");
     }),
     ("a symlink to /dev/full", |path| {
-        symlink("/dev/full", path).expect("it is new")
+        symlink("/dev/full", path).expect("it is new");
     }),
     ("a symlink to itself", |path| {
-        symlink(path, path).expect("it is new")
+        symlink(path, path).expect("it is new");
     }),
     ("a text", |path| {
-        fs::write(path, "this is no database at all\n".repeat(20)).expect("it is new")
+        fs::write(path, "this is no database at all\n".repeat(20)).expect("it is new");
     }),
     ("a socket", |path| {
-        drop(std::os::unix::net::UnixListener::bind(path).expect("it is new"))
+        drop(std::os::unix::net::UnixListener::bind(path).expect("it is new"));
     }),
 ];
 
