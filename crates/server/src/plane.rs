@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use stoker_angel::Channel;
 use stoker_core::{Action, Core, Event, KeyId, PoolId, QueueId, TaskId, Time, WorkerId};
-use stoker_store::JobId;
+use stoker_store::{JobId, Ticket};
 use stoker_wire::{Frame, MetaBuf};
 
 /// What is to be done after the actions of the present step: each of these takes steps of its own.
@@ -74,6 +74,10 @@ pub(crate) enum Alarm {
     Untold(TaskId),
     /// The listener, after it could not accept.
     Accept,
+    /// An operator who waits for jobs to be cancelled, by their number.
+    Cancelling(u64),
+    /// An operator whose answer waits for the store.
+    Operator(Ticket),
     /// Requests for the list of queues that wait for the store, by the number of their look.
     Counted(u64),
 }

@@ -393,6 +393,8 @@ impl Plane {
                     Alarm::Untold(task) => self.tell_what_waited(task),
                     Alarm::Accept => self.accept_again(),
                     Alarm::Counted(look) => self.counted_until(look),
+                    Alarm::Cancelling(no) => self.cancelling_is_due(no),
+                    Alarm::Operator(ticket) => self.operator_waited(ticket),
                 }
             }
             self.settle();

@@ -9,6 +9,7 @@ mod check;
 mod cli;
 mod counts;
 mod drain;
+mod full;
 mod hostile;
 mod jobs;
 mod limits;

@@ -3,7 +3,7 @@
 use crate::{start, start_of};
 use serde_json::{Value, json};
 use stoker_testkit::{Ask, Client, until};
-use stoker_wire::{Key, Status};
+use stoker_wire::{Codec, Key, Status};
 
 fn pause(client: &mut Client, queue: &str, op: &str) {
     client.own("stoker.queue", &json!({"op": op, "queue": queue}));
@@ -215,9 +215,13 @@ fn a_worker_that_understands_it_ends_a_cancelled_job_itself() {
         "gate gate;await-cancel;await-signal;note heard;fail 1",
     );
     let held = gate.meet();
-    client.own("stoker.job", &json!({"op": "cancel", "id": id}));
+    // It is answered when the job has ended in its store.
+    let cancel = json!({"op": "cancel", "id": id}).to_string();
+    let cancel = client.send(&Ask::call("stoker.job", cancel).codec(Codec::JSON));
+    client.fence();
     drop(held);
-    client.job_in(&id, "cancelled");
+    client.answer(cancel);
+    assert_eq!(client.job(&id)["state"], "cancelled");
     assert_eq!(app.dir.notes(), ["heard"]);
     assert_eq!(app.pids(), before);
 }

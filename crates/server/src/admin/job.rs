@@ -117,7 +117,7 @@ impl Plane {
         }
         if ask["state"] == "running" && matches!(which, Which::Many(_)) {
             return match cancel {
-                true => self.cancel_running(ask),
+                true => self.cancel_running(conn, frame, ask),
                 false => Err(Refused::invalid(format!(
                     "{op} does not reach jobs that run"
                 ))),
@@ -178,13 +178,12 @@ impl Plane {
         })
     }
 
-    fn cancel_running(&mut self, ask: &Value) -> Answer {
+    fn cancel_running(&mut self, conn: ConnId, frame: &Frame<'_>, ask: &Value) -> Answer {
         let filter = self.filter_of(ask)?;
         let running: Vec<JobId> = self.running(&filter)?.iter().map(|job| job.id).collect();
-        for job in &running {
-            self.cancel_held(*job);
-        }
-        Ok(Some(json!({"count": running.len()})))
+        let conn = self.answered_at(conn, frame);
+        self.cancel_held(conn, frame.id, 0, running, Reach::Cancel);
+        Ok(None)
     }
 
     /// The one job of a request, or all that its filter means.

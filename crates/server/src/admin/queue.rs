@@ -1,11 +1,15 @@
 use super::{Answer, Refused, text_of};
 use crate::counted;
 use crate::net::ConnId;
-use crate::plane::Plane;
-use crate::sources::jobs::Asked;
+use crate::plane::{Alarm, Plane};
+use crate::sources::jobs::{ANSWER_WITHIN, Asked};
 use serde_json::{Map, Value, json};
-use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId};
+use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId, Span};
 use stoker_store::{Ask, QueueNo, Ticket};
+use stoker_wire::Status;
+
+/// How long an operator waits for a store that can't write: it may be well again at once.
+const FAILING_WITHIN: Span = Span::from_millis(2_000);
 
 /// Queues without a pool that are told one by one.
 const ORPHANS: usize = 20;
@@ -166,7 +170,24 @@ impl Plane {
         };
         let told = self.jobs.ticket(Asked::Reply { conn, id, value });
         self.jobs.ask(keep(no, Some(told)));
+        let within = match self.jobs.failing {
+            Some(_) => FAILING_WITHIN,
+            None => ANSWER_WITHIN,
+        };
+        self.alarms.push((self.now + within, Alarm::Operator(told)));
         Ok(None)
+    }
+
+    /// What an operator has set is in force, but the store has not kept it within the time that one waits for it.
+    pub(crate) fn operator_waited(&mut self, ticket: Ticket) {
+        if let Some((conn, id)) = self.jobs.leave(ticket) {
+            let text = format!(
+                "this is in force, but not yet in the job store{}. It will be written as soon as that is possible; \
+                 until then a restart takes it back",
+                self.why_store_waits()
+            );
+            self.status(conn, id, Status::UNKNOWN, &text, None);
+        }
     }
 
     pub(crate) fn set_queue(&mut self, to: (ConnId, u32), ask: &Value) -> Answer {

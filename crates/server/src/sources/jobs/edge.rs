@@ -1,3 +1,4 @@
+use super::cancel::Cancellings;
 use super::held::HeldJobs;
 use super::recall::Recalled;
 use super::resting::Resting;
@@ -25,12 +26,14 @@ pub(crate) struct Jobs {
     by_no: HashMap<QueueNo, QueueId>,
     /// Jobs of ordered queues between two runs: they keep their places.
     pub(crate) resting: Resting,
-    asked: Vec<Option<Asked>>,
+    /// With their generations: a place is used again.
+    asked: Vec<(u32, Option<Asked>)>,
     free: Vec<usize>,
     /// Refills that wait for memory.
     pub(crate) postponed: VecDeque<Todo>,
     /// A job is being loaded although there is little memory.
     pub(crate) loads_beyond: bool,
+    pub(crate) cancellings: Cancellings,
     /// Why the store takes nothing now.
     pub(crate) failing: Option<Trouble>,
     /// A job began or ended in this turn.
@@ -55,17 +58,14 @@ pub(crate) enum Asked {
         queue: QueueId,
         to: Option<(ConnId, u32)>,
     },
-    Nobody,
+    /// Operators who cancel a job that ended.
+    Cancelled(Vec<u64>),
+    /// An operator who cancels a job that had left the core already.
+    StrayCancelled(u64),
     /// A worker that acknowledged a task.
-    Ack {
-        worker: WorkerId,
-        task: TaskId,
-    },
+    Ack { worker: WorkerId, task: TaskId },
     /// A worker that gets the task as soon as it counts as done.
-    Delivery {
-        worker: WorkerId,
-        task: TaskId,
-    },
+    Delivery { worker: WorkerId, task: TaskId },
     /// An operator, whose answer is known already.
     Reply {
         conn: ConnId,
@@ -73,9 +73,7 @@ pub(crate) enum Asked {
         value: serde_json::Value,
     },
     /// Whoever asked for the list of queues, once what has ended is counted.
-    Counted {
-        look: u64,
-    },
+    Counted { look: u64 },
     /// An operator, about jobs that were taken back from the core.
     Recalled(Box<Recalled>),
     /// An operator.
@@ -134,6 +132,7 @@ impl Jobs {
             free: Vec::new(),
             postponed: VecDeque::new(),
             loads_beyond: false,
+            cancellings: Cancellings::default(),
             failing: None,
             runs_changed: false,
         }
@@ -148,32 +147,41 @@ impl Jobs {
     /// A ticket for whoever waits.
     pub(crate) fn ticket(&mut self, asked: Asked) -> Ticket {
         let at = self.free.pop().unwrap_or_else(|| {
-            self.asked.push(None);
+            self.asked.push((0, None));
             self.asked.len() - 1
         });
-        self.asked[at] = Some(asked);
-        Ticket(at as u64, 0)
+        let (generation, place) = &mut self.asked[at];
+        *generation = generation.wrapping_add(1);
+        *place = Some(asked);
+        Ticket(at as u64, *generation)
     }
 
     pub(crate) fn asked(&mut self, ticket: Ticket) -> Option<Asked> {
         let at = usize::try_from(ticket.0).ok()?;
-        let asked = self.asked.get_mut(at)?.take()?;
+        let asked = self.place_of(ticket)?.take()?;
         self.free.push(at);
         Some(asked)
     }
 
+    fn place_of(&mut self, ticket: Ticket) -> Option<&mut Option<Asked>> {
+        let at = usize::try_from(ticket.0).ok()?;
+        let (generation, place) = self.asked.get_mut(at)?;
+        (*generation == ticket.1).then_some(place)
+    }
+
     /// Who waits for an answer need not wait any longer. It is returned; a worker waits on.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<(ConnId, u32)> {
-        let at = usize::try_from(ticket.0).ok()?;
-        match self.asked.get_mut(at)?.as_mut()? {
+        match self.place_of(ticket)?.as_mut()? {
             Asked::Push { to, .. } => to.take(),
             Asked::Reply { conn, id, .. } | Asked::Admin { conn, id, .. } => {
                 Some((std::mem::replace(conn, ConnId::NOBODY), *id))
             }
             Asked::Recalled(recalled) => recalled.leave(),
-            Asked::Nobody | Asked::Ack { .. } | Asked::Delivery { .. } | Asked::Counted { .. } => {
-                None
-            }
+            Asked::Cancelled(_)
+            | Asked::StrayCancelled(_)
+            | Asked::Ack { .. }
+            | Asked::Delivery { .. }
+            | Asked::Counted { .. } => None,
         }
     }
 

@@ -52,6 +52,7 @@ impl Plane {
                 Some(Asked::Ack { worker, task }) => self.tell_acked(worker, task),
                 Some(Asked::Delivery { worker, task }) => self.deliver_acked(worker, task),
                 Some(Asked::Reply { conn, id, value }) => self.answer_json(conn, id, &value),
+                Some(Asked::Cancelled(by)) => self.end_is_safe(by, &Ok(())),
                 _ => {}
             },
             Told::GivenUp { ticket } => self.is_given_up(ticket),
@@ -64,6 +65,9 @@ impl Plane {
                     self.answer_changed(conn, id, Err(trouble));
                 }
                 (Some(Asked::Recalled(recalled)), result) => self.recalled(*recalled, result),
+                (Some(Asked::StrayCancelled(no)), result) => {
+                    self.part_cancelled(no, Ok((result.map_or(0, |changed| changed.count), 0)));
+                }
                 _ => {}
             },
             Told::Found { ticket, found } => match self.jobs.asked(ticket) {
@@ -85,11 +89,17 @@ impl Plane {
     /// A job's end can't be written. A worker that waits for that, or for the job itself, does not go on with it:
     /// it might be done twice.
     fn is_given_up(&mut self, ticket: Ticket) {
-        if let Some(Asked::Ack { worker, task } | Asked::Delivery { worker, task }) =
-            self.jobs.asked(ticket)
-            && self.core.lent_to(worker).any(|lent| lent == task)
-        {
-            self.step(Event::Cancel { task, kill: true }, None);
+        match self.jobs.asked(ticket) {
+            Some(Asked::Ack { worker, task } | Asked::Delivery { worker, task })
+                if self.core.lent_to(worker).any(|lent| lent == task) =>
+            {
+                self.step(Event::Cancel { task, kill: true }, None);
+            }
+            Some(Asked::Cancelled(by)) => {
+                let text = "a page of the store that it needs can't be read";
+                self.end_is_safe(by, &Err(Trouble::Io(text.to_owned())));
+            }
+            _ => {}
         }
     }
 

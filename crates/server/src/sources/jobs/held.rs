@@ -21,6 +21,8 @@ pub(crate) struct Held {
     pub(crate) told_at: Time,
     /// An alarm is set for what the store has not heard.
     pub(crate) is_put_off: bool,
+    /// Operators who wait for its end.
+    pub(crate) cancelled_by: Vec<u64>,
 }
 
 impl Held {
@@ -35,6 +37,7 @@ impl Held {
             checkpointed: false,
             told_at: Time::ZERO,
             is_put_off: false,
+            cancelled_by: Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Jobs: pushed to their store, handed to the core as it has room, and ended in their store.
 
+mod cancel;
 mod edge;
 mod hear;
 mod held;
@@ -12,6 +13,7 @@ mod resting;
 mod run;
 mod view;
 
+pub(crate) use cancel::ANSWER_WITHIN;
 pub(crate) use edge::{Asked, Jobs, Operator, Reach};
 pub(crate) use open::open_store;
 pub(crate) use push::{MAX_META, is_own, refusal_of};

@@ -45,11 +45,12 @@ impl Plane {
     }
 
     fn end_in_store(&mut self, held: &mut Held, run: Run, ending: Ending) {
+        let told = self.ticket_of_end(std::mem::take(&mut held.cancelled_by));
         self.jobs.ask(Ask::End {
             job: held.job.id,
             run,
             ending,
-            told: None,
+            told,
             output: held.take_output(),
         });
     }
@@ -79,6 +80,7 @@ impl Plane {
             }
             return self.end_in_store(&mut held, run, Ending::Failed(error));
         }
+        self.not_cancelled(std::mem::take(&mut held.cancelled_by));
         let wait = after.unwrap_or_else(|| self.backoff_of(queue, &held, facts.attempt));
         let due_ms = wall_ms().saturating_add(wait.0.div_ceil(1_000));
         let output = held.take_output();
@@ -106,6 +108,7 @@ impl Plane {
     pub(crate) fn return_job(&mut self, task: TaskId) {
         if let Some(mut held) = self.jobs.held.remove(task) {
             self.tell_untold(&mut held);
+            self.not_cancelled(held.cancelled_by);
         }
     }
 
@@ -115,6 +118,8 @@ impl Plane {
             return;
         };
         self.jobs.runs_changed = true;
+        // It had ended in the store before.
+        self.not_cancelled(std::mem::take(&mut held.cancelled_by));
         let job = held.job.id;
         if let Some(bytes) = held.take_output() {
             self.jobs.ask(Ask::Output { job, bytes });

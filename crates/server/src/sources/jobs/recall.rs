@@ -6,23 +6,39 @@ use crate::net::ConnId;
 use crate::plane::Plane;
 use std::collections::HashSet;
 use stoker_core::Event;
-use stoker_store::{Ask, Change, Changed, Ending, Job, JobId, Rest, State, Trouble, Which};
+use stoker_store::{Ask, Change, Changed, Job, JobId, Rest, State, Trouble, Which};
 
 /// Who waits for jobs that were taken back, and what has happened so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Recalled {
-    conn: ConnId,
-    id: u32,
-    count: u64,
-    /// Jobs that run.
-    running: u64,
+    caller: Caller,
     jobs: Vec<Job>,
     rests: Vec<Rest>,
 }
 
+/// Who is answered.
+#[derive(Clone, Debug)]
+pub(crate) enum Caller {
+    Operator {
+        conn: ConnId,
+        id: u32,
+        count: u64,
+        /// Jobs that run.
+        running: u64,
+    },
+    /// One who cancels, by their number.
+    Cancelling(u64),
+}
+
 impl Recalled {
     pub(crate) fn leave(&mut self) -> Option<(ConnId, u32)> {
-        Some((std::mem::replace(&mut self.conn, ConnId::NOBODY), self.id))
+        match &mut self.caller {
+            Caller::Operator { conn, id, .. } => {
+                Some((std::mem::replace(conn, ConnId::NOBODY), *id))
+            }
+            // They know how long they wait.
+            Caller::Cancelling(_) => None,
+        }
     }
 }
 
@@ -39,25 +55,17 @@ impl Plane {
             Operator::Changed(Reach::Suspend { alone }) => {
                 return self.recall(conn, id, count, held, Change::Suspend, alone);
             }
-            Operator::Changed(reach) => held.iter().filter(|job| self.reach(reach, **job)).count(),
+            Operator::Changed(reach @ (Reach::Cancel | Reach::CancelWaiting)) => {
+                return self.cancel_held(conn, id, count, held, reach);
+            }
+            Operator::Changed(Reach::Release) => {
+                let hastened = held.iter().filter(|job| self.jobs.resting.hasten(**job));
+                hastened.count()
+            }
             _ => 0,
         };
         let left = (held.len() - reached) as u64;
         self.answer_changed(conn, id, Ok((count + reached as u64, left)));
-    }
-
-    /// Does to a job that the core holds what can be done at once. Returns whether it could.
-    fn reach(&mut self, reach: Reach, job: JobId) -> bool {
-        let is_meant = match reach {
-            Reach::Release => return self.jobs.resting.hasten(job),
-            Reach::Cancel => true,
-            Reach::CancelWaiting => !self.runs(job),
-            Reach::None | Reach::Move { .. } | Reach::Suspend { .. } => false,
-        };
-        if is_meant {
-            self.cancel_held(job);
-        }
-        is_meant
     }
 
     pub(crate) fn runs(&self, job: JobId) -> bool {
@@ -86,21 +94,35 @@ impl Plane {
                 running += 1;
             }
         }
-        let waiting = jobs.iter().map(|job| job.id);
-        let ids: Vec<JobId> = waiting.chain(rests.iter().map(|rest| rest.id)).collect();
-        if ids.is_empty() {
+        if jobs.is_empty() && rests.is_empty() {
             let result = match alone && running > 0 {
                 true => Err(Trouble::State(State::Ready)),
                 false => Ok((count, running)),
             };
             return self.answer_changed(conn, id, result);
         }
-        let which = Which::Held(ids);
-        let ticket = self.jobs.ticket(Asked::Recalled(Box::new(Recalled {
+        let caller = Caller::Operator {
             conn,
             id,
             count,
             running,
+        };
+        self.change_recalled(caller, change, jobs, rests);
+    }
+
+    /// Has the store change what was taken back.
+    pub(super) fn change_recalled(
+        &mut self,
+        caller: Caller,
+        change: Change,
+        jobs: Vec<Job>,
+        rests: Vec<Rest>,
+    ) {
+        let waiting = jobs.iter().map(|job| job.id);
+        let ids = waiting.chain(rests.iter().map(|rest| rest.id)).collect();
+        let which = Which::Held(ids);
+        let ticket = self.jobs.ticket(Asked::Recalled(Box::new(Recalled {
+            caller,
             jobs,
             rests,
         })));
@@ -112,7 +134,7 @@ impl Plane {
     }
 
     /// Takes a job out of the core's hands, unless a worker has it.
-    fn take_back(&mut self, job: JobId) -> Option<Job> {
+    pub(super) fn take_back(&mut self, job: JobId) -> Option<Job> {
         let task = self.jobs.held.task_of(job)?;
         if self.core.is_lent(task) {
             return None;
@@ -140,10 +162,7 @@ impl Plane {
     /// The store has changed what was taken back, or it could not: then all is as it was.
     pub(crate) fn recalled(&mut self, recalled: Recalled, result: Result<Changed, Trouble>) {
         let Recalled {
-            conn,
-            id,
-            count,
-            running,
+            caller,
             jobs,
             rests,
         } = recalled;
@@ -151,7 +170,7 @@ impl Plane {
         let (result, left) = match result {
             Ok(changed) => {
                 let left = changed.held.len() as u64;
-                (Ok((count + changed.count, running + left)), changed.held)
+                (Ok((changed.count, left)), changed.held)
             }
             Err(trouble) => {
                 let all = jobs.iter().map(|job| job.id);
@@ -169,30 +188,17 @@ impl Plane {
         // The last one first: in an ordered queue each goes in front of those that follow it.
         let jobs = jobs.into_iter().rev().filter(|job| left.contains(&job.id));
         jobs.for_each(|job| self.reload_job(job));
-        self.answer_changed(conn, id, result);
-    }
-
-    /// Ends a job with its worker, if it does not stop by itself.
-    pub(crate) fn cancel_held(&mut self, job: JobId) {
-        if let Some(task) = self.jobs.held.task_of(job) {
-            return self.step(Event::Cancel { task, kill: true }, None);
+        match caller {
+            Caller::Operator {
+                conn,
+                id,
+                count,
+                running,
+            } => {
+                let result = result.map(|(changed, left)| (count + changed, running + left));
+                self.answer_changed(conn, id, result);
+            }
+            Caller::Cancelling(no) => self.part_cancelled(no, result),
         }
-        let Some(rest) = self.wake_for_good(job) else {
-            // It has just gone back to the store, which said that it was held before it heard so.
-            let ticket = self.jobs.ticket(Asked::Nobody);
-            let (which, change) = (Which::One(job), Change::Cancel);
-            return self.jobs.ask(Ask::Change {
-                ticket,
-                which,
-                change,
-            });
-        };
-        self.jobs.ask(Ask::End {
-            job: rest.id,
-            run: rest.run,
-            ending: Ending::Cancelled,
-            told: None,
-            output: None,
-        });
     }
 }

@@ -1,0 +1,183 @@
+//! What operators are told while the disk takes nothing: no command is answered as done before that is in the store.
+//! Issue 9, A3.
+
+use crate::store::{kill_server, notes, pause};
+use crate::{pool_of, setup};
+use serde_json::json;
+use stoker_testkit::failing::{self, Call, Place};
+use stoker_testkit::{App, Ask, Client, until};
+use stoker_wire::Status;
+
+/// A server whose disk is full as soon as it is filled.
+fn start(workers: &str) -> App {
+    let write = Call {
+        sort: "write".to_owned(),
+        file: "jobs.db-wal".to_owned(),
+        number: 1,
+    };
+    let config = pool_of(
+        "serve",
+        format!("{workers}\n[store]\npath = \"store/jobs.db\""),
+    );
+    setup()
+        .config(&config)
+        .failing(&write, failing::FULL)
+        .start()
+}
+
+fn fill(app: &App, client: &mut Client) {
+    std::fs::write(Place(app.dir.path()).arm(), "").expect("a file");
+    let refused = client.ask(&Ask::push("mails", "note never"));
+    assert_eq!(
+        refused.status(),
+        Status::RESOURCE_EXHAUSTED,
+        "{}",
+        refused.text()
+    );
+}
+
+fn make_room(app: &App) {
+    std::fs::write(Place(app.dir.path()).heal(), "").expect("a file");
+    app.wait_for_log("the job store writes again");
+}
+
+#[test]
+fn a_cancel_that_can_not_be_written_is_refused_and_cancels_nothing() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    pause(&mut client, true);
+    // Held by the scheduler, delayed, and in the store alone.
+    let ready: Vec<String> = (0..380)
+        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .collect();
+    let delayed = client
+        .push(&Ask::push("mails", "ok").meta(stoker_wire::Key::DELAY, 600_000_u64.to_be_bytes()));
+    fill(&app, &mut client);
+    for ask in [
+        json!({"op": "cancel", "queue": "mails"}),
+        json!({"op": "cancel", "queue": "mails", "state": "ready"}),
+        json!({"op": "cancel", "id": ready[7]}),
+        json!({"op": "cancel", "id": delayed}),
+        json!({"op": "suspend", "queue": "mails"}),
+        json!({"op": "release", "id": delayed}),
+    ] {
+        let refused = client
+            .try_own("stoker.job", &ask)
+            .expect_err("it can't be written");
+        let text = refused.text();
+        assert_eq!(
+            refused.status(),
+            Status::RESOURCE_EXHAUSTED,
+            "{ask}: {text}"
+        );
+        assert!(text.contains("disk is full"), "{ask}: {text}");
+    }
+    make_room(&app);
+    let mut client = kill_server(&app);
+    assert_eq!(client.queue("mails")["ready"], 380);
+    assert_eq!(client.queue("mails")["delayed"], 1);
+    // They are the scheduler's again, and in their order.
+    pause(&mut client, false);
+    client.job_in(&ready[379], "done");
+    let order: Vec<String> = (0..380).map(|n| n.to_string()).collect();
+    assert_eq!(notes(&app), order);
+}
+
+#[test]
+fn after_a_refused_cancel_the_same_server_runs_the_jobs() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    pause(&mut client, true);
+    let ids: Vec<String> = (0..9)
+        .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
+        .collect();
+    fill(&app, &mut client);
+    let cancel = json!({"op": "cancel", "queue": "mails"});
+    client
+        .try_own("stoker.job", &cancel)
+        .expect_err("it can't be written");
+    make_room(&app);
+    pause(&mut client, false);
+    client.job_in(&ids[8], "done");
+    let order: Vec<String> = (0..9).map(|n| n.to_string()).collect();
+    assert_eq!(notes(&app), order);
+}
+
+#[test]
+fn what_can_not_be_kept_of_a_queue_is_answered_with_an_error_in_time() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    client.push(&Ask::push("mails", "ok"));
+    fill(&app, &mut client);
+    for (op, more) in [
+        ("pause", json!({})),
+        ("resume", json!({})),
+        ("set", json!({"weight": 7})),
+        ("pause", json!({})),
+    ] {
+        let mut ask = json!({"op": op, "queue": "mails"});
+        ask.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().cloned().unwrap_or_default());
+        let answer = client
+            .try_own("stoker.queue", &ask)
+            .expect_err("it can't be written");
+        let text = answer.text();
+        assert_eq!(answer.status(), Status::UNKNOWN, "{op}: {text}");
+        assert!(
+            text.contains("in force, but not yet in the job store: the job store's disk is full"),
+            "{text}"
+        );
+    }
+    // It is in force at once, and kept when it can be.
+    assert_eq!(client.queue("mails")["paused"], true);
+    make_room(&app);
+    until("it is kept", || {
+        let kept = app.cli(&["store", "show", "--json", "--store", "store/jobs.db"]);
+        kept.stdout.contains("\"paused\":true").then_some(())
+    });
+    let mut client = kill_server(&app);
+    assert_eq!(client.queue("mails")["paused"], true);
+    assert_eq!(client.queue("mails")["weight"], 7);
+}
+
+#[test]
+fn a_run_that_is_cancelled_while_the_disk_is_full_is_not_answered_as_cancelled() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "note ran;silence"));
+    until("it runs", || {
+        (client.job(&id)["state"] == "running").then_some(())
+    });
+    fill(&app, &mut client);
+    let cancel = json!({"op": "cancel", "id": id});
+    let refused = client
+        .try_own("stoker.job", &cancel)
+        .expect_err("it can't be written");
+    // Even to read what it is about may take room.
+    let text = refused.text();
+    let is_meant = [Status::UNKNOWN, Status::RESOURCE_EXHAUSTED].contains(&refused.status());
+    assert!(is_meant && text.contains("disk is full"), "{text}");
+    make_room(&app);
+}
+
+/// The answer comes after the commit: whoever dies then, the job stays cancelled.
+#[test]
+fn a_cancelled_run_is_cancelled_in_the_store_when_that_is_answered() {
+    for ask in [
+        json!({"op": "cancel", "state": "running"}),
+        json!({"op": "cancel", "queue": "mails"}),
+    ] {
+        let app = crate::start("workers = 2");
+        let mut client = app.client();
+        let ids: Vec<String> = (0..2)
+            .map(|_| client.push(&Ask::push("mails", "note ran;silence")))
+            .collect();
+        until("both run", || (notes(&app).len() == 2).then_some(()));
+        assert_eq!(client.own("stoker.job", &ask), json!({"count": 2}));
+        let mut client = kill_server(&app);
+        for id in &ids {
+            assert_eq!(client.job(id)["state"], "cancelled");
+        }
+    }
+}

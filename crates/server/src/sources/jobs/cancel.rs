@@ -1,0 +1,206 @@
+//! Cancelling jobs that the core holds. Those that wait are taken back and end in the store; those that run end with
+//! their run. Whoever asked is answered once all of that is in the store, or with an error when it takes too long.
+
+use super::edge::{Asked, Reach};
+use super::recall::Caller;
+use crate::net::ConnId;
+use crate::plane::{Alarm, Plane};
+use stoker_core::{Event, Span};
+use stoker_store::{Ask, Change, JobId, Ticket, Trouble, Which};
+use stoker_wire::Status;
+
+/// How long an operator waits for the store at the most.
+pub(crate) const ANSWER_WITHIN: Span = Span::from_millis(10_000);
+
+/// An operator who waits for jobs to be cancelled.
+#[derive(Debug)]
+pub(crate) struct Cancelling {
+    conn: ConnId,
+    id: u32,
+    /// Jobs that are cancelled in the store, and jobs that were not reached.
+    count: u64,
+    left: u64,
+    /// Parts of it that are under way.
+    open: u64,
+    trouble: Option<Trouble>,
+}
+
+impl Plane {
+    /// The store has cancelled what nobody held, which was `count`; these the core holds.
+    pub(crate) fn cancel_held(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        count: u64,
+        held: Vec<JobId>,
+        reach: Reach,
+    ) {
+        let spares_running = reach == Reach::CancelWaiting;
+        let (running, waiting): (Vec<JobId>, Vec<JobId>) =
+            held.into_iter().partition(|job| self.runs(*job));
+        let left = if spares_running { running.len() } else { 0 };
+        let no = self.jobs.cancellings.begin(Cancelling {
+            conn,
+            id,
+            count,
+            left: left as u64,
+            // Until all parts have begun.
+            open: 1,
+            trouble: None,
+        });
+        self.alarms
+            .push((self.now + ANSWER_WITHIN, Alarm::Cancelling(no)));
+        // Before anything that runs ends: what waits behind it must not begin.
+        let lent = self.take_back_to_cancel(no, waiting);
+        let running = running.into_iter().filter(|_| !spares_running);
+        for job in running.chain(lent) {
+            self.end_run_of(no, job);
+        }
+        self.part_cancelled(no, Ok((0, 0)));
+    }
+
+    /// Takes back what waits and has the store end it. Returns what a worker has already.
+    fn take_back_to_cancel(&mut self, no: u64, waiting: Vec<JobId>) -> Vec<JobId> {
+        let (mut jobs, mut rests, mut lent) = (Vec::new(), Vec::new(), Vec::new());
+        for job in waiting {
+            if let Some(job) = self.take_back(job) {
+                jobs.push(job);
+            } else if let Some(rest) = self.jobs.resting.remove(job) {
+                // Its key stays blocked until it is known that it goes.
+                rests.push(rest);
+            } else if self.jobs.held.task_of(job).is_some() {
+                lent.push(job);
+            } else {
+                self.cancel_in_store(no, job);
+            }
+        }
+        if !jobs.is_empty() || !rests.is_empty() {
+            self.jobs.cancellings.opened(no);
+            self.change_recalled(Caller::Cancelling(no), Change::Cancel, jobs, rests);
+        }
+        lent
+    }
+
+    /// A job that has just gone back to the store, which said that it was held before it knew.
+    fn cancel_in_store(&mut self, no: u64, job: JobId) {
+        self.jobs.cancellings.opened(no);
+        let ticket = self.jobs.ticket(Asked::StrayCancelled(no));
+        self.jobs.ask(Ask::Change {
+            ticket,
+            which: Which::One(job),
+            change: Change::Cancel,
+        });
+    }
+
+    /// Ends a job with its worker, if it does not stop by itself.
+    fn end_run_of(&mut self, no: u64, job: JobId) {
+        let Some(task) = self.jobs.held.task_of(job) else {
+            // It has ended while the others were taken back.
+            return self.cancel_in_store(no, job);
+        };
+        if let Some(held) = self.jobs.held.get_mut(task) {
+            held.cancelled_by.push(no);
+            self.jobs.cancellings.opened(no);
+        }
+        self.step(Event::Cancel { task, kill: true }, None);
+    }
+
+    /// Has whoever cancels a job wait for its end in the store, which the ticket is for.
+    pub(super) fn ticket_of_end(&mut self, cancelled_by: Vec<u64>) -> Option<Ticket> {
+        let has_any = !cancelled_by.is_empty();
+        has_any.then(|| self.jobs.ticket(Asked::Cancelled(cancelled_by)))
+    }
+
+    /// A job that was to be cancelled has left the core by another way.
+    pub(super) fn not_cancelled(&mut self, cancelled_by: Vec<u64>) {
+        for no in cancelled_by {
+            self.part_cancelled(no, Ok((0, 1)));
+        }
+    }
+
+    /// The end of a job that was cancelled is in the store, or can't be.
+    pub(crate) fn end_is_safe(&mut self, cancelled_by: Vec<u64>, result: &Result<(), Trouble>) {
+        for no in cancelled_by {
+            self.part_cancelled(no, result.clone().map(|()| (1, 0)));
+        }
+    }
+
+    /// A part has come to its end: so many are cancelled, and so many were left.
+    pub(crate) fn part_cancelled(&mut self, no: u64, result: Result<(u64, u64), Trouble>) {
+        if let Some(done) = self.jobs.cancellings.settle(no, result) {
+            let counts = (done.count, done.left);
+            let result = done.trouble.map_or(Ok(counts), Err);
+            self.answer_changed(done.conn, done.id, result);
+        }
+    }
+
+    /// It took too long. What is under way goes on.
+    pub(crate) fn cancelling_is_due(&mut self, no: u64) {
+        let Some(late) = self.jobs.cancellings.take(no) else {
+            return;
+        };
+        let what = match late.open {
+            1 => "1 part".to_owned(),
+            open => format!("{open} parts"),
+        };
+        let text = format!(
+            "{} cancelled; {what} of it had not ended in the job store after {} s{}. What is under way goes on: look \
+             at the jobs again",
+            crate::counted(late.count, "job"),
+            ANSWER_WITHIN.0 / 1_000_000,
+            self.why_store_waits(),
+        );
+        self.status(late.conn, late.id, Status::UNKNOWN, &text, None);
+    }
+
+    /// For the text of an answer that did not wait longer.
+    pub(crate) fn why_store_waits(&self) -> String {
+        let failing = self.jobs.failing.as_ref();
+        failing.map_or(String::new(), |trouble| format!(": {trouble}"))
+    }
+}
+
+/// Those who wait, by numbers that are never given twice.
+#[derive(Debug, Default)]
+pub(crate) struct Cancellings {
+    last: u64,
+    open: Vec<(u64, Cancelling)>,
+}
+
+impl Cancellings {
+    fn begin(&mut self, cancelling: Cancelling) -> u64 {
+        self.last += 1;
+        self.open.push((self.last, cancelling));
+        self.last
+    }
+
+    fn position(&self, no: u64) -> Option<usize> {
+        self.open.iter().position(|(of, _)| *of == no)
+    }
+
+    /// One more part of it is under way.
+    fn opened(&mut self, no: u64) {
+        if let Some(at) = self.position(no) {
+            self.open[at].1.open += 1;
+        }
+    }
+
+    fn take(&mut self, no: u64) -> Option<Cancelling> {
+        self.position(no).map(|at| self.open.swap_remove(at).1)
+    }
+
+    /// Returns it with its last part.
+    fn settle(&mut self, no: u64, result: Result<(u64, u64), Trouble>) -> Option<Cancelling> {
+        let at = self.position(no)?;
+        let cancelling = &mut self.open[at].1;
+        cancelling.open -= 1;
+        match result {
+            Ok((count, left)) => {
+                cancelling.count += count;
+                cancelling.left += left;
+            }
+            Err(trouble) => cancelling.trouble = Some(trouble),
+        }
+        (cancelling.open == 0).then(|| self.open.swap_remove(at).1)
+    }
+}
