@@ -5,7 +5,7 @@ use crate::sources::Origin;
 use crate::sources::rpc::exit_text;
 use crate::workers::Link;
 use rustix::process::Signal;
-use stoker_angel::{ToAngel, resident_bytes};
+use stoker_angel::ToAngel;
 use stoker_core::{Action, Exit, Facts, Health, Notice, Outcome, TaskId, Why, WorkerId};
 use stoker_store::{Ask, What};
 use stoker_wire::Frame;
@@ -121,13 +121,6 @@ impl Plane {
             });
         } else {
             self.todo.push_back(Todo::KillDialled { worker });
-        }
-    }
-
-    fn measure(&mut self, worker: WorkerId) {
-        let pid = self.link(worker).map_or(0, |link| link.pid);
-        if let Some(rss) = resident_bytes(pid) {
-            self.todo.push_back(Todo::Measured { worker, rss });
         }
     }
 

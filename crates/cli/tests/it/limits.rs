@@ -1,8 +1,8 @@
 //! Time, memory, number of tasks, idleness: what bounds a worker.
 
-use crate::{start, start_of};
+use crate::{setup, start, start_of};
 use std::time::{Duration, Instant};
-use stoker_testkit::{Ask, until};
+use stoker_testkit::{Ask, procs, until};
 use stoker_wire::{Key, Status};
 
 #[test]
@@ -115,6 +115,63 @@ fn a_worker_that_eats_memory_within_a_task_is_killed() {
         "p-1 is killed at t.run#1: it used more memory than memory_limit allows within a task",
     );
     assert_eq!(app.call("t.run", "ok lean").text(), "lean");
+}
+
+/// Issue 9, A21.
+#[test]
+fn what_a_workers_children_eat_is_its_own() {
+    let app = start("workers = 1\nmemory_limit = \"64MB\"");
+    let script = "child silence;child setsid,eat-memory 120,silence;silence";
+    let answer = app.call("t.run", script);
+    assert_eq!(answer.status(), Status::WORKER_DIED);
+    assert!(answer.text().contains("more memory"), "{}", answer.text());
+    until("the children are gone as well", || {
+        (app.processes().len() == 3).then_some(())
+    });
+}
+
+/// Issue 9, A21.
+#[test]
+fn a_worker_whose_child_stays_large_is_replaced_after_its_task() {
+    let app = start("workers = 1\nmemory_limit = \"64MB\"");
+    let before = app.pids();
+    let (eaten, go) = (app.dir.gate("eaten"), app.dir.gate("go"));
+    let mut client = app.client();
+    let call = client.send(&Ask::call(
+        "t.run",
+        "child eat-memory 80,gate eaten,silence;gate go",
+    ));
+    drop(eaten.meet());
+    drop(go.meet());
+    assert_eq!(client.answer(call).status(), Status::OK);
+    until("a lean worker in its place", || {
+        let now = app.pids();
+        (now.len() == 1 && now != before).then_some(())
+    });
+}
+
+/// Issue 9, A21: the pages of a fork are its parent's until one of them writes.
+#[test]
+fn memory_that_forks_share_counts_once() {
+    const FORKS: &str = "import os, signal\n\
+                         memory = b'x' * (60 << 20)\n\
+                         children = [os.fork() for _ in range(3)]\n\
+                         signal.pause()";
+    let config = format!(
+        "[pool.forks]\ncommand = [\"python3\", \"-c\", {FORKS:?}]\nworkers = 1\nprotocol = false\n\
+         memory_limit = \"120MB\"\n"
+    );
+    let app = setup().config(&config).start();
+    until("all have forked", || {
+        (app.processes().len() == 10).then_some(())
+    });
+    let worker = app.pids()[0];
+    assert!(
+        !procs::ends_within(worker, 5.0),
+        "it was looked at twice meanwhile"
+    );
+    let resident = app.workers()[0]["rss_bytes"].as_u64();
+    assert!(resident > Some(400 << 20), "counted for each: {resident:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Child;
-use stoker_testkit::{App, Ask, Client, Dir, Setup, Spawn, as_nobody, bad_worker, procs, run};
+use stoker_testkit::{App, Ask, Client, Dir, Setup, Spawn, as_nobody, bad_worker, procs, run, until};
 use stoker_wire::{Status, Type};
 
 #[test]
@@ -121,6 +121,71 @@ fn one_that_dialled_in_and_hangs_is_killed_as_any_other() {
     let answer = app.call("t.run", "spin");
     assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
     assert_eq!(end(worker), -1);
+}
+
+const HANGING: &str = "[pool.d]\nworkers = 1\ntask_timeout = \"200ms\"\n";
+
+/// Connects, has a child serve the connection, prints the child's pid, and stays.
+const CONNECT_FOR_A_CHILD: &str = "\
+import os, signal, socket, subprocess, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(os.environ['STOKER_SOCKET'])
+os.set_inheritable(connection.fileno(), True)
+environment = {**os.environ, 'STOKER_FD': str(connection.fileno())}
+child = subprocess.Popen(sys.argv[1:], env=environment, close_fds=False)
+open('child', 'w').write(f'{child.pid}\\n')
+child.wait()
+signal.pause()
+";
+
+/// A process that does not outlive its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Starts such a pair, and returns it with the child's pid.
+#[track_caller]
+fn dial_for_a_child(app: &App, script: &str) -> (Killed, i32) {
+    let worker = bad_worker().display().to_string();
+    let args = ["-c", CONNECT_FOR_A_CHILD, &worker, script];
+    let spawn = Spawn::new("python3").args(&args);
+    let spawn = spawn.env("STOKER_SOCKET", app.socket());
+    let parent = Killed(spawn.within(app.dir.path()).start());
+    let child = until("the child's pid", || {
+        let text = std::fs::read_to_string(app.dir.file("child")).ok()?;
+        text.ends_with('\n').then(|| text.trim().parse().ok())?
+    });
+    (parent, child)
+}
+
+/// Issue 9, A14.
+#[test]
+fn the_child_that_serves_is_killed_and_not_who_connected() {
+    let app = setup().config(HANGING).launch();
+    let (parent, child) = dial_for_a_child(&app, "pid;serve");
+    app.wait_for_log(&format!("d-1 is ready (pid {child})"));
+    let answer = app.call("t.run", "spin");
+    assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
+    assert!(procs::ends_within(child, 5.0));
+    assert!(procs::is_alive(parent.0.id() as i32), "it serves nothing");
+}
+
+/// Issue 9, A14.
+#[test]
+fn a_process_that_is_not_below_who_connected_is_not_taken_for_the_worker() {
+    let app = setup().config(HANGING).launch();
+    let stranger = Killed(Spawn::new("sleep").args(&["1000"]).start());
+    let worker = dial(&app, &format!("pid {};serve", stranger.0.id()));
+    app.wait_for_log(&format!("d-1 is ready (pid {})", worker.id()));
+    let answer = app.call("t.run", "spin");
+    assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
+    assert_eq!(end(worker), -1);
+    assert!(procs::is_alive(stranger.0.id() as i32));
 }
 
 #[test]

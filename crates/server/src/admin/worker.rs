@@ -1,7 +1,7 @@
 use crate::clock::rfc3339;
 use crate::plane::Plane;
 use serde_json::{Value, json};
-use stoker_angel::resident_bytes;
+use stoker_angel::tree_resident_bytes;
 use stoker_core::{Health, PoolId, WorkerView};
 
 impl Plane {
@@ -34,7 +34,7 @@ impl Plane {
             "task": task,
             "lent": worker.lent,
             "tasks": worker.done,
-            "rss_bytes": resident_bytes(link.pid),
+            "rss_bytes": tree_resident_bytes(link.pid).map(|(bytes, _)| bytes),
             "started_at": rfc3339(link.started_ms),
             "last_exit": self.last_exits.get(&worker.pool),
         }))

@@ -98,6 +98,8 @@ pub(crate) enum Flow {
 pub(crate) struct Conn {
     pub(crate) fd: OwnedFd,
     pub(crate) peer: Peer,
+    /// The process that a worker's HELLO names.
+    pub(crate) named_pid: Option<u32>,
     pub(crate) role: Role,
     pub(crate) splitter: Splitter,
     pub(crate) out: Out,
@@ -147,6 +149,7 @@ impl Conn {
         Self {
             fd,
             peer,
+            named_pid: None,
             role: Role::New,
             splitter: Splitter::new(MAX_FRAME),
             out: Out::default(),

@@ -5,8 +5,9 @@ use crate::net::{ConnId, Role, Source};
 use crate::observe::WorkerLog;
 use crate::plane::{Alarm, Plane};
 use crate::sources::rpc::offer;
-use crate::workers::Link;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use crate::workers::serving::{Serving, serving};
+use crate::workers::{Link, Shared};
+use rustix::process::{Signal, pidfd_send_signal};
 use stoker_core::{Event, Exit, PoolId, Span, WorkerId};
 use stoker_wire::{Hello, Welcome};
 
@@ -15,6 +16,9 @@ const LINGER: Span = Span::from_secs(2);
 
 impl Plane {
     pub(crate) fn join(&mut self, conn: ConnId, pool: PoolId, hello: &Hello) {
+        if let Some(conn) = self.conns.get_mut(conn) {
+            conn.named_pid = hello.pid;
+        }
         // The connection's slot is the ticket by which `admit` finds it in this same step.
         self.step(
             Event::Joined {
@@ -39,8 +43,11 @@ impl Plane {
         };
         let pool_name = self.core.pool(pool).0.to_owned();
         let name = format!("{pool_name}-{number}");
-        let pid = self.conns.get(conn).map_or(0, |conn| conn.peer.pid);
-        let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let Some((peer, named)) = self.conns.get(conn).map(|conn| (conn.peer, conn.named_pid))
+        else {
+            return;
+        };
+        let Serving { pid, pidfd } = serving(peer, named);
         if let Some(pidfd) = &pidfd {
             self.poller
                 .add(pidfd, Source::Process(Link::token(id)))
@@ -51,6 +58,7 @@ impl Plane {
             pool,
             name: name.clone(),
             pid,
+            shared: Shared::default(),
             conn: Some(conn),
             pipes: Vec::new(),
             log: WorkerLog::new(&pool_name, &name, pid),

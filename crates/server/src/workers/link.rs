@@ -1,5 +1,6 @@
 use crate::net::ConnId;
 use crate::observe::{Stream, WorkerLog};
+use crate::workers::Shared;
 use rustix::fd::OwnedFd;
 use stoker_angel::{WorkerKey, with_cookie};
 use stoker_core::{Exit, PoolId, WorkerId};
@@ -21,6 +22,8 @@ pub(crate) struct Link {
     /// `pool-number`.
     pub(crate) name: String,
     pub(crate) pid: i32,
+    /// Memory that it shares with its children.
+    pub(crate) shared: Shared,
     pub(crate) conn: Option<ConnId>,
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) log: WorkerLog,

@@ -6,9 +6,12 @@
 
 mod dialled;
 mod link;
+mod memory;
 pub(crate) mod process;
+mod serving;
 mod talk;
 
 pub(crate) use link::{Link, Pipe, kill_marked};
+pub(crate) use memory::Shared;
 
 pub(crate) use talk::{is_error, wire_id};

@@ -3,7 +3,7 @@ use crate::config::Pool as PoolSpec;
 use crate::net::{Role, Source};
 use crate::observe::{Stream, WorkerLog};
 use crate::plane::Plane;
-use crate::workers::{Link, Pipe};
+use crate::workers::{Link, Pipe, Shared};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use stoker_angel::{Spec, ToAngel, WorkerKey};
@@ -22,6 +22,7 @@ impl Plane {
             pool,
             name: name.clone(),
             pid: 0,
+            shared: Shared::default(),
             conn: None,
             pipes: Vec::new(),
             log,

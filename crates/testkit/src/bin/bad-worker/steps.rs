@@ -29,6 +29,8 @@ impl Worker {
             "idempotent" => self.hello.idempotent = words(),
             "jobs" => self.hello.jobs = words(),
             "slots" => self.hello.slots = Some(number() as u16),
+            // Its own where the script names none.
+            "pid" => self.hello.pid = argument.parse().ok().or(Some(std::process::id())),
             "pool" => self.hello.pool = Some(argument.to_owned()),
             "token" => self.hello.token = Some(argument.to_owned()),
             "soft-cancel" => {
