@@ -56,6 +56,7 @@ type Signals = SignalDelivery<UnixStream, SignalOnly>;
 
 struct Worker {
     pid: i32,
+    name: String,
     cookie: String,
 }
 
@@ -87,6 +88,8 @@ struct Angel {
     server: Option<(i32, Instant)>,
     workers: HashMap<WorkerKey, Worker>,
     by_pid: HashMap<i32, WorkerKey>,
+    /// Workers that were reaped since the last sweep.
+    ended: Vec<Worker>,
     phase: Phase,
     heartbeat: Heartbeat,
     watchdog: Watchdog,
@@ -123,6 +126,7 @@ impl Angel {
             server: None,
             workers: HashMap::new(),
             by_pid: HashMap::new(),
+            ended: Vec::new(),
             phase: Phase::Serving,
             heartbeat: Heartbeat::new()?,
             watchdog: Watchdog::new(),
@@ -312,7 +316,8 @@ impl Angel {
         match spawn::worker(spec, &self.listening.path(), &cookie) {
             Ok(spawned) => {
                 let pid = spawned.pid;
-                self.workers.insert(key, Worker { pid, cookie });
+                let name = spec.name.clone();
+                self.workers.insert(key, Worker { pid, name, cookie });
                 self.by_pid.insert(pid, key);
                 self.tell(&ToServer::Spawned { worker: key, pid }, spawned.fds);
             }
@@ -375,7 +380,9 @@ impl Angel {
                 (None, signal) => End::Signal(signal.unwrap_or(0)),
             };
             if let Some(key) = self.by_pid.remove(&pid) {
-                self.workers.remove(&key);
+                if let Some(worker) = self.workers.remove(&key) {
+                    self.ended.push(worker);
+                }
                 self.tell(&ToServer::Exited { worker: key, end }, Vec::new());
             } else if self.server.is_some_and(|(server, _)| server == pid) {
                 self.server_ended(end);
@@ -429,13 +436,19 @@ impl Angel {
                 self.kill_orphan(pid);
             }
         }
+        self.ended.clear();
     }
 
     /// Whether an adopted process belongs to a worker that is gone. One whose owner can't be told stays
     /// until the end.
     fn owner_is_dead(&mut self, pid: i32) -> bool {
-        if procfs::group(pid).is_some_and(|group| self.by_pid.contains_key(&group)) {
+        let group = procfs::group(pid).unwrap_or(0);
+        if self.by_pid.contains_key(&group) {
             return false;
+        }
+        // No other process can have got the number of a group in which somebody still is.
+        if self.ended.iter().any(|worker| worker.pid == group) {
+            return true;
         }
         let Some(cookie) = procfs::variable(pid, crate::env::COOKIE) else {
             // In the middle of its exec a process has no environment.
@@ -446,7 +459,12 @@ impl Angel {
     }
 
     fn kill_orphan(&mut self, pid: i32) {
-        let worker = procfs::variable(pid, crate::env::WORKER).unwrap_or_default();
+        let worker = procfs::variable(pid, crate::env::WORKER).or_else(|| {
+            let group = procfs::group(pid)?;
+            let ended = self.ended.iter().find(|worker| worker.pid == group)?;
+            Some(ended.name.clone())
+        });
+        let worker = worker.unwrap_or_else(|| "a worker".to_owned());
         let command = procfs::command(pid);
         procfs::kill_tree(pid);
         self.tell(

@@ -7,6 +7,7 @@
 
 mod angel;
 mod channel;
+mod environment;
 mod heartbeat;
 mod listening;
 mod message;

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub type WorkerKey = u64;
 
 /// How to start a worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// `pool-number`.
     pub name: String,
@@ -14,7 +14,11 @@ pub struct Spec {
     pub protocol: bool,
     /// Program and arguments; never passed through a shell.
     pub command: Vec<String>,
-    /// Added to the angel's own environment.
+    /// Nothing of the angel's own environment passes but PATH and what `env_pass` names.
+    pub env_clear: bool,
+    /// Names of variables; a `*` at the end stands for any rest.
+    pub env_pass: Vec<String>,
+    /// Added to what passes.
     pub env: Vec<(String, String)>,
     pub dir: Option<PathBuf>,
     /// A name of `/etc/passwd`, or `uid` or `uid:gid`.

@@ -1,6 +1,6 @@
 //! Starting processes: the one place that forks, and the one place of the angel with `unsafe` in it.
 
-use crate::{Spec, env, user};
+use crate::{Spec, env, environment, user};
 use libc::{SIG_IGN, SIGPWR, c_int};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -43,8 +43,10 @@ pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result
     }
     let (stdout, stdout_end) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, stderr_end) = pipe_with(PipeFlags::CLOEXEC)?;
+    let account = spec.user.as_deref().map(user::find_account).transpose()?;
+    let environment = environment::of_worker(spec, account.as_ref(), std::env::vars_os());
     let mut command = new_command(program);
-    command.args(arguments).envs(spec.env.iter().cloned());
+    command.args(arguments).env_clear().envs(environment);
     if let Some(socket) = &theirs {
         command.env(env::FD, socket.as_raw_fd().to_string());
     }
@@ -60,9 +62,8 @@ pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result
     if let Some(dir) = &spec.dir {
         command.current_dir(dir);
     }
-    if let Some(user) = &spec.user {
-        let (uid, gid) = user::resolve_user(user)?;
-        command.uid(uid).gid(gid);
+    if let Some(account) = &account {
+        command.uid(account.uid).gid(account.gid);
     }
     let sockets = theirs.iter().map(AsRawFd::as_raw_fd).collect();
     inherit(&mut command, sockets, Role::Worker);

@@ -2,17 +2,42 @@
 
 use std::{fs, io};
 
+/// A user as programs know themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) name: String,
+    pub(crate) home: String,
+}
+
 /// The uid and gid of a user given as a name of `/etc/passwd`, as `uid`, or as `uid:gid`.
 pub fn resolve_user(user: &str) -> io::Result<(u32, u32)> {
+    let account = find_account(user)?;
+    Ok((account.uid, account.gid))
+}
+
+/// The same with name and home. Who has no entry is called by the number and has `/` for a home.
+pub(crate) fn find_account(user: &str) -> io::Result<Account> {
+    let passwd = fs::read_to_string("/etc/passwd");
+    let unnamed = |uid: u32, gid: u32| Account {
+        uid,
+        gid,
+        name: uid.to_string(),
+        home: "/".to_owned(),
+    };
     let unknown = || unknown("user", user);
     if let Some((uid, gid)) = user.split_once(':') {
-        let pair = uid.parse().ok().zip(gid.parse().ok());
-        return pair.ok_or_else(unknown);
+        let pair: Option<(u32, u32)> = uid.parse().ok().zip(gid.parse().ok());
+        let (uid, gid) = pair.ok_or_else(unknown)?;
+        let entry = passwd
+            .ok()
+            .and_then(|passwd| find(&passwd, &uid.to_string()));
+        let account = entry.unwrap_or_else(|| unnamed(uid, gid));
+        return Ok(Account { gid, ..account });
     }
-    let passwd = fs::read_to_string("/etc/passwd")?;
-    find(&passwd, user)
-        .or_else(|| user.parse().ok().map(|uid| (uid, uid)))
-        .ok_or_else(unknown)
+    let number = || Some(unnamed(user.parse().ok()?, user.parse().ok()?));
+    find(&passwd?, user).or_else(number).ok_or_else(unknown)
 }
 
 /// The gid of a group given as a name of `/etc/group`, or as a number.
@@ -50,16 +75,21 @@ fn unknown(what: &str, name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, text)
 }
 
-fn find(passwd: &str, user: &str) -> Option<(u32, u32)> {
+fn find(passwd: &str, user: &str) -> Option<Account> {
     passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, _, uid, gid) = (
-            fields.next()?,
-            fields.next()?,
-            fields.next()?,
-            fields.next()?,
-        );
-        (name == user || uid == user).then(|| uid.parse().ok().zip(gid.parse().ok()))?
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, _, uid, gid, _, home, ..] = fields[..] else {
+            return None;
+        };
+        let account = || {
+            Some(Account {
+                uid: uid.parse().ok()?,
+                gid: gid.parse().ok()?,
+                name: name.to_owned(),
+                home: home.to_owned(),
+            })
+        };
+        (name == user || uid == user).then(account)?
     })
 }
 
@@ -70,10 +100,13 @@ mod tests {
     #[test]
     fn users_are_found_by_name_and_number() {
         let passwd = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:34::/var/www:/bin/sh\n";
-        assert_eq!(find(passwd, "www-data"), Some((33, 34)));
-        assert_eq!(find(passwd, "33"), Some((33, 34)));
+        let found = find(passwd, "www-data").unwrap();
+        assert_eq!((found.uid, found.gid, &*found.home), (33, 34, "/var/www"));
+        assert_eq!(find(passwd, "33"), Some(found));
         assert_eq!(find(passwd, "nobody"), None);
         assert_eq!(resolve_user("5:6").unwrap(), (5, 6));
+        let unknown = find_account("4000000:7").unwrap();
+        assert_eq!((&*unknown.name, &*unknown.home), ("4000000", "/"));
         assert!(resolve_user("no such user").is_err());
     }
 

@@ -135,6 +135,8 @@ fn what_a_dead_worker_left_behind_is_ended_and_told() {
             "child setsid,child silence,exit 0;sleep 30;exit 1",
             "silence",
         ),
+        // By its group, where nothing else tells whose it is.
+        ("child-without-env silence;exit 1", "silence"),
     ] {
         let from = app.log().len();
         let answer = app.call("t.run", script);
@@ -404,6 +406,14 @@ fn workers_may_run_as_another_user() {
         .find(|line| line.starts_with("Groups:"))
         .expect("groups");
     assert_eq!(groups.trim(), "Groups:", "none of root's");
+    // Issue 9, A21.
+    let environment = environment_of_worker(&app);
+    for entry in ["HOME=/nonexistent", "LOGNAME=nobody", "USER=nobody"] {
+        assert!(
+            environment.contains(&entry.to_owned()),
+            "{entry}: {environment:?}"
+        );
+    }
     let worker = app.pids()[0];
     procs::kill(app.angel());
     assert!(
@@ -487,4 +497,47 @@ fn both_processes_have_names() {
     assert_eq!(comm(app.angel()), "stoker: angel");
     assert_eq!(comm(app.server()), "stoker: server");
     assert_eq!(procs::command(app.server()).trim(), "stoker: server");
+}
+
+/// The environment of the only worker.
+#[track_caller]
+fn environment_of_worker(app: &App) -> Vec<String> {
+    let bytes = std::fs::read(format!("/proc/{}/environ", app.pids()[0]));
+    let text = String::from_utf8(bytes.expect("it lives")).expect("it is text");
+    let entries = text.split('\0').filter(|entry| !entry.is_empty());
+    let mut entries: Vec<String> = entries.map(str::to_owned).collect();
+    entries.sort();
+    entries
+}
+
+/// Issue 9, A21.
+#[test]
+fn a_pool_says_what_its_workers_see_of_the_environment() {
+    let config = pool_of(
+        "serve",
+        "workers = 1\nenv_clear = true\nenv_pass = [\"APP_*\", \"STOKERS_TEST\"]\nenv = { OWN = \"1\" }",
+    );
+    let setup = setup().config(&config);
+    let setup = setup
+        .env("APP_ENV", "test")
+        .env("SECRET", "no")
+        .env("STOKER_CONTROL_FD", "9");
+    let app = setup.start();
+    let entries = environment_of_worker(&app);
+    let names = entries
+        .iter()
+        .map(|entry| entry.split('=').next().unwrap_or_default());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        [
+            "APP_ENV",
+            "OWN",
+            "PATH",
+            "STOKERS_TEST",
+            "STOKER_COOKIE",
+            "STOKER_FD",
+            "STOKER_SOCKET",
+            "STOKER_WORKER"
+        ]
+    );
 }

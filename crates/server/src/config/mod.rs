@@ -109,6 +109,10 @@ pub struct Pool {
     pub command: Vec<String>,
     pub directory: Option<PathBuf>,
     pub user: Option<String>,
+    /// Workers get nothing of Stoker's own environment but PATH and `env_pass`.
+    pub env_clear: bool,
+    /// Names of variables; a `*` at the end stands for any rest.
+    pub env_pass: Vec<String>,
     pub env: Vec<(String, String)>,
     pub token: Option<String>,
     pub core: PoolConfig,
@@ -128,6 +132,8 @@ impl Pool {
             command: Vec::new(),
             directory: None,
             user: None,
+            env_clear: false,
+            env_pass: Vec::new(),
             env: Vec::new(),
             token: None,
             core,

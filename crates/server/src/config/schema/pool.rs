@@ -33,13 +33,25 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "user",
             "Stoker's own",
             Field::Text(at!(user)),
-            "User of the workers: a name, `uid` or `uid:gid`. Needs root. They have the group of that user and no other; `socket_group` says who may push.",
+            "User of the workers: a name, `uid` or `uid:gid`. Needs root. They have the group of that user and no other, and its `HOME`, `USER` and `LOGNAME`; `socket_group` says who may push.",
         ),
         key(
             "env",
             "{}",
             Field::Other(ENV),
-            "Variables added to Stoker's own environment.",
+            "Variables that the workers get besides those of Stoker's own environment.",
+        ),
+        key(
+            "env_clear",
+            "false",
+            Field::Flag(at!(env_clear)),
+            "Keep Stoker's own environment from the workers, but for `PATH` and what `env_pass` names.",
+        ),
+        key(
+            "env_pass",
+            "[]",
+            Field::Other(ENV_PASS),
+            "Variables that pass in spite of `env_clear`, such as `[\"LANG\", \"AWS_*\"]`; a `*` at the end stands for any rest.",
         ),
         key(
             "boot_timeout",
@@ -75,7 +87,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "memory_limit",
             "none",
             size!(core.memory_limit),
-            "Resident size above which a worker is replaced after its task, and above one and a half times of which it is killed within it.",
+            "Resident size of a worker and of all processes that it started, above which it is replaced after its task, and above one and a half times of which it is killed within it. Pages that forks share count once.",
         ),
         key(
             "max_tasks",
@@ -126,6 +138,35 @@ const COMMAND: Other<Pool> = Other {
         pool.core
             .spawned
             .then(|| format!("[{}]", quoted.join(", ")))
+    },
+};
+
+const ENV_PASS: Other<Pool> = Other {
+    kind: "list of texts",
+    read: |section, key, pool, mistakes| {
+        let Some(names) = section.texts(key, "[\"LANG\", \"AWS_*\"]", mistakes) else {
+            return;
+        };
+        let is_name = |name: &str| {
+            let name = name.strip_suffix('*').unwrap_or(name);
+            !name.is_empty() && !name.contains(['=', '*', '\0'])
+        };
+        if let Some(bad) = names.iter().find(|name| !is_name(name)) {
+            let hint = "write names of variables; a * may stand at the end of one";
+            let what = format!("invalid name {}", quote(bad));
+            section.wrong(key, mistakes, what, Some(hint.to_owned()));
+        }
+        if !pool.env_clear {
+            let hint =
+                "add env_clear = true, or leave env_pass out: without env_clear all variables pass";
+            let what = "it has no effect without env_clear".to_owned();
+            section.wrong(key, mistakes, what, Some(hint.to_owned()));
+        }
+        pool.env_pass = names;
+    },
+    write: |pool| {
+        let quoted: Vec<String> = pool.env_pass.iter().map(|name| quote(name)).collect();
+        (!quoted.is_empty()).then(|| format!("[{}]", quoted.join(", ")))
     },
 };
 

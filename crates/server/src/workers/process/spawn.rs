@@ -41,6 +41,8 @@ impl Plane {
                 name,
                 protocol: spec.core.protocol,
                 command: spec.command.clone(),
+                env_clear: spec.env_clear,
+                env_pass: spec.env_pass.clone(),
                 env: spec.env.clone(),
                 dir: spec.directory.clone(),
                 user: spec.user.clone(),
