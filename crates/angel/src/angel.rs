@@ -46,6 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub fn run(options: Options) -> io::Result<u8> {
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_name(c"stoker: angel")?;
+    spawn::close_inherited_on_exec();
     let mut angel = Angel::new(options)?;
     let result = angel.stand_above();
     angel.listening.remove();
@@ -357,13 +358,10 @@ impl Angel {
         self.stuck = Some(silent);
         if self.drain_asked.is_some() {
             let seconds = silent.as_secs();
-            // No later server will log it. There is nothing to do about a stderr that can't be written.
-            writeln!(
-                io::stderr(),
-                "stoker: the server (pid {pid}) was asked to end and has made no progress for {seconds} s; it is \
-                 killed"
-            )
-            .ok();
+            // No later server will log it.
+            complain(&format!(
+                "the server (pid {pid}) was asked to end and has made no progress for {seconds} s; it is killed"
+            ));
         }
         if let Some(pid) = Pid::from_raw(pid) {
             kill_process(pid, Signal::KILL).ok();
@@ -527,5 +525,16 @@ impl Angel {
             // An insisting operator, or a server that is done and lingers: either way it goes now.
             kill_process(pid, Signal::KILL).ok();
         }
+    }
+}
+
+/// Writes a line to stderr, unless nobody reads there: the angel must never block.
+fn complain(text: &str) {
+    let stderr = io::stderr();
+    let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
+    let has_room = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1));
+    if has_room && fds[0].revents().contains(PollFlags::OUT) {
+        // A pipe that has room takes a line as a whole.
+        writeln!(io::stderr(), "stoker: {text}").ok();
     }
 }

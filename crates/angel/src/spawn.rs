@@ -153,6 +153,22 @@ fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
     unsafe { command.pre_exec(prepare) };
 }
 
+/// Keeps descriptors that this process inherited itself, as the lock of a `flock` that started it, from all that
+/// it starts. On kernels before 5.11 they pass on.
+#[expect(unsafe_code, reason = "there is no safe wrapper of this call")]
+pub(crate) fn close_inherited_on_exec() {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: it only sets the flag by which descriptors are closed on exec; none is closed in this process.
+    unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            FIRST,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+}
+
 fn explain(spec: &Spec, error: &io::Error) -> io::Error {
     let command = spec.command.join(" ");
     let place = spec

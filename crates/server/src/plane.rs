@@ -70,6 +70,8 @@ pub(crate) enum Alarm {
     Closed(WorkerId),
     /// A frame that was half read.
     HalfFrame(ConnId),
+    /// A worker of whose output some is not logged.
+    Dropped(WorkerId),
     /// A job that told something of itself.
     Untold(TaskId),
     /// The listener, after it could not accept.

@@ -391,6 +391,7 @@ impl Plane {
                     Alarm::Closed(worker) => self.socketless(worker),
                     Alarm::HalfFrame(conn) => self.half_frame_due(conn),
                     Alarm::Untold(task) => self.tell_what_waited(task),
+                    Alarm::Dropped(worker) => self.report_dropped(worker),
                     Alarm::Accept => self.accept_again(),
                     Alarm::Counted(look) => self.counted_until(look),
                     Alarm::Cancelling(no) => self.cancelling_is_due(no),

@@ -541,3 +541,65 @@ fn a_pool_says_what_its_workers_see_of_the_environment() {
         ]
     );
 }
+
+/// What the descriptors of a process lead to.
+fn descriptors(pid: i32) -> Vec<String> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
+    let targets = entries.flatten().filter_map(|entry| {
+        let target = std::fs::read_link(entry.path()).ok()?;
+        Some(target.to_string_lossy().split(':').next()?.to_owned())
+    });
+    let mut targets: Vec<String> = targets.collect();
+    targets.sort();
+    targets
+}
+
+#[test]
+fn workers_inherit_their_socket_and_nothing_else() {
+    let config = pool_of("serve", "workers = 2");
+    let setup = setup().config(&config);
+    let app = setup.after("exec 7>kept-open 8</dev/zero").start();
+    for worker in app.pids() {
+        let found = descriptors(worker);
+        assert_eq!(found, ["/dev/null", "pipe", "pipe", "socket"], "{worker}");
+    }
+    let of_server = descriptors(app.server());
+    let leaked = of_server
+        .iter()
+        .filter(|path| path.contains("kept-open") || *path == "/dev/zero");
+    assert_eq!(leaked.count(), 0, "{of_server:?}");
+}
+
+/// Stopped workers can't do anything about being told to go.
+#[test]
+fn stopped_workers_do_not_hold_up_the_end() {
+    let app = start("workers = 2\nstop_grace = \"500ms\"");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    client.send(&Ask::call("t.run", "gate gate;silence"));
+    drop(gate.meet());
+    for worker in app.pids() {
+        procs::signal(worker, Signal::STOP);
+    }
+    let ended = app.stop();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(ended.took < limit(10.0), "{:?}", ended.took);
+}
+
+/// What a stopped server and its angel leave is nothing, also if both are killed.
+#[test]
+fn a_stopped_server_does_not_outlive_a_killed_angel() {
+    let app = start("workers = 1");
+    let (server, workers) = (app.server(), app.pids());
+    procs::signal(server, Signal::STOP);
+    procs::kill(app.angel());
+    for worker in workers {
+        assert!(procs::ends_within(worker, 1.0), "workers go with the angel");
+    }
+    procs::signal(server, Signal::CONT);
+    assert!(
+        procs::ends_within(server, 2.0),
+        "and the server as soon as it can"
+    );
+    assert_eq!(app.ended().code, 137);
+}

@@ -39,7 +39,7 @@ const BAD: &[(&str, &str)] = &[
         ":3: pool.app.zzz: unknown key\n    there is: command, workers, directory, user, env, env_clear, env_pass, boot_timeout, \
          task_timeout, kill_grace, stop_grace, protocol, memory_limit, max_tasks, max_age, idle_timeout, \
          crash_budget, token\n\
-         :5: log.level: unknown key\n    there is: format, file",
+         :5: log.level: unknown key\n    there is: format, file, max_size, keep_files, rate_limit, rate_burst",
     ),
     (
         "[pool.app]\ncommand = [\"x\"]\n[queues.mails]\n",

@@ -296,3 +296,72 @@ fn a_log_file_is_appended_to() {
     assert!(log.contains("stdout t.run#1: into the file"));
     assert!(log.trim_end().ends_with("drained"));
 }
+
+/// Issue 9, A21: one worker wrote 2.9 GB in 15 s.
+#[test]
+fn a_worker_logs_its_burst_and_then_its_rate_and_the_rest_is_counted() {
+    const LINES: u64 = 30_000;
+    let limits = "rate_limit = \"1KB\"\nrate_burst = \"200KB\"";
+    let app = start(&format!("workers = 2{JSON}\n{limits}"));
+    assert_eq!(
+        app.call("t.run", &format!("part begun;flood-stdout {LINES}"))
+            .status(),
+        Status::OK
+    );
+    let ended = stopped(app);
+    let logged = output(&ended.log);
+    let bytes: usize = messages(&ended.log).iter().map(String::len).sum();
+    assert!(bytes < 400 << 10, "{bytes}");
+    assert!(logged.len() > 500, "the burst is there: {}", logged.len());
+    let whole = |line: &Value| {
+        line["message"]
+            .as_str()
+            .is_some_and(|text| text.len() >= 99)
+    };
+    assert!(logged.iter().all(whole), "no line is cut");
+    let objects = ended.log.lines().map(serde_json::from_str::<Value>);
+    let dropped = objects.map(|object| object.expect("JSON"));
+    let dropped = dropped.filter(|object| object["event"] == "output_dropped");
+    let lines: u64 = dropped.filter_map(|object| object["lines"].as_u64()).sum();
+    assert_eq!(logged.len() as u64 + lines, LINES);
+}
+
+/// Issue 9, A21: the report comes while the worker goes on.
+#[test]
+fn what_is_dropped_is_told_while_the_worker_lives() {
+    let limits = "[log]\nrate_limit = \"1KB\"\nrate_burst = \"1KB\"";
+    let app = start(&format!("workers = 1\n{limits}"));
+    app.call("t.run", "flood-stdout 1000");
+    let line =
+        app.wait_for_log("p-1[*] wrote more than [log] rate_limit allows; dropped of its output:");
+    assert!(line.contains(" warn ") && line.ends_with(" KB"), "{line}");
+}
+
+/// Issue 9, A21.
+#[test]
+fn the_log_file_is_replaced_when_it_is_large_and_old_ones_go() {
+    let rest = "workers = 1\n[log]\nfile = \"log\"\nmax_size = \"300KB\"\nkeep_files = 2";
+    let app = start(rest);
+    assert_eq!(app.call("t.run", "flood-stdout 20000").status(), Status::OK);
+    let (dir, ended) = (app.dir.clone(), app.stop());
+    assert_eq!(ended.code, 0);
+    let entries = std::fs::read_dir(dir.path())
+        .expect("it is there")
+        .flatten();
+    let mut logs: Vec<(String, u64)> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let size = entry.metadata().ok()?.len();
+            name.starts_with("log").then_some((name, size))
+        })
+        .collect();
+    logs.sort();
+    let names: Vec<&str> = logs.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["log", "log.1", "log.2"]);
+    assert!(logs.iter().all(|(_, size)| *size <= 300 << 10), "{logs:?}");
+    let text = std::fs::read_to_string(dir.file("log")).expect("it is text");
+    assert!(
+        text.ends_with("drained\n"),
+        "the newest lines are in the log itself"
+    );
+}

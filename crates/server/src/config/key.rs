@@ -37,8 +37,9 @@ pub(crate) enum Field<T: 'static> {
         or_none: bool,
         access: Access<T, Span>,
     },
-    /// Above 0; 0 stands for "none".
+    /// Above 0; 0 stands for "none", which may be written if `or_none` says so.
     Size {
+        or_none: bool,
         get: fn(&T) -> u64,
         set: fn(&mut T, u64),
     },
@@ -111,6 +112,18 @@ macro_rules! number {
 macro_rules! size {
     ($($field:ident).+) => {
         crate::config::key::Field::Size {
+            or_none: false,
+            get: |of| crate::config::key::Whole::widen(of.$($field).+),
+            set: |of, size| of.$($field).+ = crate::config::key::Whole::narrow(size),
+        }
+    };
+}
+
+/// A size, or `"none"` for no bound.
+macro_rules! size_or_none {
+    ($($field:ident).+) => {
+        crate::config::key::Field::Size {
+            or_none: true,
             get: |of| crate::config::key::Whole::widen(of.$($field).+),
             set: |of, size| of.$($field).+ = crate::config::key::Whole::narrow(size),
         }
@@ -128,7 +141,7 @@ macro_rules! word {
     };
 }
 
-pub(crate) use {at, number, size, word};
+pub(crate) use {at, number, size, size_or_none, word};
 
 pub(crate) const fn key<T>(
     name: &'static str,
@@ -199,6 +212,7 @@ impl<T> Key<T> {
             }
             Field::Time { or_none, .. } if *or_none => "time or \"none\"".to_owned(),
             Field::Time { .. } => "time".to_owned(),
+            Field::Size { or_none, .. } if *or_none => "size or \"none\"".to_owned(),
             Field::Size { .. } => "size".to_owned(),
             Field::Word { words, .. } => one_of(words),
             Field::Other(other) => other.kind.to_owned(),
@@ -227,7 +241,9 @@ impl<T> Key<T> {
             } => take(section.time(key, *least, *or_none, out), |time| {
                 (access.set)(into, time);
             }),
-            Field::Size { set, .. } => take(section.size(key, out), |size| set(into, size)),
+            Field::Size { or_none, set, .. } => {
+                take(section.size(key, *or_none, out), |size| set(into, size));
+            }
             Field::Word { words, set, .. } => {
                 let place = |word: &str| words.iter().position(|known| *known == word);
                 let found = section.get(key, out, &one_of(words), |value| place(value.as_str()?));
@@ -261,10 +277,10 @@ impl<T> Key<T> {
                 Span::FOREVER => or_none.then(|| quote("none")),
                 time => Some(write_time(time)),
             },
-            Field::Size { get, .. } => {
-                let size = get(of);
-                (size > 0).then(|| format!("\"{size}B\""))
-            }
+            Field::Size { or_none, get, .. } => match get(of) {
+                0 => or_none.then(|| quote("none")),
+                size => Some(format!("\"{size}B\"")),
+            },
             Field::Word { words, get, .. } => words.get(get(of)).map(|word| quote(word)),
             Field::Other(other) => (other.write)(of),
         }

@@ -18,8 +18,8 @@ pub use places::Source;
 pub use reader::nearest;
 pub(crate) use reader::suggest;
 pub use resolve::resolve;
-pub(crate) use units::write_time;
 pub use units::{parse_size, parse_time};
+pub(crate) use units::{size_text, write_time};
 
 use std::path::PathBuf;
 use stoker_core::{Backoff, PoolConfig, Span};
@@ -78,10 +78,31 @@ fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
     pub json: bool,
     pub file: Option<PathBuf>,
+    /// The size in bytes at which the file is replaced by a new one; 0 for never.
+    pub max_size: u64,
+    /// Former files that are kept.
+    pub keep_files: u32,
+    /// Bytes of output per second that one worker may log for long; 0 for no bound.
+    pub rate_limit: u64,
+    /// Bytes that it may log at once.
+    pub rate_burst: u64,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            json: false,
+            file: None,
+            max_size: 100 << 20,
+            keep_files: 4,
+            rate_limit: 1 << 20,
+            rate_burst: 16 << 20,
+        }
+    }
 }
 
 /// Where jobs live.

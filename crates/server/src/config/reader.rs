@@ -211,9 +211,18 @@ impl<'t, 'i> Section<'t, 'i> {
         })
     }
 
-    pub(crate) fn size(&self, key: &str, mistakes: &mut Mistakes<'_>) -> Option<u64> {
-        self.get(key, mistakes, "a size above 0 such as \"256MB\"", |value| {
-            parse_size(value.as_str()?).filter(|size| *size > 0)
+    /// A size; 0 stands for "none".
+    pub(crate) fn size(
+        &self,
+        key: &str,
+        or_none: bool,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Option<u64> {
+        let none = if or_none { ", or \"none\"" } else { "" };
+        let wanted = format!("a size above 0 such as \"256MB\"{none}");
+        self.get(key, mistakes, &wanted, |value| match value.as_str()? {
+            "none" if or_none => Some(0),
+            text => parse_size(text).filter(|size| *size > 0),
         })
     }
 

@@ -27,6 +27,18 @@ pub(crate) fn write_time(time: Span) -> String {
     format!("\"{}ms\"", time.as_millis())
 }
 
+/// A size as people read it, with one decimal.
+pub(crate) fn size_text(bytes: u64) -> String {
+    let fitting = SIZES.iter().rev().find(|(_, factor)| bytes >= *factor);
+    match fitting {
+        Some((unit, factor)) if *factor > 1 => {
+            let number = format!("{:.1}", bytes as f64 / *factor as f64);
+            format!("{} {unit}", number.trim_end_matches(".0"))
+        }
+        _ => format!("{bytes} B"),
+    }
+}
+
 fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;
@@ -57,6 +69,9 @@ mod tests {
         }
         assert_eq!(parse_size("256MB"), Some(256 << 20));
         assert_eq!(parse_size("1_000B"), Some(1_000));
+        assert_eq!(size_text(999), "999 B");
+        assert_eq!(size_text(1 << 20), "1 MB");
+        assert_eq!(size_text((5 << 30) / 2), "2.5 GB");
         for wrong in ["", "5", "s", "-1s", "1 parsec", "1e99d", "4000d", "NaNs"] {
             assert_eq!(parse_time(wrong), None, "{wrong}");
         }

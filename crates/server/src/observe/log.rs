@@ -3,17 +3,17 @@
 //! Output of workers is bounded per worker: what is read and not yet written. Above the bound that
 //! worker's pipe is not read, the worker blocks on its own write, and everybody else goes on.
 
+use super::file::LogFile;
+use super::limit::Dropped;
 use super::lines::{Line, Lines};
 use crate::clock::{rfc3339, wall_ms};
-use crate::config::LogConfig;
+use crate::config::{LogConfig, size_text};
+use crate::counted;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -25,6 +25,8 @@ const CHANNEL: usize = 4_096;
 const WORKER_HIGH: usize = 256 << 10;
 /// The same for what a task wrote last: that is read with its answer, or it would seem another's.
 const WORKER_MOST: usize = 4 * WORKER_HIGH;
+/// Lines of our own that wait for a sink that takes nothing.
+const MOST_HELD: usize = 10_000;
 /// How long the end waits for a sink that takes nothing.
 const LAST_WAIT: Duration = Duration::from_secs(3);
 
@@ -101,6 +103,14 @@ enum Message {
         tag: String,
         bytes: Vec<u8>,
     },
+    /// Output of a worker is dropped from here on: the lines that it began have no end.
+    Cut {
+        worker: WorkerLog,
+    },
+    Dropped {
+        worker: WorkerLog,
+        dropped: Dropped,
+    },
     /// A worker is gone: its unfinished lines are given out.
     Closed {
         worker: WorkerLog,
@@ -119,20 +129,21 @@ pub(crate) struct Log {
     pub(crate) wake: Arc<OwnedFd>,
     /// Lines of our own that found the channel full: kept, in order, until there is room.
     held: Vec<Message>,
+    /// Lines of our own for which there was no room at all.
+    lost: u64,
 }
 
 impl Log {
     pub(crate) fn start(config: &LogConfig) -> io::Result<Self> {
-        let sink: Box<dyn Write + Send> = match &config.file {
-            Some(path) => Box::new(open(path)?),
-            None => Box::new(io::stderr()),
+        let sink = match &config.file {
+            Some(path) => Sink::File(LogFile::open(path, config)?),
+            None => Sink::Stderr,
         };
         let (sender, receiver) = sync_channel(CHANNEL);
         let (writing, written) = sync_channel(0);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let writer = Writer {
             sink,
-            file: config.file.clone(),
             json: config.json,
             lines: HashMap::new(),
             wake: wake.clone(),
@@ -147,6 +158,7 @@ impl Log {
             written,
             wake,
             held: Vec::new(),
+            lost: 0,
         })
     }
 
@@ -183,6 +195,21 @@ impl Log {
         });
     }
 
+    /// Output of a worker is not passed on from here on, for a while.
+    pub(crate) fn cut(&mut self, worker: &WorkerLog) {
+        self.send(Message::Cut {
+            worker: worker.clone(),
+        });
+    }
+
+    /// Says how much of a worker's output was not passed on.
+    pub(crate) fn dropped(&mut self, worker: &WorkerLog, dropped: Dropped) {
+        self.send(Message::Dropped {
+            worker: worker.clone(),
+            dropped,
+        });
+    }
+
     pub(crate) fn closed(&mut self, worker: &WorkerLog) {
         self.send(Message::Closed {
             worker: worker.clone(),
@@ -201,6 +228,10 @@ impl Log {
     }
 
     fn send(&mut self, message: Message) {
+        if self.held.len() >= MOST_HELD && matches!(message, Message::Line { .. }) {
+            self.lost += 1;
+            return;
+        }
         if self.held.is_empty() {
             match self.sender.try_send(message) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => {}
@@ -222,6 +253,12 @@ impl Log {
             }
         }
         self.held.extend(held);
+        if self.held.is_empty() && self.lost > 0 {
+            let lost = counted(std::mem::take(&mut self.lost), "line");
+            self.warn(format!(
+                "{lost} of Stoker's own are missing here: the log took nothing for too long"
+            ));
+        }
     }
 
     /// Writes all that is on its way, unless the sink takes nothing.
@@ -240,20 +277,23 @@ impl Log {
     }
 }
 
-/// Opens a log file to append to; a new one is for its owner alone. The error names it.
-pub fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let file = options.create(true).append(true).mode(0o600).open(path);
-    file.map_err(|error| {
-        let text = format!("cannot write the log {}: {error}", path.display());
-        io::Error::new(error.kind(), text)
-    })
+/// Where lines go.
+enum Sink {
+    Stderr,
+    File(LogFile),
+}
+
+impl Sink {
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stderr => io::stderr().write_all(text),
+            Self::File(file) => file.write_all(text),
+        }
+    }
 }
 
 struct Writer {
-    sink: Box<dyn Write + Send>,
-    /// Where the sink is, if it is a file.
-    file: Option<PathBuf>,
+    sink: Sink,
     json: bool,
     lines: HashMap<(String, i32, Stream), Lines>,
     wake: Arc<OwnedFd>,
@@ -290,22 +330,24 @@ impl Writer {
 
     /// What has been written so far stays in the old file. Where no new one can be had, so does the rest.
     fn reopen(&mut self, text: &mut Vec<u8>) {
-        let Some(file) = &self.file else { return };
-        match open(file) {
-            Ok(file) => {
-                self.put(text);
-                self.sink = Box::new(file);
-            }
-            Err(error) => own_line(self.json, Level::Error, &error.to_string(), text),
+        self.put(text);
+        let Sink::File(file) = &mut self.sink else {
+            return;
+        };
+        if let Err(error) = file.reopen() {
+            own_line(self.json, Level::Error, &error.to_string(), text);
         }
     }
 
     fn put(&mut self, text: &mut Vec<u8>) {
+        if let Sink::File(file) = &mut self.sink
+            && file.is_full(text.len())
+            && let Err(error) = file.rotate()
+        {
+            own_line(self.json, Level::Error, &error.to_string(), text);
+        }
         // There is nowhere to complain to when the log itself can't be written.
-        self.sink
-            .write_all(text)
-            .and_then(|()| self.sink.flush())
-            .ok();
+        self.sink.write(text).ok();
         text.clear();
         if text.capacity() > 1 << 20 {
             *text = Vec::with_capacity(4 << 10);
@@ -329,7 +371,7 @@ impl Writer {
                 });
                 worker.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
             }
-            Message::Closed { worker } => {
+            Message::Cut { worker } | Message::Closed { worker } => {
                 for stream in [Stream::Stdout, Stream::Stderr] {
                     let key = (worker.origin.name.clone(), worker.origin.pid, stream);
                     if let Some(mut lines) = self.lines.remove(&key) {
@@ -337,6 +379,9 @@ impl Writer {
                         lines.finish(|line| worker_line(json, &worker.origin, stream, &line, text));
                     }
                 }
+            }
+            Message::Dropped { worker, dropped } => {
+                dropped_line(self.json, &worker.origin, dropped, text);
             }
             Message::Reopen | Message::End => {}
         }
@@ -350,6 +395,24 @@ fn own_line(json: bool, level: Level, line: &str, out: &mut Vec<u8>) {
         false => format!("{at} {} {}", level.name(), printable(line.as_bytes())),
     };
     out.extend_from_slice(text.as_bytes());
+    out.push(b'\n');
+}
+
+fn dropped_line(json: bool, origin: &Origin, dropped: Dropped, out: &mut Vec<u8>) {
+    let Dropped { lines, bytes } = dropped;
+    let (shown, size) = (counted(lines, "line"), size_text(bytes));
+    let text = format!(
+        "{}[{}] wrote more than [log] rate_limit allows; dropped of its output: {shown}, {size}",
+        origin.name, origin.pid
+    );
+    if !json {
+        return own_line(json, Level::Warn, &text, out);
+    }
+    let object = serde_json::json!({
+        "at": rfc3339(wall_ms()), "level": Level::Warn.name(), "event": "output_dropped", "pool": origin.pool,
+        "worker": origin.name, "pid": origin.pid, "lines": lines, "bytes": bytes, "message": text,
+    });
+    out.extend_from_slice(object.to_string().as_bytes());
     out.push(b'\n');
 }
 

@@ -2,7 +2,7 @@
 
 use crate::clock::wall_ms;
 use crate::net::{ConnId, Role, Source};
-use crate::observe::WorkerLog;
+use crate::observe::{Allowance, WorkerLog};
 use crate::plane::{Alarm, Plane};
 use crate::sources::rpc::offer;
 use crate::workers::serving::{Serving, serving};
@@ -62,6 +62,7 @@ impl Plane {
             conn: Some(conn),
             pipes: Vec::new(),
             log: WorkerLog::new(&pool_name, &name, pid),
+            allowance: Allowance::new(&self.config.log, self.now),
             started_ms: wall_ms(),
             ready: true,
             last_words: None,

@@ -1,5 +1,5 @@
 use crate::net::ConnId;
-use crate::observe::{Stream, WorkerLog};
+use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::workers::Shared;
 use rustix::fd::OwnedFd;
 use stoker_angel::{WorkerKey, with_cookie};
@@ -27,6 +27,8 @@ pub(crate) struct Link {
     pub(crate) conn: Option<ConnId>,
     pub(crate) pipes: Vec<Pipe>,
     pub(crate) log: WorkerLog,
+    /// How much of its output is still logged.
+    pub(crate) allowance: Allowance,
     pub(crate) started_ms: u64,
     /// It has said HELLO.
     pub(crate) ready: bool,

@@ -6,6 +6,7 @@
 
 mod dialled;
 mod link;
+mod log;
 mod memory;
 pub(crate) mod process;
 mod serving;

@@ -163,10 +163,7 @@ impl Plane {
                 if held {
                     self.jobs.held.write(task_of(frame.id), frame.body);
                 }
-                if let Some(link) = self.link(worker) {
-                    let log = link.log.clone();
-                    self.log.output(&log, stream, tag, frame.body.to_vec());
-                }
+                self.log_output(worker, stream, tag, frame.body);
             }
             EventKind::LAST_WORDS => {
                 if let Some(link) = self.link_mut(worker) {

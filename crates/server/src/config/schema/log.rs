@@ -1,6 +1,6 @@
 use super::Schema;
 use crate::config::LogConfig;
-use crate::config::key::{Field, at, start_key, word};
+use crate::config::key::{Field, at, number, size, size_or_none, start_key, word};
 
 pub(crate) const LOG: Schema<LogConfig> = Schema {
     kind: "log",
@@ -18,6 +18,30 @@ pub(crate) const LOG: Schema<LogConfig> = Schema {
             "standard error",
             Field::Path(at!(file)),
             "A file to append to instead of standard error.",
+        ),
+        start_key(
+            "max_size",
+            "\"100MB\"",
+            size_or_none!(max_size),
+            "Size at which the file is renamed to `FILE.1`, and a new one is begun. `none` where another program rotates it.",
+        ),
+        start_key(
+            "keep_files",
+            "4",
+            number!(keep_files, 0..=1_000),
+            "Former files that are kept, `FILE.1` the newest.",
+        ),
+        start_key(
+            "rate_limit",
+            "\"1MB\"",
+            size_or_none!(rate_limit),
+            "Output per second that one worker may log for long. What exceeds it is dropped, and a line says how much that was. A job's own record of its output is not affected.",
+        ),
+        start_key(
+            "rate_burst",
+            "\"16MB\"",
+            size!(rate_burst),
+            "Output that one worker may log at once, before `rate_limit` counts.",
         ),
     ],
 };

@@ -47,6 +47,7 @@ impl Plane {
 
     /// Forgets a worker whose end has been dealt with.
     pub(crate) fn release(&mut self, id: WorkerId) {
+        self.report_dropped(id);
         let Some(slot) = self.links.get_mut(id.slot as usize) else {
             return;
         };

@@ -52,9 +52,9 @@ impl Plane {
                 if stream == Stream::Stderr || !link.ready {
                     link.remember_stderr(&buffer[..count]);
                 }
-                let (log, tag) = (link.log.clone(), tag(self));
+                let tag = tag(self);
                 self.keep_output(id, &buffer[..count]);
-                self.log.output(&log, stream, tag, buffer[..count].to_vec());
+                self.log_output(id, stream, tag, &buffer[..count]);
                 true
             }
             Err(Errno::AGAIN | Errno::INTR) => false,

@@ -1,7 +1,7 @@
 use crate::clock::wall_ms;
 use crate::config::Pool as PoolSpec;
 use crate::net::{Role, Source};
-use crate::observe::{Stream, WorkerLog};
+use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::plane::Plane;
 use crate::workers::{Link, Pipe, Shared};
 use rustix::fd::OwnedFd;
@@ -26,6 +26,7 @@ impl Plane {
             conn: None,
             pipes: Vec::new(),
             log,
+            allowance: Allowance::new(&self.config.log, self.now),
             started_ms: wall_ms(),
             ready: false,
             last_words: None,

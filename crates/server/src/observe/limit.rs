@@ -1,0 +1,199 @@
+//! How much of a worker's output is logged.
+
+use super::Stream;
+use crate::config::LogConfig;
+use stoker_core::Time;
+
+/// Output that was not logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// Ends of lines in it.
+    pub(crate) lines: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What a worker may still log: a bucket that holds `burst` bytes and fills by `rate` bytes a second. Once it is
+/// empty nothing is logged until it holds what comes in within a second, so that whole runs of lines are missing
+/// and not every other one.
+#[derive(Clone, Debug)]
+pub(crate) struct Allowance {
+    /// 0 for no bound.
+    rate: u64,
+    burst: u64,
+    /// In millionths of a byte.
+    left: u128,
+    filled: Time,
+    is_empty: bool,
+    dropped: Dropped,
+    /// The streams of which the beginning of a line was dropped: stdout, stderr.
+    is_cut: [bool; 2],
+}
+
+/// What of some output may be logged.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Admitted<'b> {
+    pub(crate) bytes: &'b [u8],
+    /// These are the first to be dropped since the last report: a line that was begun has no end.
+    pub(crate) is_first_drop: bool,
+}
+
+const MILLION: u128 = 1_000_000;
+
+impl Allowance {
+    pub(crate) fn new(config: &LogConfig, now: Time) -> Self {
+        Self {
+            rate: config.rate_limit,
+            burst: config.rate_burst,
+            left: u128::from(config.rate_burst) * MILLION,
+            filled: now,
+            is_empty: false,
+            dropped: Dropped::default(),
+            is_cut: [false; 2],
+        }
+    }
+
+    /// Takes output that came just now.
+    pub(crate) fn admit<'b>(&mut self, now: Time, stream: Stream, bytes: &'b [u8]) -> Admitted<'b> {
+        let had_dropped = self.dropped.bytes > 0;
+        let admitted = match self.has_room(now, bytes.len()) {
+            true => self.after_cut(stream, bytes),
+            false => {
+                self.drop_bytes(stream, bytes);
+                &[]
+            }
+        };
+        Admitted {
+            bytes: admitted,
+            is_first_drop: !had_dropped && self.dropped.bytes > 0,
+        }
+    }
+
+    /// What was dropped since this was last asked.
+    pub(crate) fn report(&mut self) -> Option<Dropped> {
+        let dropped = std::mem::take(&mut self.dropped);
+        (dropped.bytes > 0).then_some(dropped)
+    }
+
+    fn has_room(&mut self, now: Time, wanted: usize) -> bool {
+        if self.rate == 0 {
+            return true;
+        }
+        let (rate, most) = (u128::from(self.rate), u128::from(self.burst) * MILLION);
+        // Microseconds times bytes per second are millionths of bytes.
+        self.left = most.min(self.left + rate * u128::from(now.since(self.filled).0));
+        self.filled = now;
+        if self.is_empty && self.left < most.min(rate * MILLION) {
+            return false;
+        }
+        let cost = wanted as u128 * MILLION;
+        // A piece larger than the whole bucket would never fit.
+        self.is_empty = self.left < cost.min(most);
+        if !self.is_empty {
+            self.left = self.left.saturating_sub(cost);
+        }
+        !self.is_empty
+    }
+
+    /// The rest of a line whose beginning was dropped goes, too.
+    fn after_cut<'b>(&mut self, stream: Stream, bytes: &'b [u8]) -> &'b [u8] {
+        if !self.is_cut[stream as usize] {
+            return bytes;
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let (dropped, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
+        self.drop_bytes(stream, dropped);
+        rest
+    }
+
+    fn drop_bytes(&mut self, stream: Stream, bytes: &[u8]) {
+        self.is_cut[stream as usize] = bytes.last() != Some(&b'\n');
+        self.dropped.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.dropped.bytes += bytes.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stoker_core::Span;
+
+    fn allowance(rate: u64, burst: u64) -> Allowance {
+        let config = LogConfig {
+            rate_limit: rate,
+            rate_burst: burst,
+            ..LogConfig::default()
+        };
+        Allowance::new(&config, Time::ZERO)
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let mut allowance = allowance(100, 1_000);
+        let line = [b'x'; 100];
+        let mut passed = |ms| allowance.admit(at(ms), Stream::Stdout, &line).bytes.len();
+        let burst: usize = (0..20).map(|_| passed(0)).sum();
+        assert_eq!(burst, 1_000);
+        // A write every 10 ms for 100 s.
+        let later: usize = (1..=10_000).map(|n| passed(n * 10)).sum();
+        assert!((9_900..=10_000).contains(&later), "{later}");
+    }
+
+    #[test]
+    fn what_is_dropped_is_counted_and_reported_once() {
+        let mut allowance = allowance(10, 10);
+        let first = allowance.admit(at(0), Stream::Stdout, b"ten bytes\n");
+        assert_eq!((first.bytes.len(), first.is_first_drop), (10, false));
+        assert_eq!(allowance.report(), None);
+        let drop = allowance.admit(at(0), Stream::Stdout, b"a\nb\nc");
+        assert_eq!((drop.bytes.len(), drop.is_first_drop), (0, true));
+        let drop = allowance.admit(at(0), Stream::Stdout, b"c\n");
+        assert_eq!((drop.bytes.len(), drop.is_first_drop), (0, false));
+        let (lines, bytes) = (3, 7);
+        assert_eq!(allowance.report(), Some(Dropped { lines, bytes }));
+        assert_eq!(allowance.report(), None);
+    }
+
+    #[test]
+    fn a_line_whose_beginning_was_dropped_is_dropped_whole() {
+        let mut allowance = allowance(10, 10);
+        allowance.admit(at(0), Stream::Stdout, b"ten bytes\n");
+        allowance.admit(at(0), Stream::Stdout, b"half");
+        let other = allowance.admit(at(2_000), Stream::Stderr, b"e\n");
+        assert_eq!(other.bytes, b"e\n", "the other stream is whole");
+        let rest = allowance.admit(at(3_000), Stream::Stdout, b"rest\nnew\n");
+        assert_eq!(rest.bytes, b"new\n");
+    }
+
+    #[test]
+    fn a_piece_larger_than_the_bucket_passes_where_that_is_full() {
+        let mut allowance = allowance(10, 10);
+        let large = [b'x'; 100];
+        assert_eq!(
+            allowance.admit(at(0), Stream::Stdout, &large).bytes.len(),
+            100
+        );
+        assert!(
+            allowance
+                .admit(at(0), Stream::Stdout, &large)
+                .bytes
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn without_a_limit_all_passes() {
+        let mut allowance = allowance(0, 1);
+        let large = [b'x'; 1_000];
+        for _ in 0..100 {
+            assert_eq!(
+                allowance.admit(at(0), Stream::Stdout, &large).bytes.len(),
+                1_000
+            );
+        }
+        assert_eq!(allowance.report(), None);
+    }
+}
