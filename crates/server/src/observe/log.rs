@@ -103,9 +103,10 @@ enum Message {
         tag: String,
         bytes: Vec<u8>,
     },
-    /// Output of a worker is dropped from here on: the lines that it began have no end.
+    /// Output of a worker is dropped from here on: a line that it began is dropped as well.
     Cut {
         worker: WorkerLog,
+        stream: Stream,
     },
     Dropped {
         worker: WorkerLog,
@@ -196,10 +197,9 @@ impl Log {
     }
 
     /// Output of a worker is not passed on from here on, for a while.
-    pub(crate) fn cut(&mut self, worker: &WorkerLog) {
-        self.send(Message::Cut {
-            worker: worker.clone(),
-        });
+    pub(crate) fn cut(&mut self, worker: &WorkerLog, stream: Stream) {
+        let worker = worker.clone();
+        self.send(Message::Cut { worker, stream });
     }
 
     /// Says how much of a worker's output was not passed on.
@@ -371,7 +371,11 @@ impl Writer {
                 });
                 worker.waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
             }
-            Message::Cut { worker } | Message::Closed { worker } => {
+            Message::Cut { worker, stream } => {
+                let key = (worker.origin.name.clone(), worker.origin.pid, stream);
+                self.lines.remove(&key);
+            }
+            Message::Closed { worker } => {
                 for stream in [Stream::Stdout, Stream::Stderr] {
                     let key = (worker.origin.name.clone(), worker.origin.pid, stream);
                     if let Some(mut lines) = self.lines.remove(&key) {

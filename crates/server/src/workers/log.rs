@@ -16,8 +16,10 @@ impl Plane {
         };
         let admitted = link.allowance.admit(now, stream, bytes);
         let log = link.log.clone();
+        if admitted.is_cut {
+            self.log.cut(&log, stream);
+        }
         if admitted.is_first_drop {
-            self.log.cut(&log);
             self.alarms.push((now + REPORT_EVERY, Alarm::Dropped(id)));
         }
         if !admitted.bytes.is_empty() {
