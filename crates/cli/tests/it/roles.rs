@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Child;
-use stoker_testkit::{App, Ask, Client, Dir, Setup, Spawn, as_nobody, bad_worker, procs, run, until};
+use stoker_testkit::{
+    App, Ask, Client, Dir, Setup, Spawn, as_nobody, bad_worker, procs, run, until,
+};
 use stoker_wire::{Status, Type};
 
 #[test]
