@@ -4,8 +4,8 @@ declare(strict_types=1);
 
 namespace Stoker;
 
-use Stoker\Internal\Channel;
 use Stoker\Internal\Loop;
+use Stoker\Internal\Puller;
 use Stoker\Internal\Socket;
 
 /**
@@ -28,12 +28,13 @@ use Stoker\Internal\Socket;
  */
 final class Inbox
 {
-    private function __construct(private Loop $loop)
+    private function __construct(private Puller $puller)
     {
     }
 
     /**
-     * Says HELLO: from here on Stoker sends jobs. One process has one inbox, or runs one Worker.
+     * Says HELLO. A process may have several inboxes, each with a connection of its own; one that Stoker started has
+     * the inherited socket for the first, and dials for others.
      *
      * @param list<string> $queues     names of queues; "*" is every queue of the pool
      * @param string|null  $socket     where to dial if Stoker did not start this process; default: env STOKER_SOCKET
@@ -61,27 +62,25 @@ final class Inbox
             'jobs' => $queues,
             'slots' => 1,
             'soft_cancel' => $softCancel,
+            'pull' => true,
         ];
         [$stream, $hello, $isSpawned] = Socket::ofWorker($hello, $socket, $pool, $token);
-        $loop = new Loop(new Channel($stream), [], null);
-        $loop->hearSignals($isSpawned);
+        $puller = new Puller($stream, $isSpawned);
         if ($softCancel) {
             pcntl_async_signals(true);
-            pcntl_signal(SIGUSR1, $loop->interrupt(...));
+            pcntl_signal(SIGUSR1, Loop::strike(...));
         }
-        $loop->open($hello);
-        register_shutdown_function(static function () use ($loop): void {
-            // With a task: last words. Without one: what has been lent goes back, at no cost.
-            $loop->task !== null ? $loop->die() : $loop->leave();
-        });
+        $puller->loop->open($hello);
 
-        return new self($loop);
+        return new self($puller);
     }
 
     /**
-     * The next job.
+     * The next job. Stoker assigns one to this process only while it waits here, so that a process which does something
+     * else, or nothing, holds no job.
      *
-     * @param float $seconds to wait for it; 0 = only look
+     * @param float $seconds to wait for it; 0 = only look. Then, or at a signal, one round trip is added, in which a
+     *                       job may still come
      * @return Task|null null when none came in that time, when a signal came, and when isClosed()
      * @throws \LogicException  the one before has not been answered
      * @throws StokerException  the broker does not want this worker; the message says why
@@ -89,11 +88,22 @@ final class Inbox
      */
     public function take(float $seconds): ?Task
     {
-        if ($this->loop->task !== null) {
-            throw new \LogicException("{$this->loop->task->name}: answer this task before you take another");
+        if (($task = $this->task()) !== null) {
+            throw new \LogicException("{$task->name}: answer this task before you take another");
         }
 
-        return $this->loop->next($seconds);
+        return $this->puller->next($seconds);
+    }
+
+    /**
+     * Waits without taking a job, and returns early at a signal and when isClosed(): for a worker that is not to work
+     * now, and has to notice that it is to go.
+     *
+     * @throws StokerException see take()
+     */
+    public function rest(float $seconds): void
+    {
+        $this->puller->rest($seconds);
     }
 
     /**
@@ -106,13 +116,20 @@ final class Inbox
      */
     public function answer(mixed $result = null, ?\Throwable $thrown = null): void
     {
-        $this->loop->running = false;
-        if ($this->loop->task === null) {
-            throw new \LogicException('there is no task to be answered');
-        }
-        if ($this->loop->channel->isMine()) {
-            $this->loop->end($result, $thrown);
-        }
+        $this->mustHaveTask();
+        $this->puller->end($result, $thrown);
+    }
+
+    /**
+     * Returns the task that was taken, and whose code has not begun, to its queue: that costs it no attempt, and this
+     * inbox goes on.
+     *
+     * @throws \LogicException there is none
+     */
+    public function return(): void
+    {
+        $this->mustHaveTask();
+        $this->puller->return();
     }
 
     /**
@@ -122,31 +139,49 @@ final class Inbox
      */
     public function interruptible(callable $code): mixed
     {
-        $this->loop->running = true;
+        $this->puller->loop->running = true;
         try {
             return $code();
         } finally {
-            $this->loop->running = false;
+            $this->puller->loop->running = false;
         }
     }
 
     /** The task taken and not answered yet. */
     public function task(): ?Task
     {
-        return $this->loop->task;
+        return $this->puller->loop->task;
     }
 
-    /** Whether no more jobs will come: Stoker said to go or is gone, or close() was called. Then end the process. */
+    /** The pool that it has joined; null as long as Stoker has not answered. */
+    public function pool(): ?string
+    {
+        return $this->puller->loop->pool;
+    }
+
+    /**
+     * Whether no more jobs will come: Stoker said to go or is gone, or close() was called. Then end the process, or
+     * open() another inbox.
+     */
     public function isClosed(): bool
     {
-        return $this->loop->isOver();
+        return $this->puller->loop->isOver();
     }
 
-    /** Takes no more; jobs that have been sent here and were not taken go to other workers, at no cost. */
+    /**
+     * Takes no more, and ends the connection unless Stoker started this process. Does nothing before the task that was
+     * taken is answered.
+     */
     public function close(): void
     {
-        if ($this->loop->task === null) {
-            $this->loop->leave();
+        if ($this->task() === null) {
+            $this->puller->close();
         }
+    }
+
+    private function mustHaveTask(): void
+    {
+        $this->puller->loop->running = false;
+        $this->task() !== null || throw new \LogicException('there is no task to be answered');
     }
 }

@@ -149,7 +149,7 @@ final class Worker
         $loop->hearSignals($isSpawned);
         if ($this->softCancel) {
             pcntl_async_signals(true);
-            pcntl_signal(SIGUSR1, $loop->interrupt(...));
+            pcntl_signal(SIGUSR1, Loop::strike(...));
         }
         $loop->run($hello);
     }

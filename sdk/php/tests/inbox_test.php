@@ -6,61 +6,194 @@ declare(strict_types=1);
 
 namespace Stoker\Tests;
 
+use Stoker\Inbox;
+use Stoker\Retry;
+use Stoker\Task;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Meta;
+use Stoker\Wire\Status;
 use Stoker\Wire\Type;
 
-test('inbox: HELLO says which queues', function (): void {
+/** @return list<array{int, int, int}> type, id and ttl or code of each */
+function frames(Frame ...$frames): array
+{
+    return array_map(static fn (Frame $f): array => [$f->type, $f->id, $f->type === Type::READY ? $f->ttl : $f->code], $frames);
+}
+
+test('inbox: HELLO says which queues, and that it pulls', function (): void {
     $hello = (new Probe(['a', 'b'], script: 'inbox.php'))->hello;
     same([['a', 'b'], [], 1, true], [$hello['jobs'], $hello['calls'], $hello['slots'], $hello['soft_cancel']]);
+    same(true, $hello['pull']);
 });
 
 test('inbox: jobs are taken one by one and end as their user says', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
     $end = function (string $body) use ($probe): array {
-        $answer = $probe->ask(Probe::job('q', $body, 3));
+        $answer = $probe->pulled(Probe::job('q', $body, 3));
 
         return [$answer->code, $answer->body, Meta::int(Meta::decode($answer->meta)[11] ?? null)];
     };
     same([0, '{"n":1}', null], $end('result'));
     same([48, 'later', 2000], $end('retry'));
     same([49, 'never', null], $end('fail'));
-    same([64, 'DomainException'], [($a = $probe->ask(Probe::job('q', 'throw')))->code, Meta::decode($a->meta)[14]]);
+    same([64, 'DomainException'], [($a = $probe->pulled(Probe::job('q', 'throw')))->code, Meta::decode($a->meta)[14]]);
     same([0, 'LogicException', null], $end('twice'));
 });
 
+// Issue 9, A28
+test('inbox: it asks for one job at a time, and withdraws when it stops waiting', function (): void {
+    $probe = (new Probe(['--wait=0.05'], script: 'inbox.php'))->welcome();
+    for ($round = 0; $round < 3; $round++) {
+        same([[Type::READY, 0, 1], [Type::READY, 0, 0]], frames($probe->next(), $probe->next()));
+        $probe->send(Frame::of(Type::READY));
+    }
+    // This one crossed the withdrawal: it is taken all the same.
+    same([[Type::READY, 0, 1], [Type::READY, 0, 0]], frames($probe->next(), $probe->next()));
+    $probe->send(Probe::job('q', 'here', 7), Frame::of(Type::READY));
+    same([[Type::RES, 7, 0], [Type::READY, 0, 1]], frames($probe->next(), $probe->next()));
+});
+
+// Issue 9, A28
+test('inbox: an exception of a signal handler leaves no job behind', function (): void {
+    $probe = (new Probe(['--wait=60', '--throw'], script: 'inbox.php'))->welcome();
+    same([[Type::READY, 0, 1]], frames($probe->next()));
+    $probe->signal(SIGUSR2);
+    same([[Type::READY, 0, 0]], frames($probe->next()));
+    $probe->send(Probe::job('q', 'here', 4), Frame::of(Type::READY));
+    same([[Type::RES, 4, Status::RETURNED], [Type::READY, 0, 1]], frames($probe->next(), $probe->next()));
+    $probe->send(Probe::job('q', 'close', 5));
+    same([[Type::RES, 5, 0], [Type::GOAWAY, 0, 0]], frames(...$probe->rest()));
+    same("of a signal\nclosed\n", $probe->stdout());
+});
+
+// Issue 9, A28
+test('inbox: a task that has not begun can be returned', function (): void {
+    $probe = (new Probe(script: 'inbox.php'))->welcome();
+    same(Status::RETURNED, $probe->pulled(Probe::job('q', 'return'))->code);
+    same('here', $probe->pulled(Probe::job('q', 'here'))->body, 'and it goes on');
+});
+
 test('inbox: a signal ends the waiting at once', function (): void {
-    $probe = (new Probe(['--wait=60'], script: 'inbox.php'))->welcome();
-    same('here', $probe->ask(Probe::job('q', 'here'))->body);
-    posix_kill($probe->pid, SIGTERM);
-    same([Type::GOAWAY], array_map(fn (Frame $f) => $f->type, $probe->rest()));
+    $probe = (new Probe(script: 'inbox.php'))->welcome();
+    same('here', $probe->pulled(Probe::job('q', 'here'))->body);
+    same(Type::READY, $probe->next()->type);
+    $probe->signal(SIGTERM);
+    same([[Type::READY, 0, 0]], frames($probe->next()));
+    $probe->send(Frame::of(Type::READY));
+    same([[Type::GOAWAY, 0, 0]], frames(...$probe->rest()));
     same([0, "terminated\n"], [$probe->exitCode(), $probe->stdout()]);
 });
 
 test('inbox: a soft cancel strikes the code that may be interrupted', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
-    $probe->send(Probe::job('q', 'spin', 3));
+    $probe->grant(Probe::job('q', 'spin', 3));
     same("spins\n", $probe->next()->body);
     posix_kill($probe->pid, SIGUSR1);
     same('Stoker\TaskTimeout', Meta::decode($probe->next()->meta)[14]);
-    posix_kill($probe->pid, SIGUSR1);
-    same('here', $probe->ask(Probe::job('q', 'here'))->body, 'between tasks it does nothing');
+    same([[Type::READY, 0, 1]], frames($probe->next()));
+    $probe->signal(SIGUSR1); // It ends the waiting; then the worker asks anew.
+    same([[Type::READY, 0, 0]], frames($probe->next()));
+    $probe->send(Frame::of(Type::READY));
+    same('here', $probe->pulled(Probe::job('q', 'here'))->body, 'between tasks it does nothing');
 });
 
 test('inbox: GOAWAY: it takes what is here, and then no more', function (): void {
-    $probe = (new Probe(['--wait=60'], script: 'inbox.php'))->welcome();
-    $probe->send(Probe::job('q', 'here', 1), Frame::of(Type::GOAWAY), Probe::job('q', 'here', 2));
-    same([[2, 1], [2, 2]], array_map(fn (Frame $f) => [$f->type, $f->id], $probe->rest()));
+    $probe = (new Probe(script: 'inbox.php'))->welcome();
+    same([[Type::READY, 0, 1]], frames($probe->next()));
+    $probe->send(Probe::job('q', 'here', 1), Frame::of(Type::GOAWAY));
+    same([[Type::RES, 1, 0]], frames(...$probe->rest()));
     same([0, "closed\n"], [$probe->exitCode(), $probe->stdout()]);
 });
 
-test('inbox: what was lent and not taken goes back, and a death in a task has last words', function (): void {
+test('inbox: a death in a task has last words', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
-    $probe->send(Probe::job('q', 'close', 1), Probe::job('q', 'here', 2));
-    same([[Type::RES, 1], [Type::GOAWAY, 0]], array_map(fn (Frame $f) => [$f->type, $f->id], $probe->rest()));
-    $probe = (new Probe(script: 'inbox.php'))->welcome();
-    $probe->send(Probe::job('q', 'exit', 1), Probe::job('q', 'here', 2));
+    $probe->grant(Probe::job('q', 'exit', 1));
     [$words] = $rest = $probe->rest();
     same([1, Type::EVENT, 4, 1], [count($rest), $words->type, $words->code, $words->id]);
     same('exit() or die() was called while q ran', json_decode($words->body, true)['message']);
+});
+
+/** Runs a broker, and the code of a process that dials it. */
+function dialled(\Closure $broker, \Closure $worker): mixed
+{
+    $stage = new Stage($broker);
+    putenv("STOKER_SOCKET={$stage->socket}");
+    try {
+        $worker($stage);
+    } finally {
+        putenv('STOKER_SOCKET');
+        putenv('STOKER_WORKER');
+    }
+
+    return $stage->heard();
+}
+
+// Issue 9, A28
+test('inbox: a process may have several, and tasks may end in any order', function (): void {
+    $heard = dialled(static function (Stage $stage): void {
+        foreach (['a' => 1, 'b' => 2] as $queue => $id) {
+            $peers[$queue] = $stage->welcome();
+            same(Type::READY, $peers[$queue]->next()->type);
+            $peers[$queue]->send(Probe::job($queue, '', $id));
+        }
+        $stage->report([$peers['a']->next()->body, $peers['b']->next()->body]);
+    }, static function (): void {
+        [$a, $b] = [Inbox::open(['a']), null];
+        same('a', $a->take(10)->name);
+        $b = Inbox::open(['b']);
+        same('b', $b->take(10)->name);
+        same('b', Task::current()->name);
+        $a->answer('of a');
+        same(['b', null], [Task::current()->name, $a->task()]);
+        $b->answer('of b');
+        same(null, Task::current());
+    });
+    same(['of a', 'of b'], $heard);
+});
+
+// Issue 9, A28
+test('inbox: one that is closed or dropped ends its connection, and another can be opened', function (): void {
+    $heard = dialled(static function (Stage $stage): void {
+        foreach (['closed', 'dropped', 'told to go'] as $how) {
+            $peer = $stage->welcome();
+            $frames[$how] = [$peer->next()->type, $peer->next()->ttl];
+            $peer->send(Frame::of(Type::READY));
+            $how !== 'told to go' || $peer->send(Frame::of(Type::GOAWAY));
+            $frames[$how][] = $peer->next()?->type;
+            $peer->close();
+        }
+        $stage->report($frames);
+    }, static function (): void {
+        $inbox = Inbox::open();
+        same(null, $inbox->take(0));
+        $inbox->close();
+        same(true, $inbox->isClosed());
+        $inbox = Inbox::open();
+        same(null, $inbox->take(0));
+        $inbox = null;
+        $inbox = Inbox::open();
+        same(null, $inbox->take(0));
+        $inbox->rest(10);
+        same(true, $inbox->isClosed());
+        $inbox->close();
+    });
+    $asked = [Type::READY, 0];
+    same(['closed' => [...$asked, Type::GOAWAY], 'dropped' => [...$asked, Type::GOAWAY], 'told to go' => [...$asked, null]], $heard);
+});
+
+// Issue 9, A28
+test('inbox: signals are the process\'s own while it neither waits nor works', function (): void {
+    dialled(static function (Stage $stage): void {
+        $peer = $stage->welcome();
+        $peer->next();
+        $peer->next();
+        $peer->send(Frame::of(Type::READY));
+        $stage->report(true);
+        $peer->next();
+    }, static function (): void {
+        same(SIG_DFL, pcntl_signal_get_handler(SIGINT));
+        $inbox = Inbox::open();
+        same(null, $inbox->take(0));
+        same([SIG_DFL, SIG_DFL], [pcntl_signal_get_handler(SIGTERM), pcntl_signal_get_handler(SIGINT)]);
+    });
 });

@@ -4,94 +4,58 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
+use Closure;
 use Illuminate\Contracts\Container\Container;
-use Illuminate\Queue\Events\JobExceptionOccurred;
-use Illuminate\Queue\Events\JobProcessed;
-use Illuminate\Queue\Events\WorkerStopping;
 use Stoker\Inbox;
-use Stoker\Returned;
 
 /**
- * What stands behind pop(): this process as a worker of Stoker, for stock queue:work.
+ * One connection as a worker of one queue, or of one pool, and the job that was popped from it.
  *
- * A job is answered as soon as Laravel has decided what becomes of it, and not first at the next pop(): before that
- * queue:work may be paused or stopped.
+ * A job is answered as soon as Laravel, or whoever popped it by hand, has decided what becomes of it, and not first at
+ * the next pop(): before that queue:work may be paused or stopped.
  *
  * @internal
  */
 final class Popped
 {
-    /** A process is one worker. */
-    private static ?self $only = null;
+    /** Seconds after which a worker looks again whether the application is up. */
+    private const GLANCE = 0.25;
 
-    private Inbox $inbox;
-    private Upkeep $upkeep;
     private ?StokerJob $job = null;
 
-    public static function of(Container $app, string $connection, ?string $socket, string $queue, ?int $crashes): self
-    {
-        if (self::$only !== null && (self::$only->queue !== $queue || self::$only->connection !== $connection)) {
-            // Laravel's worker would report an exception, and go on serving the first queue alone.
-            fprintf(
-                STDERR,
-                'This worker serves "%s" of connection %s and can\'t serve "%s" of %s too. By which weights a worker '
-                . "serves several queues, stoker.toml says: run queue:work with one queue, or --queue=@POOL for all of a pool\n",
-                self::$only->queue,
-                self::$only->connection,
-                $queue,
-                $connection,
-            );
-            exit(1);
-        }
-
-        return self::$only ??= new self($app, $connection, $socket, $queue, $crashes);
-    }
-
-    private function __construct(
+    /**
+     * @param int|null $crashes so many workers may die on a job before it fails; null leaves that to the broker
+     * @param Closure  $show    asks the broker what it shows of a job, by its id
+     */
+    public function __construct(
+        private Inbox $inbox,
+        private Upkeep $upkeep,
         private Container $app,
         private string $connection,
-        ?string $socket,
-        private string $queue,
         private ?int $crashes,
+        private Closure $show,
     ) {
-        $isPool = str_starts_with($queue, '@');
-        $this->upkeep = new Upkeep($app);
-        $this->inbox = Inbox::open(
-            [$isPool ? '*' : $queue],
-            $socket,
-            $isPool ? substr($queue, 1) : null,
-            name: 'queue:work',
-            softCancel: extension_loaded('pcntl'),
-        );
-        $events = $app->make('events');
-        $events->listen(JobProcessed::class, fn ($event) => $event->job === $this->job && $this->answer());
-        $events->listen(JobExceptionOccurred::class, function ($event): void {
-            if ($event->job === $this->job) {
-                $this->job->thrown = $event->exception;
-                // Laravel releases it after this event, if nothing has been decided yet.
-                $this->job->isDeletedOrReleased() || $this->job->hasFailed()
-                    ? $this->answer()
-                    : $this->job->whenReleased = $this->answer(...);
-            }
-        });
-        $events->listen(WorkerStopping::class, function (): void {
-            $this->answer();
-            $this->inbox->close();
-        });
     }
 
-    public function next(float $seconds): ?StokerJob
+    /**
+     * The next job; null when none came in so many seconds, and when isClosed().
+     *
+     * @param bool $isWorker whether queue:work asks, and goes on asking: maintenance and queue:restart hold for that
+     */
+    public function next(float $seconds, bool $isWorker): ?StokerJob
     {
-        $this->answer();
-        $task = $this->inbox->take($seconds);
-        if ($task !== null && ! $this->upkeep->mayBegin($task)) {
-            $this->inbox->answer(null, new Returned());
-            $task = null;
+        if ($isWorker && $this->upkeep->condition() === Upkeep::DOWN) {
+            $this->inbox->rest(min($seconds, self::GLANCE));
+
+            return null;
         }
+        $task = $this->inbox->take($seconds);
         if ($task === null) {
-            if ($this->inbox->isClosed()) {
-                $this->app->make('queue.worker')->shouldQuit = true;
-            }
+            return null;
+        }
+        if ($isWorker && ($condition = $this->upkeep->condition()) !== Upkeep::UP) {
+            $this->inbox->return();
+            $condition === Upkeep::DOWN || $this->inbox->close();
 
             return null;
         }
@@ -101,21 +65,56 @@ final class Popped
             $task,
             $this->connection,
             $this->crashes,
-            fn (string $id) => $this->app->make('queue')->connection($this->connection)->client()->job($id),
+            $this->show,
             $this->inbox->interruptible(...),
             false,
+            $this->answer(...),
+            $this->upkeep->noteTransactions(...),
         );
     }
 
-    private function answer(): void
+    /** Answers a job that nobody has decided on. */
+    public function settle(): void
     {
-        if ($this->job !== null) {
-            [$job, $this->job] = [$this->job, null];
-            try {
-                $this->upkeep->closeTransactions($job);
-            } finally { // It reports, and the application's exception handler may fail.
-                $this->inbox->answer(null, $job->verdict());
-            }
+        $this->job !== null && ! $this->isBusy() && $this->answer($this->job);
+    }
+
+    /** Whether the code of its job runs: the one who asks is that code. */
+    public function isBusy(): bool
+    {
+        return $this->job?->isRunning() ?? false;
+    }
+
+    /** Whether Stoker has not said to go, as of now. True while its job runs, which reads nothing. */
+    public function isStillOpen(): bool
+    {
+        $this->isBusy() || $this->job !== null || $this->inbox->rest(0.0);
+
+        return $this->job !== null || ! $this->isClosed();
+    }
+
+    public function isClosed(): bool
+    {
+        return $this->inbox->isClosed();
+    }
+
+    public function close(): void
+    {
+        $this->settle();
+        $this->inbox->close();
+    }
+
+    private function answer(StokerJob $job): void
+    {
+        if ($this->job !== $job) {
+            return; // It has been answered.
+        }
+        $this->job = null;
+        try {
+            // Who pops by hand may have a transaction of their own.
+            $job->isManaged() && $this->upkeep->closeTransactions($job);
+        } finally { // It reports, and the application's exception handler may fail.
+            $this->inbox->answer(null, $job->verdict());
         }
     }
 }

@@ -63,6 +63,7 @@ final class ResidentWorker
         // For maxExceptions, which Laravel counts in the cache.
         $this->laravel = $app->make('queue.worker')->setCache($app->make('cache')->driver());
         $this->upkeep = new Upkeep($app);
+        $app->instance(self::class, $this); // For those who ask whose events Looping and its like are.
 
         $app->make('events')->listen(JobExceptionOccurred::class, static function (JobExceptionOccurred $event): void {
             if ($event->job instanceof StokerJob) {

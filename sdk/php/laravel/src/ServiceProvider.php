@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
+use Illuminate\Console\Events\CommandFinished;
+use Illuminate\Console\Events\CommandStarting;
 use Illuminate\Contracts\Foundation\Application;
 use Illuminate\Queue\Events\Looping;
 use Illuminate\Queue\Failed\CountableFailedJobProvider;
@@ -43,13 +45,20 @@ final class ServiceProvider extends \Illuminate\Support\ServiceProvider
     public function boot(): void
     {
         $events = $this->app->make('events');
-        if (Pauses::areKnown()) {
-            $events->listen(Looping::class, function (Looping $event): void {
-                if ($this->app['config']["queue.connections.$event->connectionName.driver"] === 'stoker') {
-                    Pauses::leaveToStoker();
-                }
-            });
-        }
+        $events->listen(Looping::class, function (Looping $event): void {
+            // The resident worker raises it too, for each job.
+            if (! $this->app->bound(ResidentWorker::class)
+                && $this->app['config']["queue.connections.$event->connectionName.driver"] === 'stoker') {
+                Pauses::areKnown() && Pauses::leaveToStoker();
+                $this->app->make('queue')->connection($event->connectionName)->consumer()->loops();
+            }
+        });
+        $events->listen(CommandStarting::class, function (CommandStarting $event): void {
+            $event->command === 'queue:work' && Consumer::forgetFailure($this->app);
+        });
+        $events->listen(CommandFinished::class, function (CommandFinished $event): void {
+            $event->command === 'queue:work' && Consumer::throwFailure($this->app);
+        });
         $events->subscribe(new Pauses($this->app));
     }
 

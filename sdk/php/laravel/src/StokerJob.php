@@ -35,8 +35,12 @@ final class StokerJob extends Job implements JobContract
     private bool $hasBegun = false;
     /** The job's own checkpoint, in the place of which a note stands while failed() runs. */
     private ?string $saved = null;
-    /** Called when it is released after its code has ended: nothing comes after that. */
-    public ?Closure $whenReleased = null;
+    /** Its code runs. */
+    private bool $isRunning = false;
+    /** Laravel's worker runs it, and raises events by which it is answered. Else it was popped by hand. */
+    private bool $isManaged = false;
+    /** The next release is the last that Laravel's worker does to it. */
+    private bool $endsWithRelease = false;
     /** What its code threw, as JobExceptionOccurred tells. */
     public ?Throwable $thrown = null;
 
@@ -45,6 +49,8 @@ final class StokerJob extends Job implements JobContract
      * @param Closure       $show       asks the broker what it shows of a job, by its id
      * @param Closure|null  $around     runs the job's code, given as a closure
      * @param bool          $hasAlarm   whether Laravel may set an alarm for the job's time; else the broker alone looks
+     * @param Closure|null  $answer     sends the verdict(); null if whoever made the job does that
+     * @param Closure|null  $whenBegun  called before Laravel's worker runs it
      */
     public function __construct(
         Container $container,
@@ -54,6 +60,8 @@ final class StokerJob extends Job implements JobContract
         private Closure $show,
         private ?Closure $around = null,
         private bool $hasAlarm = true,
+        private ?Closure $answer = null,
+        private ?Closure $whenBegun = null,
     ) {
         $this->container = $container;
         $this->connectionName = $connectionName;
@@ -122,11 +130,56 @@ final class StokerJob extends Job implements JobContract
         $code = function (): void {
             parent::fire();
         };
+        $this->isRunning = true;
         try {
             $this->around !== null ? ($this->around)($code) : $code();
         } catch (TaskTimeout $e) {
             $this->shouldFailOnTimeout() && $this->fail($e);
             throw $e;
+        } finally {
+            $this->isRunning = false;
+            $this->decided();
+        }
+    }
+
+    /** Whether its code runs now. */
+    public function isRunning(): bool
+    {
+        return $this->isRunning;
+    }
+
+    /** Whether Laravel's worker runs it; else it was popped by hand. */
+    public function isManaged(): bool
+    {
+        return $this->isManaged;
+    }
+
+    /** Laravel's worker begins with it. */
+    public function begin(): void
+    {
+        $this->isManaged = $this->answer !== null;
+        $this->whenBegun !== null && ($this->whenBegun)();
+    }
+
+    /** Laravel's worker has done with it: now the broker gets its answer. */
+    public function settle(): void
+    {
+        $this->answer !== null && ($this->answer)($this);
+    }
+
+    /** Its code threw, as Laravel's worker reports. */
+    public function hasThrown(Throwable $e): void
+    {
+        $this->thrown = $e;
+        // The worker releases it after this event, if nothing has been decided yet.
+        $this->isDeletedOrReleased() || $this->hasFailed() ? $this->settle() : $this->endsWithRelease = true;
+    }
+
+    /** What was popped by hand is answered when it has been decided on, as no event follows. */
+    private function decided(): void
+    {
+        if (! $this->isManaged && ! $this->isRunning && ($this->isDeletedOrReleased() || $this->hasFailed())) {
+            $this->settle();
         }
     }
 
@@ -135,7 +188,7 @@ final class StokerJob extends Job implements JobContract
     {
         parent::release($delay);
         $this->delay = max(0, $this->secondsUntil($delay));
-        $this->whenReleased !== null && ($this->whenReleased)();
+        $this->endsWithRelease ? $this->settle() : $this->decided();
     }
 
     /**
@@ -147,7 +200,9 @@ final class StokerJob extends Job implements JobContract
         parent::delete();
         $caller = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 2)[1]['class'] ?? null;
         if (! $this->failed && $caller !== CallQueuedHandler::class && $this->isLive()) {
-            $this->task->ack();
+            $this->isManaged || $this->isRunning || $this->answer === null ? $this->task->ack() : $this->settle();
+        } elseif (! $this->failed) {
+            $this->decided();
         }
     }
 
@@ -161,7 +216,11 @@ final class StokerJob extends Job implements JobContract
             $this->saved ??= (string) $this->task->checkpointed();
             $this->task->checkpoint(strlen($note . $this->saved) <= 32768 ? $note . $this->saved : $note);
         }
-        parent::fail($e);
+        try {
+            parent::fail($e);
+        } finally {
+            $this->decided();
+        }
     }
 
     /** What the broker is to hear of this run; null is "done". */
@@ -179,7 +238,9 @@ final class StokerJob extends Job implements JobContract
         if (! $this->deleted && ! $this->task->isAcked()) {
             // A handler of the old kind (`Class@method`) that neither deleted nor released its job. Stock drivers
             // hand it out again after retry_after; to call it done would be to lose it.
-            $config = $this->container->make('config')->get("queue.connections.$this->connectionName");
+            $config = $this->container->bound('config') // Or the application has been dropped before it decided.
+                ? $this->container->make('config')->get("queue.connections.$this->connectionName")
+                : [];
 
             return new Retry($config['retry_after'] ?? 90, 'was not deleted');
         }

@@ -15,6 +15,7 @@ use Stoker\Client;
 use Stoker\Pending;
 use Stoker\StokerException;
 use UnitEnum;
+use WeakReference;
 
 /**
  * The connection "stoker": `dispatch()` and its kin end here, and queue:work takes its jobs from here.
@@ -28,6 +29,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     private const OPTIONS = ['key', 'priority', 'keepResult'];
 
     private ?Client $client = null;
+    private ?Consumer $consumer = null;
 
     /** @var list<Pending>|null pushes that bulk() gathers */
     private ?array $gathered = null;
@@ -62,15 +64,14 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             $this->createPayload($job, $this->getQueue($queue), $data, $delay ?: null), // 8 knows no fourth parameter
             $queue,
             $delay ?: null,
-            // Its uuid is new, so the broker knows the push again if a lost connection makes the client repeat it.
-            fn ($payload, $queue, $delay = null) => $this->send($payload, $queue, $this->secondsUntil($delay ?? 0), true),
+            fn ($payload, $queue, $delay = null) => $this->send($payload, $queue, $this->secondsUntil($delay ?? 0)),
         );
     }
 
-    /** Puts a payload into a queue as it is: so does queue:retry, with a uuid that the broker has seen before. */
+    /** Puts a payload into a queue as it is: so does queue:retry. */
     public function pushRaw($payload, $queue = null, array $options = [])
     {
-        return $this->send($payload, $queue, 0, false, $options);
+        return $this->send($payload, $queue, 0, $options);
     }
 
     /** All jobs in one round trip; those that wait for a transaction go when it is committed. */
@@ -104,8 +105,22 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
      */
     public function pop($queue = null, $index = 0)
     {
-        return Popped::of($this->container, $this->connectionName, $this->socket, $this->getQueue($queue), $this->crashes)
-            ->next($this->blockFor);
+        return $this->consumer()->pop($this->getQueue($queue), $this->blockFor);
+    }
+
+    /** This process as a worker. */
+    public function consumer(): Consumer
+    {
+        $self = WeakReference::create($this); // Who drops the application drops its connections.
+
+        return $this->consumer ??= new Consumer(
+            $this->container,
+            $this->connectionName,
+            $this->socket,
+            $this->crashes,
+            static fn (string $id): ?array => $self->get()?->client()->job($id),
+            static fn (string $queue): ?string => array_values($self->get()?->figures($queue, 'pool') ?? [])[0] ?? null,
+        );
     }
 
     /** Ends all that waits in a queue; what runs is left alone. */
@@ -255,7 +270,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
      *
      * @param array<string, mixed> $options go before those of the payload
      */
-    private function send(string $payload, string|UnitEnum|null $queue, int $delay, bool $isNew, array $options = []): ?string
+    private function send(string $payload, string|UnitEnum|null $queue, int $delay, array $options = []): ?string
     {
         $envelope = (array) json_decode($payload, true);
         $backoff = (string) ($envelope['backoff'] ?? '');
@@ -270,7 +285,9 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             backoff: $backoff === '' ? [] : array_map('floatval', explode(',', $backoff)),
             timeout: ($envelope['timeout'] ?? 0) ?: null,
             type: substr((string) ($envelope['displayName'] ?? ''), 0, 255) ?: null,
-            idempotencyKey: $isNew ? substr((string) ($envelope['uuid'] ?? ''), 0, 200) ?: null : null,
+            // If a lost connection makes the client repeat the push, the broker knows it again. The payload's uuid would
+            // not do: applications may fix it, and then another job would be taken for a repetition.
+            idempotencyKey: bin2hex(random_bytes(16)),
         );
         if ($this->gathered !== null) {
             $this->gathered[] = $push;

@@ -18,6 +18,12 @@ use Throwable;
  */
 final class Upkeep
 {
+    public const UP = 'up';
+    /** `artisan down` has been called. */
+    public const DOWN = 'down';
+    /** `queue:restart` has been called, or the cache that would say so does not answer. */
+    public const OUTDATED = 'outdated';
+
     /** Nanoseconds between two looks at the cache and the maintenance mode: they may be a network away. */
     public static int $every = 1_000_000_000;
     /** Seconds for which a job without a time limit is held while the application is down. */
@@ -27,41 +33,73 @@ final class Upkeep
 
     private mixed $restartedAt;
     private int $lookedAt;
+    /** @var array<string, int> open transactions by database connection, before the job */
+    private array $levels = [];
 
     public function __construct(private Application $app)
+    {
+        $this->begin();
+    }
+
+    /** A worker begins to work: only a queue:restart after this is meant for it. */
+    public function begin(): void
     {
         $this->restartedAt = $this->lastRestart();
         $this->lookedAt = hrtime(true);
     }
 
+    /** Whether this worker may work: one of the constants. Looks once a second at the most, and while it is down. */
+    public function condition(): string
+    {
+        if (hrtime(true) - $this->lookedAt < self::$every) {
+            return self::UP;
+        }
+        $this->lookedAt = hrtime(true);
+        try {
+            if ($this->app->isDownForMaintenance()) {
+                $this->lookedAt = 0; // The next look is at once.
+
+                return self::DOWN;
+            }
+
+            return $this->lastRestart() === $this->restartedAt ? self::UP : self::OUTDATED;
+        } catch (Throwable $e) {
+            // The cache does not answer. That must cost no job an attempt.
+            $this->app->make(ExceptionHandler::class)->report($e);
+
+            return self::OUTDATED;
+        }
+    }
+
     /**
-     * Whether a job may begin now. While the application is down, waits for a while that it comes up.
+     * For a worker that is sent its jobs unasked: whether this one may begin now. While the application is down, waits
+     * for a while that it comes up.
      *
-     * @return bool false: give the job back and leave
+     * @return bool false: return the job, and leave
      */
     public function mayBegin(Task $task): bool
     {
-        $now = hrtime(true);
-        if ($now - $this->lookedAt < self::$every) {
-            return true;
-        }
-        $this->lookedAt = $now;
-        $left = $task->remaining() ?? self::HOLD;
-        $until = $now + (int) (max($left / 2, $left - self::MARGIN) * 1e9);
-        try {
-            while ($this->app->isDownForMaintenance()) {
-                $this->lookedAt = 0; // The next job looks again.
+        if (($condition = $this->condition()) === self::DOWN) {
+            $left = $task->remaining() ?? self::HOLD;
+            $until = hrtime(true) + (int) (max($left / 2, $left - self::MARGIN) * 1e9);
+            do {
                 if (hrtime(true) >= $until || ! $task->rest(0.25)) {
                     return false;
                 }
+            } while (($condition = $this->condition()) === self::DOWN);
+        }
+
+        return $condition === self::UP;
+    }
+
+    /** Notes which transactions are open: a job may run inside those of somebody else, as of a test. */
+    public function noteTransactions(): void
+    {
+        $this->levels = [];
+        if ($this->app->resolved('db')) {
+            foreach ($this->app->make('db')->getConnections() as $name => $connection) {
+                $this->levels[$name] = $connection->transactionLevel();
             }
-
-            return $this->lastRestart() === $this->restartedAt;
-        } catch (Throwable $e) {
-            // The cache does not answer. That must cost the job no attempt.
-            $this->app->make(ExceptionHandler::class)->report($e);
-
-            return false;
         }
     }
 
@@ -72,13 +110,14 @@ final class Upkeep
             return;
         }
         foreach ($this->app->make('db')->getConnections() as $name => $connection) {
-            if (($level = $connection->transactionLevel()) === 0) {
+            $before = $this->levels[$name] ?? 0;
+            if (($level = $connection->transactionLevel()) <= $before) {
                 continue;
             }
             $name = (string) $name;
             $task = is_string($task) ? $task : (isset($task->payload()['job']) ? $task->resolveName() : 'A job');
             try {
-                $connection->rollBack(0);
+                $connection->rollBack($before);
                 $done = 'rolled back';
             } catch (Throwable) {
                 $connection->disconnect();

@@ -24,7 +24,7 @@ test('dispatch() pushes a payload with what the broker may know', function () us
     [$push] = $broker->pushes();
     same(['default', 0, null], [$push['queue'], $push['tries'], $push['delay']]);
     same([[1000, 60000], 7000], [$push['backoff'], $push['timeout']]);
-    same([Act::class, $push['payload']['uuid'], null], [$push['type'], $push['idempotency'], $push['key']]);
+    same([Act::class, 32, null], [$push['type'], strlen($push['idempotency']), $push['key']]);
     same([Act::class, 5, '1,60', 7], array_map(
         static fn (string $key) => $push['payload'][$key],
         ['displayName', 'maxTries', 'backoff', 'timeout'],
@@ -35,6 +35,22 @@ test('a plain job pushes no more than that Laravel counts its tries', function (
     Act::dispatch();
     [$push] = $broker->pushes();
     same([0, [], null, null], [$push['tries'], $push['backoff'], $push['timeout'], $push['delay']]);
+});
+
+// Issue 9, A29
+test('jobs whose payloads have the same uuid are jobs of their own', function () use ($broker, $harness): void {
+    $uuid = static fn (): array => ['uuid' => 'fixed'];
+    \Illuminate\Queue\Queue::createPayloadUsing($uuid);
+    try {
+        Act::dispatch();
+        Act::dispatch(['tries' => 2]);
+        Queue::pushRaw('{"uuid":"fixed","job":"X@y","data":[]}');
+        $pushes = $broker->pushes();
+        same(['fixed', 'fixed', 'fixed'], array_map(static fn (array $push) => $push['payload']['uuid'], $pushes));
+        same(3, count(array_unique(array_column($pushes, 'idempotency'))));
+    } finally {
+        \Illuminate\Queue\Queue::createPayloadUsing(null);
+    }
 });
 
 test('queue and delay are those of the job', function () use ($broker): void {
@@ -81,7 +97,7 @@ test('pushRaw() takes a payload as it is, which is how queue:retry works', funct
     Queue::pushRaw($raw = '{"uuid":"u","job":"X@y","backoff":"4","data":[]}', 'emails');
     [$push] = $broker->pushes();
     same(['emails', $raw, [4000]], [$push['queue'], $push['body'], $push['backoff']]);
-    same(null, $push['idempotency'], 'the broker has seen this uuid before, and must take it all the same');
+    same(32, strlen($push['idempotency']));
 });
 
 test('a job may name its tenant', function () use ($broker): void {

@@ -86,6 +86,9 @@ final class Channel
     /** Writes whole frames. The caller has made sure that this isMine(). */
     public function write(string $bytes): void
     {
+        if ($this->broken) {
+            return;
+        }
         $wasBusy = $this->writing;
         $this->writing = true;
         $sent = @fwrite($this->stream, $bytes);
@@ -117,6 +120,9 @@ final class Channel
 
     public function close(): void
     {
-        fclose($this->stream);
+        $this->broken = true;
+        if (is_resource($this->stream)) {
+            fclose($this->stream);
+        }
     }
 }

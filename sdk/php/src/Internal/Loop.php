@@ -27,7 +27,7 @@ use function strlen;
 /**
  * The life of a running worker: read, run, answer, until somebody says to go.
  *
- * run() has the loop; Inbox, for whom others have it, uses next() and end().
+ * run() has the loop; Inbox, for whom others have it, uses beginNext() and end() through Puller.
  *
  * @internal
  */
@@ -38,6 +38,7 @@ final class Loop
     /** Seconds that one who is to hear signals waits in one go. */
     private const LOOK_UP = 1.0;
 
+    /** The loop whose task runs in this process: of several, the one that began last. */
     public static ?self $active = null;
     /** Our own code said to go: leave after the task that runs. */
     public bool $stopping = false;
@@ -64,19 +65,26 @@ final class Loop
     private FrameReader $reader;
     public readonly Output $output;
     private Guard $guard;
+    /** As WELCOME says. */
+    public ?string $pool = null;
     /** GOAWAY has been written. */
     private bool $parted = false;
     /** A signal has to end the waiting for tasks. */
-    private bool $isWakeable = false;
+    public bool $isWakeable = false;
     /** Given back when the process dies, so that one that ran out of memory can still say so. */
     private ?string $reserve;
 
     /**
      * @param array<string, callable(Task): mixed> $calls
-     * @param array<string, callable(Task): mixed>|null $jobs null: any job, for whoever calls next()
+     * @param array<string, callable(Task): mixed>|null $jobs null: any job, for whoever calls beginNext()
+     * @param ?Demand $demand of a worker that is sent a task only when it asks for one
      */
-    public function __construct(public readonly Channel $channel, private array $calls, private ?array $jobs)
-    {
+    public function __construct(
+        public readonly Channel $channel,
+        private array $calls,
+        private ?array $jobs,
+        private ?Demand $demand = null,
+    ) {
         $this->reader = new FrameReader();
         $this->output = new Output($channel);
         $this->guard = new Guard();
@@ -85,19 +93,20 @@ final class Loop
 
     public function open(string $hello): void
     {
-        self::$active = $this;
         $this->channel->write(Frame::of(Type::HELLO, body: $hello)->encode());
     }
 
     public function run(string $hello): void
     {
+        $outer = self::$active;
+        self::$active = $this;
         $this->open($hello);
         $this->output->open();
         try {
             $this->serveAll();
         } finally {
             $this->output->close();
-            self::$active = null;
+            self::$active = $outer;
         }
     }
 
@@ -135,26 +144,50 @@ final class Loop
         return $this->isWakeable ? $this->channel->readWithin(self::LOOK_UP) : $this->channel->read();
     }
 
-    /** The next task; null when none came in so many seconds, or a signal came, or isOver(). */
-    public function next(float $seconds): ?Task
+    /** Begins the first of the tasks that are here; null when there is none. */
+    public function beginNext(): ?Task
     {
-        $until = hrtime(true) + (int) ($seconds * 1e9);
-        while (!$this->isOver()) {
-            foreach ($this->waiting as $id => $frame) {
-                unset($this->waiting[$id]);
-                if (($task = $this->begin($frame)) !== null) {
-                    return $task;
-                }
+        foreach ($this->waiting as $id => $frame) {
+            unset($this->waiting[$id]);
+            if (($task = $this->begin($frame)) !== null) {
+                return $task;
             }
-            $bytes = $this->channel->readWithin(max(0.0, ($until - hrtime(true)) / 1e9));
-            if ($bytes === '') {
-                return null;
-            }
-            $this->now = hrtime(true);
-            $bytes === null ? $this->leaving = true : $this->take($bytes);
         }
 
         return null;
+    }
+
+    /** Waits for frames, between tasks. False when none came in so many seconds, or a signal came. */
+    public function receive(float $seconds): bool
+    {
+        $bytes = $this->channel->readWithin(max(0.0, $seconds));
+        if ($bytes === '') {
+            return false;
+        }
+        $this->now = hrtime(true);
+        $bytes === null ? $this->leaving = true : $this->take($bytes);
+
+        return true;
+    }
+
+    /** Returns the tasks that are here, the one that was begun included: their code has not run. */
+    public function returnAll(): void
+    {
+        $ids = array_keys($this->waiting);
+        if ($this->task !== null) {
+            array_unshift($ids, $this->task->id);
+        }
+        foreach ($ids as $id) {
+            $this->channel->write(Frame::answer($id, Status::RETURNED, Codec::RAW, 0, '', ''));
+        }
+        $this->waiting = $this->cancelled = $this->arrivals = [];
+        $this->task = null;
+    }
+
+    /** Whether the broker sends nothing more. */
+    public function isCutOff(): bool
+    {
+        return $this->leaving || $this->channel->broken;
     }
 
     /** Whether there will be no more tasks. */
@@ -193,7 +226,7 @@ final class Loop
         $this->isWakeable = !$isSpawned;
     }
 
-    private function hear(int $signal): void
+    public function hear(int $signal): void
     {
         if (!$this->channel->isMine()) {
             // A child that a handler forked: it is to end as any process does.
@@ -211,6 +244,12 @@ final class Loop
             $this->parted = true;
             $this->channel->write(Frame::of(Type::GOAWAY)->encode());
         }
+    }
+
+    /** SIGUSR1, in a process that may have several loops. */
+    public static function strike(): void
+    {
+        self::$active?->interrupt();
     }
 
     /** SIGUSR1, a soft cancel. What a signal handler throws surfaces in the code that it interrupted. */
@@ -292,6 +331,7 @@ final class Loop
         foreach ($this->reader->feed($bytes) as $frame) {
             if ($frame->type === Type::REQ) {
                 $this->waiting[$frame->id] = $frame;
+                $this->demand?->met();
                 if ($arrived !== null) {
                     $this->arrivals[$frame->id] = $arrived;
                 }
@@ -429,15 +469,20 @@ final class Loop
                     $this->acked[$frame->id] = true;
                 }
                 break;
+            case Type::READY: // Of ttl 0: nothing is assigned any more.
+                $this->demand?->confirmed();
+                break;
             case Type::WELCOME:
                 $welcome = json_decode($frame->body, true);
                 $this->maxFrame = $welcome['max_frame'] ?? Frame::MAX;
+                $this->pool = $welcome['pool'] ?? null;
                 // Clients in this process and in its children tell the broker inside which worker they are.
                 if (isset($welcome['worker']) && getenv('STOKER_WORKER') === false) {
                     putenv("STOKER_WORKER={$welcome['worker']}");
                 }
                 break;
             case Type::RES: // Of id 0: a worker asks nothing, so nothing else can be answered to it.
+                $this->channel->broken = true;
                 throw StokerException::fromAnswer($frame, 'Stoker refused this worker');
         }
     }

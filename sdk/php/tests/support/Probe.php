@@ -83,6 +83,35 @@ final class Probe
         return $frame;
     }
 
+    /** Waits until the worker asks for a task, and sends it this one. */
+    public function grant(Frame $task): self
+    {
+        same([Type::READY, 0, 1], [($ready = $this->next())->type, $ready->id, $ready->ttl], 'READY');
+        $this->send($task);
+
+        return $this;
+    }
+
+    /** The same, and returns the answer. */
+    public function pulled(Frame $task, ?array &$events = null): Frame
+    {
+        $this->grant($task);
+        for ($events = []; ($frame = $this->next())->type !== Type::RES; $events[] = $frame);
+        same($task->id, $frame->id, 'id of the answer');
+
+        return $frame;
+    }
+
+    /** Signals the worker until it says something: a signal just before it begins to wait does not end the waiting. */
+    public function signal(int $signal): void
+    {
+        do {
+            posix_kill($this->pid, $signal);
+            $read = [$this->socket];
+            $none = null;
+        } while ($this->frames === [] && stream_select($read, $none, $none, 0, 100_000) === 0);
+    }
+
     /** The next frame; fails when the worker has closed, or says nothing for a long time. */
     public function next(): Frame
     {
