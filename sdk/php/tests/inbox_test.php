@@ -60,7 +60,8 @@ test('inbox: an exception of a signal handler leaves no job behind', function ()
     $probe->signal(SIGUSR2);
     same([[Type::READY, 0, 0]], frames($probe->next()));
     $probe->send(Probe::job('q', 'here', 4), Frame::of(Type::READY));
-    same([[Type::RES, 4, Status::RETURNED], [Type::READY, 0, 1]], frames($probe->next(), $probe->next()));
+    same([[Type::READY, 0, 0], [Type::RES, 4, Status::RETURNED]], frames($probe->next(), $probe->next()));
+    same([[Type::READY, 0, 1]], frames($probe->next()));
     $probe->send(Probe::job('q', 'close', 5));
     same([[Type::RES, 5, 0], [Type::GOAWAY, 0, 0]], frames(...$probe->rest()));
     same("of a signal\nclosed\n", $probe->stdout());
@@ -69,7 +70,9 @@ test('inbox: an exception of a signal handler leaves no job behind', function ()
 // Issue 9, A28
 test('inbox: a task that has not begun can be returned', function (): void {
     $probe = (new Probe(script: 'inbox.php'))->welcome();
-    same(Status::RETURNED, $probe->pulled(Probe::job('q', 'return'))->code);
+    same(Status::RETURNED, $probe->pulled(Probe::job('q', 'return'), $before)->code);
+    same([[Type::READY, 0, 0]], frames(...$before), 'else it would be a fault');
+    $probe->send(Frame::of(Type::READY));
     same('here', $probe->pulled(Probe::job('q', 'here'))->body, 'and it goes on');
 });
 

@@ -117,7 +117,7 @@ final class Consumer
                 continue;
             }
             $popped->settle();
-            if (! $popped->isClosed()) {
+            if ($popped->isStillOpen()) {
                 return $popped;
             }
             $this->forget($queue, $popped);

@@ -90,6 +90,12 @@ final class StokerJob extends Job implements JobContract
         return $this->payload ??= (array) json_decode($this->getRawBody(), true);
     }
 
+    /** queue:work prints it before fire() can say what is missing. */
+    public function getName()
+    {
+        return $this->payload()['job'] ?? 'not pushed by Laravel';
+    }
+
     /** 1 on the first run. Runs that ended with the process are not in it: they are no verdict of the code. */
     public function attempts()
     {

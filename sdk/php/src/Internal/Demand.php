@@ -28,10 +28,14 @@ final class Demand
         }
     }
 
-    /** Asks for none any more. Holds as soon as isSettled(). */
-    public function withdraw(): void
+    /**
+     * Asks for none any more. Holds as soon as isSettled().
+     *
+     * @param bool $hasTask a task is here that is to be returned: only after this the broker takes it back
+     */
+    public function withdraw(bool $hasTask = false): void
     {
-        if ($this->isOpen) {
+        if ($this->isOpen || $hasTask) {
             $this->isOpen = false;
             $this->unconfirmed++;
             $this->channel->write(Frame::of(Type::READY)->encode());

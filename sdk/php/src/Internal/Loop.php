@@ -170,6 +170,11 @@ final class Loop
         return true;
     }
 
+    public function hasTasks(): bool
+    {
+        return $this->task !== null || $this->waiting !== [];
+    }
+
     /** Returns the tasks that are here, the one that was begun included: their code has not run. */
     public function returnAll(): void
     {

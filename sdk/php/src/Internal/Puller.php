@@ -85,11 +85,19 @@ final class Puller
                 if (!$this->loop->isOver()) {
                     return $this->loop->beginNext(); // It crossed the withdrawal.
                 }
-                $this->loop->returnAll();
             }
         }
+        $this->returnAll(); // It came with the signal to stop.
 
         return null;
+    }
+
+    private function returnAll(): void
+    {
+        if ($this->loop->hasTasks() && !$this->loop->channel->broken) {
+            $this->demand->withdraw(true);
+            $this->loop->returnAll();
+        }
     }
 
     /** Waits for so many seconds without asking for a task; ends at a signal, and when the loop is over. */
@@ -117,7 +125,7 @@ final class Puller
     public function return(): void
     {
         if ($this->loop->channel->isMine()) {
-            $this->loop->returnAll();
+            $this->returnAll();
         }
         $this->ended();
     }
@@ -162,7 +170,7 @@ final class Puller
         $wasAsync = $hasSignals && pcntl_async_signals(false);
         try {
             $this->withdraw();
-            $this->loop->channel->broken || $this->loop->returnAll();
+            $this->returnAll();
             $this->unshield();
         } finally {
             $hasSignals && pcntl_async_signals($wasAsync);

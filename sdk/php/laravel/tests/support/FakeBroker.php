@@ -23,8 +23,9 @@ final class FakeBroker
         touch($this->book);
         $listener = stream_socket_server("unix://$socket");
         Processes::fork(function () use ($listener): void {
-            while ($connection = @stream_socket_accept($listener, 60)) {
+            while ($connection = @stream_socket_accept($listener, 600)) {
                 stream_set_chunk_size($connection, 65536);
+                stream_set_timeout($connection, 600); // Between two tests that need it lie many that do not.
                 $this->serve($connection);
             }
         });

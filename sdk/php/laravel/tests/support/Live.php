@@ -52,6 +52,9 @@ final class Live
             workers = 1
             [pool.dial]
             workers = 1
+            stop_grace = "500ms"
+            task_timeout = "1s"
+            kill_grace = "300ms"
             [queue.default]
             pool = "app"
             backoff = ["0s"]
@@ -63,6 +66,9 @@ final class Live
             [queue.pops]
             pool = "pop"
             [queue.dialled]
+            pool = "dial"
+            backoff = ["0s"]
+            [queue.second]
             pool = "dial"
             [queue.sandboxed]
             pool = "sandbox"

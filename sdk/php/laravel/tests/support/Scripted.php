@@ -6,10 +6,12 @@ namespace Stoker\Laravel\Tests;
 
 use Illuminate\Bus\Batchable;
 use Illuminate\Bus\Queueable;
+use Illuminate\Contracts\Console\Kernel;
 use Illuminate\Contracts\Queue\ShouldQueue;
 use Illuminate\Foundation\Bus\Dispatchable;
 use Illuminate\Queue\InteractsWithQueue;
 use Illuminate\Support\Facades\DB;
+use Symfony\Component\Console\Output\NullOutput;
 
 /** A job for real workers: run by run it follows its script, and tells what happens. */
 class Scripted implements ShouldQueue
@@ -77,6 +79,8 @@ class Scripted implements ShouldQueue
             'pid' => Story::tell("$this->name pid " . getmypid()),
             'await' => $this->await($argument),
             'lost' => $this->loseDatabase(),
+            'pause' => posix_kill(getmypid(), SIGUSR2), // As an operator pauses queue:work.
+            'work' => app(Kernel::class)->call('queue:work', ['connection' => 'live', '--queue' => $argument, '--once' => true, '--sleep' => 0], new NullOutput()),
             'bind' => $this->bind(),
             'import' => $this->import(),
         };

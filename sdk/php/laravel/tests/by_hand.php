@@ -1,0 +1,250 @@
+<?php
+
+// queue:work, and pop(), in processes that Stoker did not start: by hand, and in the process of these tests.
+
+declare(strict_types=1);
+
+namespace Stoker\Laravel\Tests;
+
+use Illuminate\Container\Container;
+use Illuminate\Contracts\Console\Kernel;
+use Illuminate\Support\Facades\DB;
+use Illuminate\Support\Facades\Facade;
+use Stoker\Laravel\Connector;
+use Stoker\Laravel\StokerQueue;
+use Symfony\Component\Console\Output\NullOutput;
+
+use function Stoker\Tests\holds;
+use function Stoker\Tests\same;
+use function Stoker\Tests\test;
+
+/** @var Harness $harness */
+/** @var Live $live */
+/** @var Story $story */
+
+/** Runs queue:work in this process, and returns its exit code. */
+$work = static fn (string $queue, string ...$options): int => $harness->app->make(Kernel::class)->call(
+    'queue:work',
+    ['connection' => 'live', '--queue' => $queue, '--sleep' => 0] + array_fill_keys($options, true),
+    new NullOutput(),
+);
+/** A connection as a new process has it. */
+$connect = static function (array $config = []) use ($harness): StokerQueue {
+    $queue = (new Connector())->connect($config + ['socket' => getenv('APP_STORAGE') . '/stoker.sock']);
+    $queue->setContainer($harness->app);
+
+    return $queue->setConnectionName('live');
+};
+$dialled = static fn (): array => array_filter($live->client->workers(), static fn (array $one): bool => $one['pool'] === 'dial');
+$until = static function (callable $is, string $what): void {
+    for ($end = microtime(true) + 20; ! $is(); usleep(1000)) {
+        microtime(true) < $end or throw new \RuntimeException("$what: not after 20 s");
+    }
+};
+/** Starts queue:work in a process of its own. */
+$start = static function (array $arguments, array $env = []) use (&$pipes): mixed {
+    return proc_open(
+        [PHP_BINARY, __DIR__ . '/support/artisan.php', 'queue:work', ...$arguments, '--sleep=0'],
+        [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]],
+        $pipes,
+        env_vars: $env + ['STOKER_SOCKET' => getenv('APP_STORAGE') . '/stoker.sock'] + getenv(),
+    );
+};
+
+test('pop: dialled in by hand, --stop-when-empty and --once do as ever', function () use ($live, $start, $dialled, $until, &$pipes): void {
+    foreach (['--stop-when-empty', '--once'] as $option) {
+        $process = $start(['live', '--queue=@dial', $option]);
+        // Its queue is there as soon as it is.
+        $until(static fn () => $dialled() !== [], 'it dials in');
+        $id = $live->queue->push(new Scripted("dialled$option", []), '', 'dialled');
+        $printed = stream_get_contents($pipes[1]);
+        same(['done', 0], [$live->end($id)['state'], proc_close($process)]);
+        holds(preg_match('/Processed|DONE/', $printed) === 1, $printed); // Since Laravel 9.21 it prints "DONE".
+    }
+});
+
+// Issue 9, A28
+test('pop: a worker paused by USR2 holds no job, and is not killed at its timeout', function () use ($live, $story, $start, $dialled): void {
+    $process = $start(['live', '--queue=@dial', '--max-jobs=2']);
+    $pid = proc_get_status($process)['pid'];
+    $first = $live->queue->push(new Scripted('pauses', ['pause'], tries: 1), '', 'dialled');
+    same('done', $live->end($first)['state']);
+    $second = $live->queue->push(new Scripted('waits', [], tries: 1), '', 'dialled');
+    usleep(1_800_000); // The pool's task_timeout, and kill_grace.
+    same(['ready', 0, []], [($job = $live->client->job($second))['state'], $job['crashes'], $story->of('waits')]);
+    same([$pid], array_column($dialled(), 'pid'));
+    posix_kill($pid, SIGCONT);
+    same(['done', 1], [($job = $live->end($second))['state'], $job['attempt']]);
+    same(0, proc_close($process));
+});
+
+// Issue 9, A28
+test('pop: a process that lives on after queue:work holds no job and is not killed', function () use ($live, $story, $work, $dialled, $until): void {
+    foreach (['--once', '--stop-when-empty'] as $option) {
+        $live->queue->push(new Scripted("first$option", []), '', 'dialled');
+        same(0, $work('dialled', $option));
+        same(['run 1', 'end'], $story->of("first$option"));
+        same($option === '--once' ? 1 : 0, count($dialled()), 'connections that are left');
+        $id = $live->queue->push(new Scripted("second$option", [], tries: 1), '', 'dialled');
+        usleep(1_500_000); // task_timeout and kill_grace
+        same(['ready', 0], [($job = $live->client->job($id))['state'], $job['crashes']]);
+        $live->reload('dial'); // stop_grace passes; who is left then has his connection closed, and no more.
+        $until(static fn () => $dialled() === [], 'it is let go');
+        same(0, $work('dialled', $option), 'it dials anew');
+        same(['done', 1], [($job = $live->end($id))['state'], $job['attempt']]);
+    }
+    same(0, $work('dialled', '--stop-when-empty'), 'ends it');
+});
+
+// Issue 9, A28
+test('pop: a second queue:work in the process works, with another queue, and with several', function () use ($live, $story, $work, $dialled): void {
+    foreach (['dialled', 'second', 'dialled', 'second,dialled'] as $n => $queue) {
+        $names = [];
+        foreach (explode(',', $queue) as $one) {
+            $live->queue->push(new Scripted($names[] = "$one-$n", []), '', $one);
+        }
+        same(0, $work($queue, '--stop-when-empty'));
+        foreach ($names as $name) {
+            same(['run 1', 'end'], $story->of($name));
+        }
+    }
+    same([], $dialled());
+});
+
+// Issue 9, A28
+test('pop: a job may run queue:work itself', function () use ($live, $story, $work): void {
+    $outer = $live->queue->push(new Scripted('outer', ['work dialled', 'done'], tries: 1), '', 'dialled');
+    $inner = $live->queue->push(new Scripted('inner', []), '', 'dialled');
+    same(0, $work('dialled', '--once'));
+    same(['done', 'done'], [$live->end($outer)['state'], $live->end($inner)['state']]);
+    same([['run 1', 'end'], ['run 1', 'end']], [$story->of('outer'), $story->of('inner')]);
+    $work('dialled', '--stop-when-empty');
+});
+
+// Issue 9, A28
+test('pop: each of several applications in a process has its jobs answered', function () use ($live, $harness, $dialled, $until): void {
+    $states = [];
+    foreach ([1, 2, 3] as $n) {
+        $app = (static fn () => require __DIR__ . '/support/application.php')();
+        try {
+            $kernel = $app->make(Kernel::class);
+            $id = $live->queue->push(new Scripted("application$n", []), '', 'dialled');
+            $kernel->call('queue:work', ['connection' => 'live', '--queue' => 'dialled', '--once' => true], new NullOutput());
+            $states[] = $live->end($id)['state'];
+            $app->flush();
+        } finally {
+            Container::setInstance($harness->app);
+            Facade::clearResolvedInstances();
+            Facade::setFacadeApplication($harness->app);
+        }
+    }
+    same(['done', 'done', 'done'], $states);
+    unset($app, $kernel);
+    gc_collect_cycles();
+    // Laravel keeps something of the last one in static variables.
+    $until(static fn () => count($dialled()) <= 1, 'applications that are dropped leave no connection');
+});
+
+// Issue 9, A29
+test('pop: what is popped by hand is answered as soon as it is decided on', function () use ($live, $story, $connect): void {
+    $queue = $connect(['block_for' => 5]);
+    $id = '';
+    $pop = static function (string ...$script) use ($live, $queue, &$id): object {
+        $id = $live->queue->push(new Scripted('hand' . count($script) . $script[0], $script), '', 'dialled');
+        $job = $queue->pop('dialled');
+        same($id, $job->getJobId());
+
+        return $job;
+    };
+    $state = static function () use ($live, &$id): string {
+        return $live->end($id)['state'];
+    };
+    $pop('done')->fire();
+    same(['done', ['run 1', 'end']], [$state(), $story->of('hand1done')]);
+    $pop('done')->delete();
+    same('done', $state());
+    $pop('done')->fail(new \DomainException('by hand'));
+    same(['failed', 'DomainException'], [$state(), $live->client->job($id)['error']['class']]);
+    $pop('release 0', 'done')->fire();
+    $again = $queue->pop('dialled');
+    same([$id, 2], [$again->getJobId(), $again->attempts()]);
+    $again->release(60);
+    same(['retrying', 1], [$live->client->job($id)['state'], $queue->delayedSize('dialled')]);
+    $live->client->cancel($id);
+    $job = $pop('throw', 'done');
+    try {
+        $job->fire();
+        throw new \LogicException('it throws');
+    } catch (\DomainException) {
+        $job->release();
+    }
+    same($id, $queue->pop('dialled')->getJobId());
+    unset($queue, $pop); // Nobody has decided on it: it waits for retry_after.
+    same('retrying', $live->client->job($id)['state']);
+    $live->client->cancel($id);
+});
+
+// Issue 9, A29
+test('pop: with block_for = 0 a job that waits is found', function () use ($live, $connect): void {
+    $ids = [];
+    foreach (range(1, 20) as $n) {
+        $ids[] = $live->queue->push(new Scripted("instant$n", []), '', 'dialled');
+    }
+    for ($n = 0; $n < 20; $n++) {
+        $queue = $connect(['block_for' => 0]); // As a process of its own.
+        $job = $queue->pop('dialled') ?? throw new \RuntimeException("job $n is not found");
+        $ids = array_diff($ids, [$job->getJobId()]);
+        $job->delete();
+    }
+    same([], $ids);
+    same(null, $connect(['block_for' => 0])->pop('dialled'));
+});
+
+// Issue 9, A29
+test('pop: size() knows of what has just ended', function () use ($live, $connect): void {
+    $queue = $connect();
+    foreach (range(1, 20) as $n) {
+        $live->queue->push(new Scripted('sizes', []), '', 'dialled');
+        same(1, $queue->size('dialled'), "round $n");
+        $queue->pop('dialled')->delete();
+        same(0, $queue->size('dialled'), "round $n");
+        $live->queue->bulk([new Scripted('sizes', []), (new Scripted('sizes', []))->delay(60)], '', 'dialled');
+        same(2, $queue->clear('dialled'));
+        same(0, $queue->size('dialled'), "round $n, after clear()");
+    }
+});
+
+test('pop: a transaction that is not the job\'s stays open', function () use ($live, $story, $work): void {
+    DB::beginTransaction();
+    try {
+        $live->queue->push(new Scripted('inside', ['level']), '', 'dialled');
+        same(0, $work('dialled', '--once'));
+        same(['run 1', 'level 1', 'end'], $story->of('inside'));
+        same(1, DB::transactionLevel());
+        $live->queue->push(new Scripted('opens', ['transaction']), '', 'dialled');
+        same(0, $work('dialled', '--stop-when-empty'));
+        same(1, DB::transactionLevel(), 'but what the job left open is rolled back');
+    } finally {
+        DB::rollBack(0);
+    }
+});
+
+// Issue 9, A27
+test('pop: queue:work without Stoker says so, and ends with a code other than 0', function () use ($start, &$pipes): void {
+    foreach ([['--once'], [], ['--stop-when-empty']] as $options) {
+        $process = $start(['stoker', ...$options], ['STOKER_SOCKET' => '/nowhere/stoker.sock']);
+        $printed = stream_get_contents($pipes[1]);
+        holds(str_contains($printed, "can't reach Stoker at /nowhere/stoker.sock"), $printed);
+        same(1, proc_close($process), $printed);
+    }
+});
+
+// Issue 9, A27
+test('pop: queue:work for a pool that there is not says so, and ends with a code other than 0', function () use ($start, &$pipes): void {
+    foreach ([['--once'], []] as $options) {
+        $process = $start(['live', '--queue=@nowhere', ...$options]);
+        $printed = stream_get_contents($pipes[1]);
+        holds(str_contains($printed, "there is no pool 'nowhere'"), $printed);
+        same(1, proc_close($process), $printed);
+    }
+});
