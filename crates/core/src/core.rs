@@ -111,6 +111,7 @@ impl Core {
             } => {
                 self.answered(worker, task, answer, worked);
             }
+            Event::Claimed { task } => self.claimed(task),
             Event::Acknowledged { worker, task } => self.acknowledged(worker, task),
             Event::Blocked {
                 queue,

@@ -53,6 +53,10 @@ pub enum Event<'a> {
         answer: Answer,
         worked: Span,
     },
+    /// The source has recorded a job as done, as [`Action::Claim`] asked: its worker may have it.
+    Claimed {
+        task: TaskId,
+    },
     /// A job's code says that its work is done and goes on. Its source hears at once, and it never runs
     /// again, whatever becomes of this run.
     Acknowledged {
@@ -178,6 +182,8 @@ pub enum Outcome {
     TimedOut,
     NoWorker,
     WorkerDied(Exit),
+    /// Workers returned it again and again instead of answering it.
+    Abandoned,
     Quarantined {
         crashes: u8,
         exit: Exit,
@@ -225,6 +231,11 @@ pub enum Action {
         worker: WorkerId,
         ticket: u32,
         number: u32,
+    },
+    /// Record a job as done before its worker gets it, and answer with [`Event::Claimed`]. If it can't be recorded,
+    /// cancel it.
+    Claim {
+        task: TaskId,
     },
     /// Send a task to a worker. `ttl` is the time left, `None` if unbounded.
     Deliver {
@@ -287,7 +298,8 @@ pub enum Action {
         cause: Cause,
         facts: Facts,
     },
-    /// The job did not get to run and the server goes: it stays in the store. Its number is free.
+    /// The job did not get to run and the server goes: it stays in the store, or goes back there if it was
+    /// recorded as done already. Its number is free.
     Return {
         task: TaskId,
     },
@@ -321,6 +333,8 @@ pub enum Cause {
     /// The answer's body tells.
     Answered,
     TimedOut,
+    /// Workers returned it again and again instead of answering it.
+    Abandoned,
 }
 
 /// Something an operator would want to read.
@@ -343,6 +357,13 @@ pub enum Notice {
         worker: WorkerId,
         exit: Exit,
         task: TaskId,
+    },
+    /// A worker was ended by force while it ran this task, which is not to blame: at a shutdown that took too
+    /// long, say. It runs again if it may.
+    CutOff {
+        worker: WorkerId,
+        task: TaskId,
+        why: Option<Why>,
     },
     /// A worker's process ended before it was of any use; most often before it said HELLO.
     BootFailed {

@@ -1,7 +1,7 @@
 //! What is true after every step, whatever happened. Tests call it; a broken rule panics with its name.
 
 use crate::queue::Queue;
-use crate::task::{CLASSES, Place, Task};
+use crate::task::{CLASSES, Claim, Place, Task};
 use crate::worker::Life;
 use crate::{Core, KeyId, PoolId, QueueId, TaskId, Time, WorkerId};
 
@@ -29,6 +29,7 @@ impl Core {
             "each task stands in exactly one place"
         );
         assert_eq!(held.len(), self.tasks.len(), "tasks are counted");
+        self.check_claims(&held);
         self.check_task_timers(&held);
         self.check_workers();
     }
@@ -163,6 +164,10 @@ impl Core {
                 !task.reached || task.started.is_some(),
                 "{id_of:?}: reached"
             );
+            assert!(
+                !task.is_held_back() || !task.reached && task.is_job() && worker.is_live(),
+                "{id_of:?}: held back"
+            );
             if task.crashes > 0 {
                 assert_eq!(suspect, Some(*id_of), "{id_of:?}: the pool's one suspect");
                 assert_eq!(lent, 1, "{id_of:?}: a suspect runs alone");
@@ -225,6 +230,17 @@ impl Core {
         let suspect = self.pools[worker.pool.index()].suspect;
         let guarded = worker.tasks.iter().any(|task| Some(*task) == suspect);
         worker.pool == pool && worker.has_free_slot() && !guarded
+    }
+
+    /// A job that is recorded as done is unwanted exactly while its one run is with a worker, or cancelled.
+    fn check_claims(&self, held: &[TaskId]) {
+        for id in held {
+            let task = &self.tasks[*id];
+            let is_out = matches!(task.place, Place::Out(_));
+            if task.claim == Claim::Recorded && !is_out {
+                assert!(task.wanted, "{id:?}: its one run was used up");
+            }
+        }
     }
 
     fn check_task_timers(&self, held: &[TaskId]) {

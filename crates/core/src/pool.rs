@@ -95,6 +95,8 @@ pub(crate) struct Pool {
     pub(crate) workers: Vec<WorkerId>,
     /// Workers with a free slot, the one used last at the end: it is the warmest, and the surplus idles out.
     pub(crate) idle: Vec<WorkerId>,
+    /// Slots of its workers that take tasks; of those that boot, one each.
+    pub(crate) slots: u32,
     pub(crate) queues: Vec<QueueId>,
     /// Those of `queues` with something waiting.
     pub(crate) active: Vec<QueueId>,
@@ -131,6 +133,7 @@ impl Pool {
             fallback: None,
             workers: Vec::new(),
             idle: Vec::new(),
+            slots: 0,
             queues: Vec::new(),
             active: Vec::new(),
             served: 0,

@@ -32,6 +32,8 @@ pub struct QueueConfig {
     pub per_key: u32,
     /// Tasks of one key run one after another in their order, which retries and crashes do not change.
     pub ordered: bool,
+    /// A job is recorded as done before a worker gets it, so that no job runs twice.
+    pub ack_on_delivery: bool,
     /// Tasks that may wait; beyond, new ones are refused.
     pub max_waiting: u32,
     /// The wait beyond which a new call is refused; [`Span::FOREVER`] for none.
@@ -52,6 +54,7 @@ impl Default for QueueConfig {
             limit: u32::MAX,
             per_key: u32::MAX,
             ordered: false,
+            ack_on_delivery: false,
             max_waiting: 1_000_000,
             max_wait: Span::FOREVER,
             age_step: Span::from_secs(5),

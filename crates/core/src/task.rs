@@ -48,6 +48,17 @@ pub(crate) enum Place {
     Deferred,
 }
 
+/// How far the record of a job that counts as done on delivery has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Its queue asks for none, or it has not been assigned yet.
+    None,
+    /// Its source was asked to record it. No worker has it before that is done.
+    Asked,
+    /// Its source counts it as done. It has one run, which no worker has reached yet or which is its last.
+    Recorded,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) name: NameId,
@@ -60,6 +71,7 @@ pub(crate) struct Task {
     pub(crate) wanted: bool,
     /// Its outcome is already decided, whatever the worker says: an operator cancelled it.
     pub(crate) cancelled: bool,
+    pub(crate) claim: Claim,
     /// It looked hopeless and may run nevertheless. Asked once, or few would pass both gates.
     pub(crate) spared: bool,
     pub(crate) arrived: Time,
@@ -77,6 +89,8 @@ pub(crate) struct Task {
     pub(crate) excused: Span,
     pub(crate) attempt: u16,
     pub(crate) crashes: u8,
+    /// Times that a worker which may have begun it has returned it.
+    pub(crate) returns: u8,
     /// Busy time already charged to its queue and key for the present run.
     pub(crate) charged: u64,
     pub(crate) parent: Option<WorkerId>,
@@ -85,11 +99,17 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// It stands in a worker's slot and waits to be recorded before it is sent.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.claim == Claim::Asked && matches!(self.place, Place::Out(_))
+    }
+
     pub(crate) fn may_run_again(&self) -> bool {
-        matches!(
-            self.origin,
-            Origin::Job { .. } | Origin::Call { idempotent: true }
-        )
+        self.claim != Claim::Recorded
+            && matches!(
+                self.origin,
+                Origin::Job { .. } | Origin::Call { idempotent: true }
+            )
     }
 
     pub(crate) fn is_job(&self) -> bool {
@@ -128,6 +148,10 @@ impl Tasks {
 
     pub(crate) fn get(&self, id: TaskId) -> Option<&Task> {
         self.slots.get(id.index())?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: TaskId) -> Option<&mut Task> {
+        self.slots.get_mut(id.index())?.as_mut()
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = TaskId> {

@@ -33,6 +33,7 @@ impl Plane {
             } => {
                 self.deliver(worker, task, ttl, attempt, crashes);
             }
+            Action::Claim { task } => self.claim(task),
             Action::CancelOn { worker, task } => self.cancel_on(worker, task),
             Action::Nudge { worker } => self.signal(worker, Signal::USR1),
             Action::Goaway { worker, .. } => self.goaway(worker),
@@ -138,6 +139,19 @@ impl Plane {
         self.jobs.ask(Ask::Note { job, what, text });
     }
 
+    /// Has the store know that a job's run was cut off, which was no fault of the job.
+    fn note_cut_off(&mut self, worker: WorkerId, task: TaskId, why: Option<Why>) {
+        let Some(job) = self.jobs.held.get(task).map(|held| held.job.id) else {
+            return;
+        };
+        let name = self.link(worker).map_or("its worker", |link| &link.name);
+        let why = why.and_then(killed_for).unwrap_or("it ended by force");
+        let text = format!("{name} was killed while it ran this job: {why}");
+        self.jobs.runs_changed = true;
+        let what = What::CutOff;
+        self.jobs.ask(Ask::Note { job, what, text });
+    }
+
     fn notice(&mut self, notice: Notice) {
         match notice {
             Notice::Ready { worker } => {
@@ -174,6 +188,7 @@ impl Plane {
                     .warn(format!("{name} died by {how}{task}{why}{words}"));
             }
             Notice::Crashed { worker, exit, task } => self.note_crash(worker, exit, task),
+            Notice::CutOff { worker, task, why } => self.note_cut_off(worker, task, why),
             Notice::BootFailed {
                 worker,
                 exit,

@@ -33,11 +33,6 @@ pub(crate) enum Todo {
     Fetch {
         job: JobId,
     },
-    /// A job that counts as done already goes to a worker.
-    Acknowledge {
-        worker: WorkerId,
-        task: TaskId,
-    },
     /// A call that was assigned to a worker and can't be sent for want of memory.
     Defer {
         worker: WorkerId,
@@ -168,11 +163,6 @@ impl Plane {
                 Todo::Refill { queue, class, key } => self.refill(queue, class, key),
                 Todo::RefillKeys { queue } => self.refill_keys(queue),
                 Todo::Fetch { job } => self.fetch(job),
-                Todo::Acknowledge { worker, task } => {
-                    if self.core.lent_to(worker).any(|lent| lent == task) {
-                        self.step(Event::Acknowledged { worker, task }, None);
-                    }
-                }
                 Todo::Defer { worker, task } => self.defer(worker, task),
                 Todo::Unblock { queue, key } => self.block_key(queue, &key, false),
                 Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),

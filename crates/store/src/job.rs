@@ -365,10 +365,12 @@ pub enum What {
     Imported = 10,
     /// An operator had it wait until it is released.
     Suspended = 11,
+    /// Its worker was ended by force for another reason while it ran: by a shutdown that took too long, say.
+    CutOff = 12,
 }
 
 impl What {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Retried,
         Self::Crashed,
         Self::Failed,
@@ -380,6 +382,7 @@ impl What {
         Self::AfterAck,
         Self::Imported,
         Self::Suspended,
+        Self::CutOff,
     ];
 
     #[must_use]
@@ -396,6 +399,7 @@ impl What {
             Self::AfterAck => "after_ack",
             Self::Imported => "imported",
             Self::Suspended => "suspended",
+            Self::CutOff => "cut_off",
         }
     }
 

@@ -6,6 +6,7 @@ mod angel;
 mod boot;
 mod chaos;
 mod check;
+mod claims;
 mod cli;
 mod counts;
 mod drain;

@@ -1,6 +1,10 @@
 use super::tick::MEASURE_EVERY;
+use crate::task::Claim;
 use crate::worker::{Demand, Life};
 use crate::{Answer, Cause, Core, Origin, Outcome, Span, TaskId, WorkerId};
+
+/// Returns of one task that cost it nothing.
+const FREE_RETURNS: u8 = 3;
 
 impl Core {
     /// A worker answered. Anything that it may not say makes it a worker that misbehaves.
@@ -28,7 +32,9 @@ impl Core {
     /// A job's work is done, says its code, and goes on.
     pub(crate) fn acknowledged(&mut self, id: WorkerId, task: TaskId) {
         let runs = self.workers.get(id).is_some_and(|worker| {
-            worker.tasks.contains(&task) && self.tasks[task].started.is_some()
+            worker.tasks.contains(&task)
+                && self.tasks[task].started.is_some()
+                && !self.tasks[task].is_held_back()
         });
         if !runs || !self.tasks[task].is_job() {
             self.misbehaved(id);
@@ -46,8 +52,17 @@ impl Core {
             1 => worker.tasks.front() == Some(&task),
             _ => worker.tasks.contains(&task),
         };
-        let may_return = !worker.is_live() || worker.demand == Demand::Silent { crossed: true };
-        holds && (answer != Answer::Returned || may_return)
+        if !holds || self.tasks[task].is_held_back() {
+            return false;
+        }
+        // One with several slots has said what it began, and one that was killed is not asked any more.
+        let is_unbegun = worker.slots == 1 || !self.tasks[task].reached;
+        let may_return = is_unbegun
+            && match worker.life {
+                Life::Draining { .. } | Life::Stopping { .. } => true,
+                _ => worker.demand == Demand::Silent { crossed: true },
+            };
+        answer != Answer::Returned || may_return
     }
 
     /// Takes a task from the worker that has it, settles what its run cost, and starts the clock of the
@@ -90,17 +105,15 @@ impl Core {
 
     /// What an answer means for its task.
     fn judge(&mut self, task: TaskId, answer: Answer) {
+        if answer == Answer::Returned {
+            return self.give_back(task);
+        }
         let Origin::Job { tries } = self.tasks[task].origin else {
-            match answer {
-                Answer::Returned => self.requeue(task),
-                _ => self.finish(task, Outcome::Answered),
-            }
-            return;
+            return self.finish(task, Outcome::Answered);
         };
         // One whose source has heard an outcome must not come back as a retry.
         let cancelled = self.is_unwanted(task);
         match answer {
-            Answer::Returned if !cancelled => return self.requeue(task),
             Answer::Done | Answer::Failed | Answer::Error | Answer::Retry(_) => {
                 self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
             }
@@ -116,6 +129,26 @@ impl Core {
             }
             Answer::Error => self.retry(task, None, Cause::Answered),
             Answer::Retry(after) => self.retry(task, after, Cause::Answered),
+        }
+    }
+
+    /// A worker has returned a task and says that it did not begin it. That is believed so often; then it counts
+    /// as a run, or a worker could keep a task going round for ever.
+    pub(crate) fn give_back(&mut self, task: TaskId) {
+        self.use_up(task, false);
+        let had_slot = self.tasks[task].started.is_some();
+        self.tasks[task].returns += u8::from(had_slot);
+        if self.tasks[task].returns <= FREE_RETURNS || self.is_unwanted(task) {
+            return self.requeue(task);
+        }
+        let Origin::Job { tries } = self.tasks[task].origin else {
+            return self.finish(task, Outcome::Abandoned);
+        };
+        self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
+        if self.is_spent(task, tries) || self.tasks[task].claim == Claim::Recorded {
+            self.finish(task, Outcome::Abandoned);
+        } else {
+            self.retry(task, None, Cause::Abandoned);
         }
     }
 

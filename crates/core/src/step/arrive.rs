@@ -1,6 +1,6 @@
 use crate::keys::Keys;
 use crate::pool::Health;
-use crate::task::{Place, Task};
+use crate::task::{Claim, Place, Task};
 use crate::worker::Life;
 use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, WorkerId};
 
@@ -54,6 +54,7 @@ impl Core {
             place: Place::Lane,
             wanted: true,
             cancelled: false,
+            claim: Claim::None,
             spared: false,
             arrived: self.now,
             started: None,
@@ -65,6 +66,7 @@ impl Core {
             excused: Span::ZERO,
             attempt: new.attempt,
             crashes: new.crashes,
+            returns: 0,
             charged: 0,
             parent: None,
             prev: None,
@@ -160,7 +162,7 @@ impl Core {
             if !pool.idle.is_empty() || pool.workers.is_empty() {
                 return Span::ZERO;
             }
-            slots += pool.workers.len() as u64;
+            slots += u64::from(pool.slots);
         }
         Span(u64::from(queue.waiting) * queue.cost / slots.max(1))
     }

@@ -11,11 +11,24 @@ impl Core {
         match place {
             Place::Lane | Place::Suspects => self.finish_waiting(task, Outcome::Cancelled),
             Place::Deferred => self.finish_deferred(task, Outcome::Cancelled),
+            Place::Out(worker) if self.tasks[task].is_held_back() => {
+                self.take_unsent(worker, task);
+                self.finish(task, Outcome::Cancelled);
+            }
             Place::Out(worker) if kill => self.stop_running(worker, task),
             Place::Out(worker) => {
-                self.tell(worker, task);
+                self.interrupt(worker, task);
                 self.answer_early(task, Outcome::Cancelled);
             }
+        }
+    }
+
+    /// Has a worker that understands it end a task which nobody waits for any more. It is not killed for going on:
+    /// that is for its own time limit to say.
+    pub(crate) fn interrupt(&mut self, worker: WorkerId, task: TaskId) {
+        self.tell(worker, task);
+        if self.workers[worker].soft_cancel && self.tasks[task].reached {
+            self.out.push(Action::Nudge { worker });
         }
     }
 

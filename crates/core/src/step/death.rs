@@ -55,6 +55,11 @@ impl Core {
             } else if overdue {
                 self.timed_out(task);
             } else {
+                self.out.push(Action::Notice(Notice::CutOff {
+                    worker: id,
+                    task,
+                    why: forced,
+                }));
                 self.bystander(task, exit);
             }
         }

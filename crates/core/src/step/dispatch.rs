@@ -162,6 +162,7 @@ impl Core {
         if suspect {
             pool.suspect = Some(task);
         }
+        self.claim(task);
         self.workers[worker].tasks.push_back(task);
         if self.workers[worker].demand.is_pull() {
             self.workers[worker].demand = Demand::Silent { crossed: false };
@@ -173,10 +174,13 @@ impl Core {
             self.pool_of(worker).not_idle(worker);
         }
         self.touch_sharers(queue_id);
-        self.deliver(worker, task);
+        if !self.tasks[task].is_held_back() {
+            self.deliver(worker, task);
+        }
     }
 
-    fn deliver(&mut self, worker: WorkerId, task: TaskId) {
+    pub(crate) fn deliver(&mut self, worker: WorkerId, task: TaskId) {
+        self.use_up(task, true);
         let lent = &self.tasks[task];
         let ttl = (lent.deadline < Time::NEVER).then(|| lent.deadline.since(self.now));
         let (attempt, crashes) = (lent.attempt, lent.crashes);
@@ -193,7 +197,8 @@ impl Core {
     pub(crate) fn begin(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].started = Some(self.now);
         self.tasks[task].excused = Span::ZERO;
-        self.tasks[task].reached = self.workers[worker].slots == 1;
+        let is_sent = !self.tasks[task].is_held_back();
+        self.tasks[task].reached = is_sent && self.workers[worker].slots == 1;
         let queue_id = self.tasks[task].queue;
         let queue = &mut self.queues[queue_id.index()];
         queue.running += 1;

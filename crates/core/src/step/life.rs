@@ -153,7 +153,7 @@ impl Core {
     /// A worker with several slots says which of its tasks it has begun.
     pub(crate) fn started(&mut self, id: WorkerId, task: TaskId) {
         let holds = |worker: &Worker| worker.tasks.contains(&task) && worker.slots > 1;
-        if !self.workers.get(id).is_some_and(holds) {
+        if !self.workers.get(id).is_some_and(holds) || self.tasks[task].is_held_back() {
             return self.misbehaved(id);
         }
         // Saying so again wins no time.
@@ -175,10 +175,14 @@ impl Core {
             _ if !worker.demand.is_pull() => return self.misbehaved(id),
             _ => {}
         }
-        if wanted {
-            worker.demand = Demand::Asked;
+        let is_held_back = |task: &TaskId| self.tasks[*task].is_held_back();
+        let has_unsent = self.workers[id].tasks.iter().any(is_held_back);
+        if wanted && !has_unsent {
+            self.workers[id].demand = Demand::Asked;
             self.offer(id);
-        } else {
+        } else if !wanted {
+            self.recall(id);
+            let worker = &mut self.workers[id];
             let crossed = !worker.tasks.is_empty();
             worker.demand = Demand::Silent { crossed };
             self.pool_of(id).not_idle(id);
@@ -201,7 +205,7 @@ impl Core {
         let slots = self.workers[id].slots;
         while let Some(task) = self.last_lent(id, |task| slots == 1 || !task.reached) {
             self.take_back(id, task);
-            self.requeue(task);
+            self.give_back(task);
         }
         self.stop(id, Why::Left);
         self.stop_drained(id);
@@ -266,6 +270,7 @@ impl Core {
 
     /// Tells a worker to finish and go. One that is not ready yet has nothing to finish.
     pub(crate) fn stop(&mut self, id: WorkerId, why: Why) {
+        self.recall(id);
         let since = self.now;
         self.workers[id].life = match self.workers[id].life {
             Life::Starting { .. } => return self.kill(id, why),
@@ -297,6 +302,7 @@ impl Core {
             Life::Starting { .. } => self.booting -= 1,
             _ => {}
         }
+        self.recall(id);
         self.workers[id].life = Life::Killed { why };
         self.pool_of(id).not_idle(id);
         self.resize_all();

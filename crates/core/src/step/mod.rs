@@ -3,6 +3,7 @@
 mod answer;
 mod arrive;
 mod cancel;
+mod claim;
 mod control;
 mod death;
 mod defer;

@@ -12,7 +12,12 @@ struct Census {
     fresh: u32,
     /// Ready or busy, to be replaced.
     stale: u32,
+    /// On their way out.
+    leaving: u32,
 }
+
+/// Processes of a pool that may be on their way out while new ones start, if its maximum is not more.
+const LEAVING: u32 = 4;
 
 impl Census {
     /// Workers that take tasks, or will.
@@ -25,6 +30,7 @@ impl Core {
     /// Brings a pool to the size it should have: its minimum, one more while work starves, a successor
     /// for whoever is to be replaced.
     pub(crate) fn size(&mut self, pool: PoolId) {
+        self.count_slots(pool);
         if self.draining.is_some() {
             self.stop_idle(pool);
             return;
@@ -47,6 +53,16 @@ impl Core {
         self.set_pool_timer(pool, boot_wanted);
     }
 
+    fn count_slots(&mut self, id: PoolId) {
+        let workers = self.pools[id.index()].workers.iter();
+        let slots = workers.map(|id| match self.workers[*id].life {
+            Life::Starting { .. } => 1,
+            Life::Live { .. } => u32::from(self.workers[*id].slots),
+            _ => 0,
+        });
+        self.pools[id.index()].slots = slots.sum();
+    }
+
     fn census(&self, pool: PoolId) -> Census {
         let pool = &self.pools[pool.index()];
         let mut census = Census::default();
@@ -57,7 +73,7 @@ impl Core {
                 Life::Starting { .. } => census.starting += 1,
                 Life::Live { .. } if stale => census.stale += 1,
                 Life::Live { .. } => census.fresh += 1,
-                _ => {}
+                _ => census.leaving += 1,
             }
         }
         census
@@ -69,6 +85,10 @@ impl Core {
             return false;
         }
         let census = self.census(id);
+        // Whoever leaves makes room, but workers that leave faster than they end must not pile up.
+        if census.leaving >= pool.config.max.max(LEAVING) {
+            return false;
+        }
         if census.there() < pool.config.min {
             return true;
         }

@@ -48,11 +48,13 @@ impl Core {
                 let ran = self.tasks[task].ran;
                 self.finish_deferred(task, Outcome::Deadline { ran });
             }
+            Place::Out(worker) if self.tasks[task].is_held_back() => {
+                self.take_unsent(worker, task);
+                self.finish(task, Outcome::Deadline { ran: false });
+            }
             Place::Out(worker) => {
                 let ran = self.tasks[task].ran || self.tasks[task].reached;
-                if self.workers[worker].soft_cancel {
-                    self.out.push(Action::CancelOn { worker, task });
-                }
+                self.interrupt(worker, task);
                 self.answer_early(task, Outcome::Deadline { ran });
             }
         }
@@ -255,8 +257,10 @@ impl Core {
         let grace = self.pools[self.workers[id].pool.index()].config.kill_grace;
         match (self.tasks[task].nudged, self.tasks[task].started) {
             (Some(nudged), _) => nudged + grace,
-            (None, Some(started)) => started + self.limit_of(task),
-            (None, None) => Time::NEVER,
+            (None, Some(started)) if !self.tasks[task].is_held_back() => {
+                started + self.limit_of(task)
+            }
+            (None, _) => Time::NEVER,
         }
     }
 

@@ -64,7 +64,10 @@ impl Core {
 
     fn is_short(&self, task: TaskId) -> bool {
         let task = &self.tasks[task];
-        task.may_run_again()
+        // What is recorded before it is sent would be overtaken by what stands behind it.
+        let is_sent_at_once = !self.queues[task.queue.index()].config.ack_on_delivery;
+        is_sent_at_once
+            && task.may_run_again()
             && task.place != Place::Suspects
             && self.names.all[task.name.index()].estimate.is_short()
     }

@@ -18,6 +18,7 @@ const EVENTS: [&str; 23] = [
     "started",
     "answered",
     "returned",
+    "claimed",
     "acknowledged",
     "ready",
     "left",
@@ -35,7 +36,8 @@ const EVENTS: [&str; 23] = [
 const ENOUGH: u64 = 100;
 
 /// Pairs that can't be met, and why.
-const UNREACHABLE: [(&str, &[&str], &str); 9] = [
+const UNREACHABLE: [(&str, &[&str], &str); 10] = [
+    ("claimed", &["gone"], "not about one worker"),
     (
         "acknowledged",
         &["starting", "idle", "stopping", "gone"],
@@ -127,6 +129,7 @@ fn name_of(event: &Event<'_>) -> &'static str {
             ..
         } => "returned",
         Event::Answered { .. } => "answered",
+        Event::Claimed { .. } => "claimed",
         Event::Acknowledged { .. } => "acknowledged",
         Event::Blocked { .. } => "blocked",
         Event::Ready { .. } => "ready",

@@ -300,6 +300,10 @@ impl Sim {
             .filter(|_| self.chance.percent(50))
             .unwrap_or(Span::ZERO);
         self.books.answered(task, answer);
+        // It may lie: only whoever did not begin a task may return it.
+        if answer == Answer::Returned && self.has(worker, task) {
+            self.set_begun(task, 0);
+        }
         self.step(Event::Answered {
             worker,
             task,
@@ -370,6 +374,7 @@ impl Sim {
 
     fn begin_run(&mut self, worker: WorkerId, task: TaskId) {
         let script = self.tasks[&task].script;
+        self.check_one_run(task);
         let fate = self.fate(worker, script.poison);
         self.edge.runs += 1;
         let number = self.edge.runs;
@@ -394,6 +399,26 @@ impl Sim {
         {
             self.make_inner(worker, task, number);
         }
+    }
+
+    /// A job that counts as done on delivery runs once at the most, and not before it counts so.
+    fn check_one_run(&mut self, task: TaskId) {
+        let known = &self.tasks[&task];
+        let Some(job) = known.job else { return };
+        let job = &mut self.store.jobs[job.0 as usize];
+        job.begun += 1;
+        let queue = self.core.queue_of_name(self.names[known.queue]);
+        if self.core.queue(queue).config.ack_on_delivery {
+            assert!(job.recorded, "{task:?} runs before it is recorded");
+            assert_eq!(job.begun, 1, "{task:?} runs twice");
+        }
+    }
+
+    /// Sets how many runs of a job a worker is taken to have begun. Returns how many it was.
+    fn set_begun(&mut self, task: TaskId, begun: i32) -> i32 {
+        let job = self.tasks.get(&task).and_then(|known| known.job);
+        let job = job.map(|job| &mut self.store.jobs[job.0 as usize].begun);
+        job.map_or(0, |count| std::mem::replace(count, begun))
     }
 
     /// The run makes a call and waits for its answer.
@@ -473,7 +498,9 @@ impl Sim {
         let run = proc.runs.remove(at);
         let task = run.task;
         match run.fate {
-            Fate::Answers(answer) => self.answer(worker, task, answer),
+            Fate::Answers(answer) => {
+                self.answer(worker, task, answer);
+            }
             Fate::AnswersAndLeaves => {
                 self.answer(worker, task, Answer::Done);
                 self.leave(worker);
@@ -510,8 +537,16 @@ impl Sim {
 
     /// It says that it goes: what it has begun, with several slots, it finishes.
     fn leave(&mut self, worker: WorkerId) {
+        // What it had begun when it left counts as never begun.
+        let held: Vec<TaskId> = self.core.lent_to(worker).collect();
+        let begun: Vec<i32> = held.iter().map(|task| self.set_begun(*task, 0)).collect();
         self.step(Event::Left { worker });
         let kept: BTreeSet<TaskId> = self.core.lent_to(worker).collect();
+        for (task, begun) in held.into_iter().zip(begun) {
+            if kept.contains(&task) {
+                self.set_begun(task, begun);
+            }
+        }
         let Some(proc) = self.edge.procs.get_mut(&worker) else {
             return;
         };

@@ -129,6 +129,7 @@ fn queue(chance: &mut Chance, at: u64, pools: &[PoolPlan]) -> QueuePlan {
         limit: chance.of(&[u32::MAX, u32::MAX, 3]).max(reserve),
         per_key: chance.of(&[u32::MAX, u32::MAX, 1, 2]),
         ordered: chance.of(&[false, false, false, false, false, false, true]),
+        ack_on_delivery: chance.percent(20),
         max_waiting: chance.of(&[1_000, 20]),
         max_wait: chance.of(&[Span::FOREVER, secs(1)]),
         age_step: chance.of(&[ms(200), secs(5), Span::FOREVER]),

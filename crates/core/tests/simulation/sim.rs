@@ -19,6 +19,8 @@ pub enum Due {
     Burst(usize),
     /// A job's delay is over.
     Job(JobId),
+    /// The store has recorded a job, or could not.
+    Claimed(TaskId, JobId),
     Refill(QueueId, u8, KeyId),
     RefillKeys(QueueId),
     /// A worker says something, or its process does.
@@ -167,6 +169,7 @@ impl Sim {
         match due {
             Due::Burst(queue) => self.burst(queue),
             Due::Job(job) => self.push(job),
+            Due::Claimed(task, job) => self.claimed(task, job),
             Due::Refill(queue, class, key) => self.refill(queue, class, key),
             Due::RefillKeys(queue) => self.refill_keys(queue),
             Due::Says(worker, word) => self.says(worker, word),
@@ -213,6 +216,7 @@ impl Sim {
                 task, after, facts, ..
             } => self.retried(task, after, facts),
             Action::Return { task } => self.returned(task),
+            Action::Claim { task } => self.claim(task),
             Action::Refill { queue, class, key } => {
                 let wait = self.chance.ms(0, 5);
                 self.after(wait, Due::Refill(queue, class, key));

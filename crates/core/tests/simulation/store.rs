@@ -20,6 +20,10 @@ pub struct Job {
     pub crashes: u8,
     pub script: Script,
     pub place: Place,
+    /// It counts as done since before a worker got it.
+    pub recorded: bool,
+    /// Runs that a worker began.
+    pub begun: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +168,7 @@ impl Sim {
     pub fn retried(&mut self, task: TaskId, after: Option<Span>, facts: Facts) {
         let id = self.forget(task).job.expect("only jobs run again");
         let job = &mut self.store.jobs[id.0 as usize];
+        assert!(!job.recorded, "{id:?} has had its one run");
         (job.attempt, job.crashes, job.place) = (facts.attempt, facts.crashes, Place::Delayed);
         assert!(
             job.tries == 0 || job.attempt < job.tries,
@@ -178,10 +183,29 @@ impl Sim {
         self.after(wait, Due::Job(id));
     }
 
+    /// Has a job recorded as done, which takes a moment.
+    pub fn claim(&mut self, task: TaskId) {
+        let job = self.tasks[&task].job.expect("only jobs are recorded");
+        let wait = Span(self.chance.within(100, 5_000));
+        self.after(wait, Due::Claimed(task, job));
+    }
+
+    pub fn claimed(&mut self, task: TaskId, job: JobId) {
+        if self.tasks.get(&task).and_then(|known| known.job) != Some(job) {
+            return;
+        }
+        if self.trouble && self.chance.percent(3) {
+            return self.step(Event::Cancel { task, kill: true });
+        }
+        self.store.jobs[job.0 as usize].recorded = true;
+        self.step(Event::Claimed { task });
+    }
+
     /// The server goes; the job stays here.
     pub fn returned(&mut self, task: TaskId) {
         let id = self.forget(task).job.expect("only jobs go back");
-        self.store.jobs[id.0 as usize].place = Place::Here;
+        let job = &mut self.store.jobs[id.0 as usize];
+        (job.place, job.recorded) = (Place::Here, false);
     }
 
     /// Once the server is gone, every job has ended or is here.

@@ -136,6 +136,7 @@ pub fn event(event: &Event<'_>) -> String {
         } => {
             format!("answered  {worker:?} t{} {answer:?}", task.0)
         }
+        Event::Claimed { task } => format!("claimed   t{}", task.0),
         Event::Acknowledged { worker, task } => format!("acknowl.  {worker:?} t{}", task.0),
         Event::Blocked { queue, blocked, .. } => format!("blocked   q{} {blocked}", queue.0),
         Event::Ready { worker, wanted } => format!("ready     {worker:?} {wanted}"),
@@ -174,6 +175,7 @@ fn action(action: &Action) -> String {
         Action::Finish { task, outcome, .. } => format!("end t{} {outcome:?}", task.0),
         Action::Drop { task } => format!("drop t{}", task.0),
         Action::Retry { task, cause, .. } => format!("retry t{} {cause:?}", task.0),
+        Action::Claim { task } => format!("claim t{}", task.0),
         Action::Return { task } => format!("return t{}", task.0),
         Action::Refill { queue, class, key } => format!("refill q{} c{class} k{}", queue.0, key.0),
         Action::RefillKeys { queue } => format!("refill q{} keys", queue.0),
@@ -181,6 +183,7 @@ fn action(action: &Action) -> String {
         Action::Notice(Notice::Health { pool, health }) => format!("p{} is {health:?}", pool.0),
         Action::Notice(Notice::BootFailed { again_in, .. }) => format!("again in {again_in:?}"),
         Action::Notice(Notice::ReloadGivenUp { pool }) => format!("p{} goes back", pool.0),
+        Action::Notice(Notice::CutOff { task, .. }) => format!("cut off t{}", task.0),
         Action::Notice(Notice::Ready { .. } | Notice::Died { .. } | Notice::Crashed { .. }) => {
             "noted".into()
         }

@@ -13,6 +13,8 @@ pub enum End {
         facts: Facts,
     },
     Returned,
+    /// Its source had recorded it before a worker got it.
+    Claimed,
 }
 
 /// Kept from the actions. Panics if an action contradicts those before it.
@@ -24,6 +26,8 @@ pub struct Books {
     pub told: BTreeMap<TaskId, End>,
     /// Tasks that a worker has returned since they were assigned.
     returned: BTreeSet<TaskId>,
+    /// Tasks that were to be recorded before they were sent.
+    claimed: BTreeSet<TaskId>,
     /// Who was given a task last.
     pub holder: BTreeMap<TaskId, WorkerId>,
     /// Workers that were started or let in and are not gone.
@@ -39,6 +43,7 @@ impl Books {
     pub fn bring(&mut self, id: TaskId) {
         assert!(self.held.insert(id), "{id:?} is in use");
         self.ends.remove(&id);
+        self.claimed.remove(&id);
         self.deliveries.insert(id, 0);
     }
 
@@ -62,6 +67,10 @@ impl Books {
                 let was_returned = self.returned.remove(&task);
                 assert!(!again || was_returned, "{task:?} again");
                 *self.deliveries.entry(task).or_default() += 1;
+            }
+            Action::Claim { task } => {
+                assert!(self.held.contains(&task), "{task:?} is not held");
+                assert!(self.claimed.insert(task), "{task:?} is recorded twice");
             }
             Action::CancelOn { worker, task } => {
                 self.expect(worker, task);
@@ -110,11 +119,10 @@ impl Books {
             }
             Action::Return { task } => self.end(task, End::Returned),
             Action::Drop { task } => {
-                let told = self
-                    .told
-                    .remove(&task)
-                    .expect("only what was told is dropped");
-                self.end(task, told);
+                let told = self.told.remove(&task);
+                let was_claimed = self.claimed.contains(&task).then_some(End::Claimed);
+                let end = told.or(was_claimed);
+                self.end(task, end.expect("only what its source knows is dropped"));
             }
             Action::Drained => {
                 assert_eq!(self.held, BTreeSet::new(), "drained with tasks");

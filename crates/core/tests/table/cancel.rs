@@ -52,10 +52,9 @@ fn a_worker_that_understands_is_told() {
     let worker = w.on(task).expect("it runs");
     w.cancel(task, false);
     assert!(w.saw(&Action::CancelOn { worker, task }));
-    assert!(
-        !w.saw(&Action::Nudge { worker }),
-        "a CANCEL is enough while nobody insists"
-    );
+    assert!(w.saw(&Action::Nudge { worker }), "and interrupted");
+    w.pass(secs(30));
+    assert!(!w.was_killed(worker, Why::Cancelled), "nobody insists");
     w.answer(task, Answer::Cancelled);
     assert_eq!(
         (w.outcome(task), w.core.tasks()),

@@ -10,6 +10,7 @@ mod support;
 mod boot;
 mod cancel;
 mod chance;
+mod claims;
 mod classes;
 mod deadlines;
 mod death;

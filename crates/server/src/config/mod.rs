@@ -191,8 +191,6 @@ impl Queue {
 pub struct JobsConfig {
     pub tries: u16,
     pub backoff: Backoff,
-    /// A job counts as done before its first line runs.
-    pub ack_on_delivery: bool,
     pub keep_done: usize,
     pub keep_done_for: Span,
     pub keep_failed: usize,
@@ -207,7 +205,6 @@ impl Default for JobsConfig {
         Self {
             tries: 1,
             backoff: Backoff::default(),
-            ack_on_delivery: false,
             keep_done: 10_000,
             keep_done_for: Span::from_secs(86_400),
             keep_failed: 100_000,

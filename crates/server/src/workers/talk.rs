@@ -124,6 +124,11 @@ impl Plane {
     }
 
     fn answered(&mut self, worker: WorkerId, frame: &Frame<'_>) {
+        // What it wrote until now belongs to the task that it answers, not to its own end.
+        if let Some(link) = self.link_mut(worker) {
+            link.last_stderr.clear();
+            link.last_words = None;
+        }
         let answer = answer_of(frame);
         let worked = Span(u64::from(frame.ttl));
         self.step(
@@ -175,7 +180,7 @@ impl Plane {
         }
     }
 
-    /// Sends a task to a worker, or has it sent when its queue's rules allow.
+    /// Sends a task to a worker.
     pub(crate) fn deliver(
         &mut self,
         worker: WorkerId,
@@ -185,20 +190,9 @@ impl Plane {
         crashes: u8,
     ) {
         if !self.may_assign(task) {
-            self.todo.push_back(Todo::Defer { worker, task });
-        } else if self.may_deliver(worker, task) {
-            self.send_task(worker, task, ttl, attempt, crashes);
+            return self.todo.push_back(Todo::Defer { worker, task });
         }
-    }
-
-    pub(crate) fn send_task(
-        &mut self,
-        worker: WorkerId,
-        task: TaskId,
-        ttl: Option<Span>,
-        attempt: u16,
-        crashes: u8,
-    ) {
+        self.note_delivery(task);
         let Some(link) = self.link_mut(worker) else {
             return;
         };

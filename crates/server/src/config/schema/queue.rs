@@ -94,7 +94,7 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
         key(
             "ack",
             "\"done\"",
-            word!(jobs.ack_on_delivery, ["done", "delivery"]),
+            word!(core.ack_on_delivery, ["done", "delivery"]),
             "`done`: a job whose worker dies runs again. `delivery`: it counts as done before it starts, so it never runs twice, and may not run to its end.",
         ),
         key(

@@ -64,8 +64,8 @@ pub(crate) enum Asked {
     StrayCancelled(u64),
     /// A worker that acknowledged a task.
     Ack { worker: WorkerId, task: TaskId },
-    /// A worker that gets the task as soon as it counts as done.
-    Delivery { worker: WorkerId, task: TaskId },
+    /// The scheduler, which gives this job to its worker as soon as it counts as done.
+    Claim { task: TaskId, job: JobId },
     /// An operator, whose answer is known already.
     Reply {
         conn: ConnId,
@@ -180,7 +180,7 @@ impl Jobs {
             Asked::Cancelled(_)
             | Asked::StrayCancelled(_)
             | Asked::Ack { .. }
-            | Asked::Delivery { .. }
+            | Asked::Claim { .. }
             | Asked::Counted { .. } => None,
         }
     }

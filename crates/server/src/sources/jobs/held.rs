@@ -13,6 +13,8 @@ pub(crate) struct Held {
     pub(crate) output: Vec<u8>,
     /// Its store counts it as done although it still runs.
     pub(crate) acked: bool,
+    /// The store was asked to count it as done before a worker gets it.
+    pub(crate) claimed: bool,
     /// A worker got it in this process's life.
     pub(crate) delivered: bool,
     /// What its code told last of itself and the store has not heard: it hears so much a second only.
@@ -32,6 +34,7 @@ impl Held {
             job,
             output: Vec::new(),
             acked: false,
+            claimed: false,
             delivered: false,
             progress: None,
             checkpointed: false,

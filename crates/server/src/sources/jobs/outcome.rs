@@ -11,6 +11,10 @@ use stoker_wire::{Codec, Frame, Key, Status};
 /// The longest error text kept of a job.
 const MESSAGE: usize = 16 << 10;
 
+/// What is said of a task that workers returned too often.
+pub(crate) const ABANDONED: &str =
+    "its workers returned it four times without an answer, so it counts as a failed run";
+
 impl Plane {
     /// Ends a job in its store.
     pub(crate) fn end_job(
@@ -71,6 +75,7 @@ impl Plane {
         let error = match cause {
             Cause::Answered => error_of(Outcome::Failed, answer),
             Cause::TimedOut => error_of(Outcome::TimedOut, None),
+            Cause::Abandoned => error_of(Outcome::Abandoned, None),
         };
         let ordered = self.core.queue(queue).config.ordered;
         if is_last(&held, run, cause) {
@@ -108,7 +113,10 @@ impl Plane {
     pub(crate) fn return_job(&mut self, task: TaskId) {
         if let Some(mut held) = self.jobs.held.remove(task) {
             self.tell_untold(&mut held);
-            self.not_cancelled(held.cancelled_by);
+            self.not_cancelled(std::mem::take(&mut held.cancelled_by));
+            if held.claimed {
+                self.push_again(held);
+            }
         }
     }
 
@@ -232,6 +240,7 @@ fn error_of(outcome: Outcome, answer: Option<&Frame<'_>>) -> JobError {
             "TimedOut",
             "it ran longer than it may, and its worker was ended".into(),
         ),
+        Outcome::Abandoned => ("Abandoned", ABANDONED.into()),
         _ => return words_of(answer),
     };
     JobError {

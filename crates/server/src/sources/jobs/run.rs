@@ -3,7 +3,7 @@
 use super::edge::Asked;
 use super::held::Held;
 use super::outcome::run_of;
-use crate::plane::{Alarm, Plane, Todo};
+use crate::plane::{Alarm, Plane};
 use crate::sources::Origin;
 use serde_json::Value;
 use stoker_core::{Event, Facts, Span, TaskId, WorkerId};
@@ -14,57 +14,19 @@ use stoker_wire::{Encode, EventKind, Frame, Type};
 const TELL_EVERY: Span = Span::from_millis(100);
 
 impl Plane {
-    /// A worker is about to get a job. `false` if it gets it later: in a queue that acknowledges on
-    /// delivery a job counts as done before its first line runs, so that it never runs twice.
-    pub(crate) fn may_deliver(&mut self, worker: WorkerId, task: TaskId) -> bool {
+    /// A worker is about to get a job.
+    pub(crate) fn note_delivery(&mut self, task: TaskId) {
         let Some(held) = self.jobs.held.get_mut(task) else {
-            return true;
+            return;
         };
         self.jobs.runs_changed = true;
         let first = !std::mem::replace(&mut held.delivered, true);
-        let (job, mut run, acked) = (held.job.id, held.job.run, held.acked);
-        run.attempt = run.attempt.saturating_add(1);
+        let job = held.job.id;
         let options = held.job.options.as_deref();
         let unique = options.and_then(|options| options.unique.as_ref());
         if first && unique.is_some_and(|unique| unique.until_start) {
             self.jobs.ask(Ask::Started { job });
         }
-        let held = self.jobs.held.get(task);
-        let queue = held.and_then(|held| self.jobs.queue_id(held.job.queue));
-        let of_queue = queue.and_then(|queue| self.jobs.queue(queue));
-        if !of_queue.is_some_and(|of_queue| of_queue.config.ack_on_delivery) {
-            return true;
-        }
-        if acked {
-            // It was taken for delivered to a worker that died before it had it. This is its one run.
-            self.todo.push_back(Todo::Acknowledge { worker, task });
-            return true;
-        }
-        let told = Some(self.jobs.ticket(Asked::Delivery { worker, task }));
-        let ending = Ending::Done { result: None };
-        self.jobs.ask(Ask::End {
-            job,
-            run,
-            ending,
-            told,
-            output: None,
-        });
-        false
-    }
-
-    /// The job counts as done, and its worker may have it, if it is still there.
-    pub(crate) fn deliver_acked(&mut self, worker: WorkerId, task: TaskId) {
-        let is_lent = self.core.lent_to(worker).any(|lent| lent == task);
-        let Some(held) = self.jobs.held.get_mut(task) else {
-            return;
-        };
-        held.acked = true;
-        if !is_lent {
-            return;
-        }
-        let run = held.job.run;
-        self.send_task(worker, task, None, run.attempt, run.crashes);
-        self.step(Event::Acknowledged { worker, task }, None);
     }
 
     /// The core has taken a job's acknowledgement; now its store must.
@@ -187,7 +149,12 @@ impl Plane {
         for worker in self.core.workers() {
             let slots = usize::from(worker.slots).max(1);
             for task in self.core.lent_to(worker.id).take(slots) {
-                if let Some(held) = self.jobs.held.get(task).filter(|held| !held.acked) {
+                if let Some(held) = self
+                    .jobs
+                    .held
+                    .get(task)
+                    .filter(|held| !held.claimed && !held.acked)
+                {
                     jobs.push(held.job.id);
                 }
             }

@@ -285,6 +285,11 @@ fn explain(outcome: Outcome) -> (Status, String, Option<u32>) {
             format!("its worker died ({}) while it ran", exit_text(exit)),
             None,
         ),
+        Outcome::Abandoned => (
+            Status::UNAVAILABLE,
+            crate::sources::jobs::ABANDONED.into(),
+            None,
+        ),
         Outcome::Quarantined { crashes, exit } => {
             let text = format!(
                 "it killed {}, the last one by {}",

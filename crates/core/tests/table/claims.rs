@@ -1,0 +1,239 @@
+//! Jobs that count as done on delivery: recorded before they are sent, and run once at the most (issue 9, A1).
+use crate::support::*;
+use stoker_core::*;
+
+const SHORT: Span = Span(50);
+
+fn on_delivery() -> QueueConfig {
+    QueueConfig {
+        ack_on_delivery: true,
+        ..QueueConfig::default()
+    }
+}
+
+fn with(count: u32, hello: &Hello) -> (World, PoolId, NameId) {
+    let (mut w, pool) = World::ready_as(workers(count), hello);
+    let once = w.jobs(pool, "once", on_delivery());
+    (w, pool, once)
+}
+
+fn claimed(w: &mut World, task: TaskId) {
+    w.step(Event::Claimed { task });
+}
+
+/// The worker of which a task has a slot, sent or not.
+fn slot_of(w: &World, task: TaskId) -> Option<WorkerId> {
+    let mut live = w.core.workers().map(|worker| worker.id);
+    live.find(|worker| w.core.lent_to(*worker).any(|other| other == task))
+}
+
+fn was_sent(w: &World, task: TaskId) -> bool {
+    w.count(|action| matches!(action, Action::Deliver { task: sent, .. } if *sent == task)) > 0
+}
+
+#[test]
+fn a_job_is_recorded_before_it_is_sent() {
+    let (mut w, _, once) = with(1, &Hello::default());
+    let task = w.bring(job(once));
+    assert!(w.saw(&Action::Claim { task }));
+    assert!(!was_sent(&w, task));
+    claimed(&mut w, task);
+    assert!(was_sent(&w, task));
+    w.done(task);
+    assert!(w.saw(&Action::Drop { task }), "its source knows already");
+}
+
+/// Nothing stands behind a job that waits to be recorded, and it stands behind nothing: they would overtake each
+/// other on the wire.
+#[test]
+fn short_jobs_are_not_prefetched_past_one_that_is_to_be_recorded() {
+    let (mut w, pool, once) = with(1, &Hello::default());
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.learn(&job(mail), SHORT);
+    for _ in 0..64 {
+        let task = w.bring(job(once));
+        claimed(&mut w, task);
+        w.run(task, SHORT);
+    }
+    let tasks: Vec<TaskId> = (0..40)
+        .map(|at| w.bring(job(if at % 2 == 0 { once } else { mail })))
+        .collect();
+    for _ in 0..200 {
+        let worker = w.live()[0];
+        let assigned: Vec<TaskId> = w.core.lent_to(worker).collect();
+        let claims = assigned.iter().filter(|task| w.name_of(**task) == once);
+        assert!(claims.count() == 0 || assigned.len() == 1, "{assigned:?}");
+        let Some(task) = assigned.first().copied() else {
+            break;
+        };
+        if w.name_of(task) == once {
+            claimed(&mut w, task);
+        }
+        w.run(task, SHORT);
+    }
+    assert!(
+        tasks
+            .iter()
+            .all(|task| slot_of(&w, *task).is_none() && !w.books.held.contains(task))
+    );
+    assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 0);
+}
+
+/// It never had the job, so the job has neither a crash nor a run, and needs no second record.
+#[test]
+fn a_worker_that_dies_before_it_has_the_job_costs_it_nothing() {
+    for claimed_first in [true, false] {
+        let (mut w, _, once) = with(2, &Hello::default());
+        let task = w.bring(job(once));
+        let first = slot_of(&w, task).expect("it has a slot");
+        w.die(first);
+        let second = slot_of(&w, task).expect("the other worker has it now");
+        assert_ne!(first, second);
+        if claimed_first {
+            claimed(&mut w, task);
+            assert!(was_sent(&w, task));
+        } else {
+            w.die(second);
+            claimed(&mut w, task);
+            assert!(slot_of(&w, task).is_none() && !was_sent(&w, task));
+            w.pass(secs(10));
+            w.boot();
+            assert!(was_sent(&w, task), "at once: it is recorded");
+        }
+        assert_eq!(w.count(|action| matches!(action, Action::Claim { .. })), 1);
+        let crashed = |notice: &Notice| matches!(notice, Notice::Crashed { .. });
+        assert!(!w.notices().iter().any(crashed));
+    }
+}
+
+#[test]
+fn a_job_whose_worker_died_on_it_does_not_run_again() {
+    for slots in [1, 3] {
+        let (mut w, _, once) = with(1, &Hello::slots(slots));
+        let task = w.bring(job(once));
+        claimed(&mut w, task);
+        w.kill_by(task);
+        assert!(w.saw(&Action::Drop { task }), "{slots} slots");
+    }
+}
+
+#[test]
+fn whatever_a_run_ends_in_it_was_the_only_one() {
+    for answer in [
+        Answer::Error,
+        Answer::Failed,
+        Answer::Retry(None),
+        Answer::Cancelled,
+    ] {
+        let (mut w, _, once) = with(1, &Hello::default());
+        let task = w.bring(job(once).tries(5));
+        claimed(&mut w, task);
+        w.answer(task, answer);
+        assert!(w.saw(&Action::Drop { task }), "{answer:?}");
+    }
+}
+
+/// A worker that goes says that it did not begin it.
+#[test]
+fn a_job_that_comes_back_unbegun_runs_elsewhere() {
+    let (mut w, _, once) = with(2, &Hello::default());
+    let task = w.bring(job(once));
+    claimed(&mut w, task);
+    let first = slot_of(&w, task).expect("it runs");
+    w.step(Event::Left { worker: first });
+    let second = slot_of(&w, task).expect("it runs elsewhere");
+    assert_ne!(first, second);
+    w.done(task);
+    assert!(w.saw(&Action::Drop { task }));
+}
+
+#[test]
+fn a_job_that_cannot_be_recorded_ends_and_its_worker_goes_on() {
+    let (mut w, _, once) = with(1, &Hello::soft());
+    let task = w.bring(job(once));
+    let worker = slot_of(&w, task).expect("it has a slot");
+    w.cancel(task, true);
+    assert_eq!(w.outcome(task), Some(Outcome::Cancelled));
+    let next = w.bring(job(once));
+    assert_eq!(slot_of(&w, next), Some(worker));
+    assert!(
+        !w.saw(&Action::CancelOn { worker, task }),
+        "it never had it"
+    );
+}
+
+/// What is told to go has nothing that it was not sent.
+#[test]
+fn a_worker_that_is_replaced_gives_up_what_it_was_not_sent() {
+    let (mut w, pool, once) = with(1, &Hello::default());
+    let task = w.bring(job(once));
+    let old = slot_of(&w, task).expect("it has a slot");
+    w.step(Event::Reload { pool });
+    let new = w.starting()[0];
+    w.hello(new, &Hello::default());
+    assert!(w.saw(&Action::Goaway {
+        worker: old,
+        why: Why::Replaced
+    }));
+    assert_eq!(slot_of(&w, task), Some(new));
+    claimed(&mut w, task);
+    assert!(w.saw(&Action::Deliver {
+        worker: new,
+        task,
+        ttl: None,
+        attempt: 0,
+        crashes: 0
+    }));
+}
+
+/// A drain waits for it as for a job that runs.
+#[test]
+fn a_job_that_is_being_recorded_still_runs_when_the_server_goes() {
+    let (mut w, _, once) = with(1, &Hello::default());
+    let task = w.bring(job(once));
+    w.step(Event::Drain);
+    claimed(&mut w, task);
+    assert!(was_sent(&w, task));
+    w.done(task);
+    let worker = w.in_state("stopping")[0];
+    w.exit(worker, Exit::Code(0));
+    assert!(w.saw(&Action::Drained));
+}
+
+/// The disk is slow: that is not the job's time.
+#[test]
+fn the_time_that_recording_takes_is_not_the_runs() {
+    let (mut w, _, once) = with(1, &Hello::default());
+    let task = w.bring(job(once));
+    let worker = slot_of(&w, task).expect("it has a slot");
+    w.pass(secs(300));
+    claimed(&mut w, task);
+    w.pass(secs(59));
+    assert!(!w.was_killed(worker, Why::TaskTimeout));
+    w.pass(secs(2));
+    assert!(w.was_killed(worker, Why::TaskTimeout));
+}
+
+#[test]
+fn what_a_worker_was_not_sent_it_can_neither_answer_nor_begin() {
+    for slots in [1, 3] {
+        let forbidden: [fn(WorkerId, TaskId) -> Event<'static>; 3] = [
+            |worker, task| Event::Started { worker, task },
+            |worker, task| Event::Acknowledged { worker, task },
+            |worker, task| Event::Answered {
+                worker,
+                task,
+                answer: Answer::Done,
+                worked: Span::ZERO,
+            },
+        ];
+        for event in forbidden {
+            let (mut w, _, once) = with(1, &Hello::slots(slots));
+            let task = w.bring(job(once));
+            let worker = slot_of(&w, task).expect("it has a slot");
+            w.step(event(worker, task));
+            assert!(w.was_killed(worker, Why::Misbehaved));
+            assert!(slot_of(&w, task).is_none(), "it was recalled at once");
+        }
+    }
+}
