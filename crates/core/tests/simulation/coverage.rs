@@ -6,7 +6,7 @@ use stoker_core::Event;
 pub const STATES: [&str; 7] = [
     "starting", "idle", "busy", "draining", "stopping", "killed", "gone",
 ];
-const EVENTS: [&str; 23] = [
+const EVENTS: [&str; 24] = [
     "arrived",
     "backlog",
     "refilled",
