@@ -82,6 +82,9 @@ impl Plane {
             queue: of_queue,
             to: None,
         });
+        if let Some(of_queue) = self.jobs.queue_mut(of_queue) {
+            of_queue.pending += 1;
+        }
         self.jobs.ask(Ask::Push {
             ticket,
             room: false,
