@@ -165,15 +165,18 @@ pub(crate) struct Push {
 
 #[derive(Subcommand)]
 pub(crate) enum Jobs {
-    /// List jobs, oldest first
+    /// List jobs, newest first
     List {
         #[command(flatten)]
         filter: Filter,
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
         limit: u64,
-        /// Only jobs after this id: the `next` of an earlier list
+        /// Go on behind this id: the `next` of an earlier list of the same order
         #[arg(long, value_name = "ID")]
         after: Option<String>,
+        /// Oldest first
+        #[arg(long)]
+        oldest: bool,
     },
     /// Count jobs
     Count(Filter),

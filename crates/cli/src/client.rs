@@ -3,7 +3,6 @@ use crate::patience::Patience;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
-use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,8 @@ pub(crate) struct Answer {
     pub(crate) codec: Codec,
     pub(crate) error_class: Option<String>,
     pub(crate) retry_ms: Option<u64>,
+    /// Which part of the request it is about, from 1.
+    pub(crate) item: Option<u64>,
     pub(crate) body: Vec<u8>,
 }
 
@@ -36,8 +37,16 @@ impl Answer {
             status: self.status,
             class: self.error_class,
             text: format!("{text}{retry}"),
+            item: self.item,
         })
     }
+}
+
+/// What the broker answered: for this program, and as it stands for others.
+pub(crate) struct Reply<A> {
+    pub(crate) answer: A,
+    /// With fields that a newer server added.
+    pub(crate) json: String,
 }
 
 /// A request to be sent.
@@ -176,6 +185,7 @@ impl Client {
                         codec: Codec(frame.prio),
                         error_class: frame.meta.text(Key::ERROR_CLASS).map(str::to_owned),
                         retry_ms: frame.meta.uint(Key::RETRY_AFTER),
+                        item: frame.meta.uint(Key::ITEM),
                         body: frame.body.to_vec(),
                     };
                     match answer.id {
@@ -200,9 +210,9 @@ impl Client {
         answer.ok_or(Failure::Code(1))
     }
 
-    /// One of the broker's own methods, JSON in and out.
-    pub(crate) fn own(&mut self, name: &str, ask: &Value) -> Result<Value> {
-        let body = ask.to_string();
+    /// An operation of the broker's own methods.
+    pub(crate) fn own<R: stoker_api::Request>(&mut self, request: &R) -> Result<Reply<R::Answer>> {
+        let (name, body) = (R::METHOD, request.json().to_string());
         let answer = self.ask(&Request {
             name,
             flags: Flags::NONE,
@@ -213,8 +223,14 @@ impl Client {
             body: body.as_bytes(),
         })?;
         let body = answer.good()?;
-        serde_json::from_slice(&body)
-            .map_err(|error| Failure::Failed(format!("bad answer: {error}")))
+        let bad = |error: serde_json::Error| {
+            let text = format!("the answer to {name} {} can't be read: {error}", R::OP);
+            Failure::Failed(text)
+        };
+        Ok(Reply {
+            answer: serde_json::from_slice(&body).map_err(bad)?,
+            json: String::from_utf8_lossy(&body).into_owned(),
+        })
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) enum Failure {
         /// Of the error, where the application threw one.
         class: Option<String>,
         text: String,
+        /// Which part of the request it is about, from 1.
+        item: Option<u64>,
     },
     /// The thing itself failed.
     Failed(String),
@@ -85,6 +87,7 @@ impl fmt::Display for Failure {
                 status,
                 class,
                 text,
+                ..
             } => {
                 let class = class.iter().map(|class| format!(" {class}"));
                 let class = class.collect::<String>();
@@ -110,26 +113,13 @@ pub(crate) fn code(result: Result, json: bool) -> ExitCode {
     };
     if !failure.message().is_empty() {
         let line = match json {
-            true => failure.as_json().to_string(),
-            false => format!("stoker: {failure}"),
+            true => stoker_api::printable_json(&failure.as_json().to_string()).into_owned(),
+            false => stoker_api::printable_lines(&format!("stoker: {failure}")).into_owned(),
         };
         // There is nothing to do about a stderr that can't be written.
         writeln!(io::stderr(), "{line}").ok();
     }
     ExitCode::from(failure.code())
-}
-
-/// Writes a result to stdout. A reader that has gone away, as `head`, is no failure.
-pub(crate) fn print(text: &str) -> Result {
-    let mut out = io::stdout().lock();
-    match out
-        .write_all(text.as_bytes())
-        .and_then(|()| out.write_all(b"\n"))
-        .and_then(|()| out.flush())
-    {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
-    }
 }
 
 #[cfg(test)]
@@ -139,11 +129,12 @@ mod tests {
     #[test]
     fn refusals_have_codes_by_what_a_script_does_about_them() {
         let code = |status| {
-            let (class, text) = (None, String::new());
+            let (class, text, item) = (None, String::new(), None);
             Failure::Refused {
                 status,
                 class,
                 text,
+                item,
             }
             .code()
         };
@@ -168,6 +159,7 @@ mod tests {
             status: Status::EXCEPTION,
             class: Some("LogicException".to_owned()),
             text: "no".to_owned(),
+            item: None,
         };
         assert_eq!(failure.to_string(), "EXCEPTION LogicException: no");
         let json = json!({"status": "EXCEPTION", "message": "no", "class": "LogicException"});

@@ -5,6 +5,7 @@ mod args;
 mod client;
 mod command;
 mod exit;
+mod output;
 mod patience;
 #[cfg(test)]
 mod reference;

@@ -90,6 +90,11 @@ fn the_reference_of_the_configuration_is_up_to_date() {
 }
 
 #[test]
+fn the_reference_of_the_own_methods_is_up_to_date() {
+    check("methods.md", &stoker_api::reference::page());
+}
+
+#[test]
 fn the_reference_of_the_command_line_is_up_to_date() {
     check("cli.md", &cli_page());
 }

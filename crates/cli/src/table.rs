@@ -1,59 +1,118 @@
 //! Plain tables for people.
 
-use serde_json::Value;
+use stoker_api::printable;
 
-/// Columns: a heading, and where in a row's JSON its value stands.
-pub(crate) type Columns<'a> = &'a [(&'a str, &'a str)];
-
-/// Lays out rows of JSON objects under headings; numbers to the right.
-pub(crate) fn table(rows: &[Value], columns: Columns<'_>) -> String {
-    let heading = columns
-        .iter()
-        .map(|(heading, _)| (*heading).to_owned())
-        .collect();
-    let mut lines: Vec<Vec<String>> = vec![heading];
-    lines.extend(rows.iter().map(|row| {
-        columns
-            .iter()
-            .map(|(_, path)| show(row.pointer(path).unwrap_or(&Value::Null)))
-            .collect()
-    }));
-    let widths: Vec<usize> = (0..columns.len())
-        .map(|at| {
-            lines
-                .iter()
-                .map(|line| line[at].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let right: Vec<bool> = columns
-        .iter()
-        .map(|(_, path)| {
-            rows.iter()
-                .any(|row| row.pointer(path).is_some_and(Value::is_number))
-        })
-        .collect();
-    let lines = lines.iter().map(|line| {
-        let cells = line.iter().enumerate().map(|(at, cell)| match right[at] {
-            true => format!("{cell:>width$}", width = widths[at]),
-            false => format!("{cell:<width$}", width = widths[at]),
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    });
-    lines.collect::<Vec<_>>().join("\n")
+/// What stands in one place of a table.
+pub(crate) enum Cell {
+    Text(String),
+    /// To the right.
+    Number(String),
+    None,
 }
 
-fn show(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() => format!("{float:.2}"),
-            _ => number.to_string(),
-        },
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        other => other.to_string(),
+impl Cell {
+    fn shown(&self) -> std::borrow::Cow<'_, str> {
+        match self {
+            Self::Text(text) | Self::Number(text) => printable(text),
+            Self::None => "-".into(),
+        }
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty),*) => {$(
+        impl From<$type> for Cell {
+            fn from(number: $type) -> Self {
+                Self::Number(number.to_string())
+            }
+        }
+    )*};
+}
+
+numbers!(u8, u16, u32, u64, usize, i32);
+
+impl From<f64> for Cell {
+    fn from(number: f64) -> Self {
+        Self::Number(format!("{number:.2}"))
+    }
+}
+
+impl From<bool> for Cell {
+    fn from(yes: bool) -> Self {
+        Self::from(if yes { "yes" } else { "no" })
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<&String> for Cell {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::None, Into::into)
+    }
+}
+
+/// A heading, and what stands below it in a row.
+pub(crate) type Column<T> = (&'static str, fn(&T) -> Cell);
+
+/// Lays out rows under headings.
+pub(crate) fn table<T>(rows: &[T], columns: &[Column<T>]) -> String {
+    let cells: Vec<Vec<Cell>> = columns
+        .iter()
+        .map(|(_, cell)| rows.iter().map(cell).collect())
+        .collect();
+    let mut lines = vec![String::new(); rows.len() + 1];
+    for ((heading, _), cells) in columns.iter().zip(&cells) {
+        let right = cells.iter().any(|cell| matches!(cell, Cell::Number(_)));
+        let shown = cells.iter().map(Cell::shown);
+        let column: Vec<_> = std::iter::once((*heading).into()).chain(shown).collect();
+        let width = column.iter().map(|cell| cell.chars().count()).max();
+        let width = width.unwrap_or(0);
+        for (line, cell) in lines.iter_mut().zip(column) {
+            line.push_str(&match right {
+                true => format!("{cell:>width$}  "),
+                false => format!("{cell:<width$}  "),
+            });
+        }
+    }
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_to_the_right_and_nothing_is_a_dash() {
+        let rows = [("a", Some(5u32)), ("long", None)];
+        let shown = table(
+            &rows,
+            &[("NAME", |row| row.0.into()), ("N", |row| row.1.into())],
+        );
+        assert_eq!(shown, "NAME  N\na     5\nlong  -");
+    }
+
+    // Issue 9, A15.
+    #[test]
+    fn a_cell_can_neither_move_the_cursor_nor_start_a_line() {
+        let rows = ["\x1b[2Jone\ntwo\u{9b}"];
+        let shown = table(&rows, &[("NAME", |row| (*row).into())]);
+        assert_eq!(shown, "NAME\n\\x1b[2Jone\\ntwo\\u{9b}");
     }
 }

@@ -203,7 +203,7 @@ impl Bench {
         let starting = self
             .core
             .workers()
-            .filter(|worker| worker.state == "starting");
+            .filter(|worker| worker.state == stoker_core::WorkerState::Starting);
         let starting: Vec<WorkerId> = starting.map(|worker| worker.id).collect();
         for worker in starting {
             self.step(Event::Hello { worker, offer });

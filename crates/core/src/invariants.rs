@@ -150,7 +150,7 @@ impl Core {
         );
         match worker.life {
             Life::Starting { .. } | Life::Stopping { .. } => {
-                assert_eq!(lent, 0, "{id:?}: has tasks while {}", worker.state());
+                assert_eq!(lent, 0, "{id:?}: has tasks while {:?}", worker.state());
             }
             Life::Draining { .. } => assert!(lent > 0, "{id:?}: drains nothing"),
             Life::Live { .. } | Life::Killed { .. } => {}

@@ -36,5 +36,5 @@ pub use retry::Backoff;
 pub use rng::Rng;
 pub use task::{CLASSES, NewTask, Origin};
 pub use time::{Span, Time};
-pub use view::{QueueView, WorkerView};
+pub use view::{QueueView, WorkerState, WorkerView};
 pub use worker::{Exit, Why};

@@ -19,6 +19,33 @@ pub struct QueueView<'a> {
     pub oldest: Option<Time>,
 }
 
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerState {
+    /// It has not said HELLO.
+    Starting,
+    Ready,
+    Busy,
+    /// It was told to finish its tasks and exit.
+    Draining,
+    /// It was sent a signal to end.
+    Stopping,
+}
+
+impl WorkerState {
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Busy => "busy",
+            Self::Draining => "draining",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
 /// A worker as it is now.
 #[derive(Clone, Debug)]
 pub struct WorkerView {
@@ -27,7 +54,7 @@ pub struct WorkerView {
     pub version: u32,
     pub number: u32,
     pub spawned: bool,
-    pub state: &'static str,
+    pub state: WorkerState,
     pub slots: u16,
     /// The running task and since when it runs.
     pub task: Option<(TaskId, Time)>,
@@ -137,7 +164,7 @@ impl Core {
         task.is_some_and(|task| task.place == crate::task::Place::Deferred)
     }
 
-    pub fn worker_state(&self, id: WorkerId) -> Option<&'static str> {
+    pub fn worker_state(&self, id: WorkerId) -> Option<WorkerState> {
         self.workers.get(id).map(crate::worker::Worker::state)
     }
 

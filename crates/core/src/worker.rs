@@ -8,7 +8,7 @@
 //! A worker without a task is *idle*, one with a task *busy*; both are `Live`. From every state the end of
 //! the process leads out, and nothing else does: a worker is replaced, never repaired.
 
-use crate::{PoolId, Span, TaskId, Time};
+use crate::{PoolId, Span, TaskId, Time, WorkerState};
 use std::collections::VecDeque;
 
 /// Why a worker is made to go.
@@ -137,13 +137,13 @@ impl Worker {
         self.tasks.len().min(usize::from(self.slots)) as u32
     }
 
-    pub(crate) fn state(&self) -> &'static str {
+    pub(crate) fn state(&self) -> WorkerState {
         match self.life {
-            Life::Starting { .. } => "starting",
-            Life::Live { .. } if self.tasks.is_empty() => "ready",
-            Life::Live { .. } => "busy",
-            Life::Draining { .. } => "draining",
-            Life::Stopping { .. } | Life::Killed { .. } => "stopping",
+            Life::Starting { .. } => WorkerState::Starting,
+            Life::Live { .. } if self.tasks.is_empty() => WorkerState::Ready,
+            Life::Live { .. } => WorkerState::Busy,
+            Life::Draining { .. } => WorkerState::Draining,
+            Life::Stopping { .. } | Life::Killed { .. } => WorkerState::Stopping,
         }
     }
 }

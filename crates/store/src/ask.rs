@@ -188,14 +188,66 @@ pub enum Change {
     Release,
 }
 
+impl Change {
+    #[must_use]
+    pub fn kind(&self) -> ChangeKind {
+        match self {
+            Self::Retry { .. } => ChangeKind::Retry,
+            Self::Cancel => ChangeKind::Cancel,
+            Self::Discard => ChangeKind::Discard,
+            Self::Move { .. } => ChangeKind::Move,
+            Self::Edit { .. } => ChangeKind::Edit,
+            Self::Suspend => ChangeKind::Suspend,
+            Self::Release => ChangeKind::Release,
+        }
+    }
+
+    /// Whether it makes sense for a job in this state.
+    #[must_use]
+    pub fn applies_to(&self, state: State) -> bool {
+        self.kind().applies_to(state)
+    }
+}
+
+/// A [`Change`] without its details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    Retry,
+    Cancel,
+    Discard,
+    Move,
+    Edit,
+    Suspend,
+    Release,
+}
+
+impl ChangeKind {
+    /// Whether it makes sense for a job in this state. This is the one table of changes by states.
+    #[must_use]
+    pub fn applies_to(self, state: State) -> bool {
+        use State::{Cancelled, Delayed, Done, Failed, Ready, Retrying, Suspended};
+        match self {
+            Self::Retry => matches!(state, Failed | Cancelled),
+            Self::Cancel => !state.is_final(),
+            Self::Discard => state.is_final(),
+            Self::Move => state != Done,
+            Self::Edit => matches!(state, Failed | Cancelled | Suspended | Delayed),
+            Self::Suspend => matches!(state, Ready | Delayed | Retrying),
+            Self::Release => matches!(state, Delayed | Retrying | Suspended),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
     One(JobId),
-    /// Jobs in order of their ids, from the one after `after` on.
+    /// Jobs in order of their ids, from the one behind `after` on.
     List {
         filter: Filter,
         after: Option<JobId>,
         limit: usize,
+        /// From the newest to the oldest.
+        newest: bool,
         /// With bodies, as an export needs.
         whole: bool,
     },

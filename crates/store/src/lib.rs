@@ -14,7 +14,7 @@ mod memory;
 mod sqlite;
 
 pub use ask::{
-    Ask, Change, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed, States, Ticket,
+    Ask, Change, ChangeKind, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed, States, Ticket,
     Told, Trouble, Which,
 };
 pub use driver::{Abilities, Clock, Driver, Keep, Opened, wall_clock};

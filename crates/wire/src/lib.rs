@@ -21,6 +21,7 @@ mod encode;
 mod error;
 mod frame;
 mod hello;
+mod key;
 mod meta;
 mod name;
 
@@ -29,7 +30,8 @@ pub use encode::{Encode, encode, encode_head};
 pub use error::WireError;
 pub use frame::{Codec, EventKind, Flags, Frame, Status, Type};
 pub use hello::{Hello, Role, Welcome};
-pub use meta::{Key, Meta, MetaBuf};
+pub use key::Key;
+pub use meta::{Meta, MetaBuf};
 pub use name::{MAX_NAME, check_name, service_of};
 
 /// Bytes of a frame's header, its length field included.

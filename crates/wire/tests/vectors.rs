@@ -19,6 +19,19 @@ struct Vectors {
     valid: Vec<Valid>,
     decode_only: Vec<Valid>,
     invalid: Vec<Invalid>,
+    /// Every key of the protocol page with its name; those of the application begin at `yours`.
+    keys: Vec<(u8, String)>,
+    yours: u8,
+    /// CRITICAL frames, and the first key in each that is not known.
+    critical: Vec<Critical>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Critical {
+    name: String,
+    hex: String,
+    unknown: Option<u8>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -149,10 +162,14 @@ fn write(vectors: &Vectors) {
         list.iter().map(line).collect::<Vec<_>>().join(",\n")
     }
     let text = format!(
-        "{{\n  \"valid\": [\n{}\n  ],\n  \"decode_only\": [\n{}\n  ],\n  \"invalid\": [\n{}\n  ]\n}}\n",
+        "{{\n  \"valid\": [\n{}\n  ],\n  \"decode_only\": [\n{}\n  ],\n  \"invalid\": [\n{}\n  ],\n  \"keys\": [\n{}\n  ],\n  \
+         \"yours\": {},\n  \"critical\": [\n{}\n  ]\n}}\n",
         lines(&vectors.valid),
         lines(&vectors.decode_only),
-        lines(&vectors.invalid)
+        lines(&vectors.invalid),
+        lines(&vectors.keys),
+        vectors.yours,
+        lines(&vectors.critical)
     );
     std::fs::write(PATH, text).expect("frames.json");
 }
@@ -171,6 +188,9 @@ fn valid_frames_both_ways() {
     let mut vectors = read();
     if std::env::var_os("STOKER_BLESS").is_some() {
         vectors.valid.iter_mut().for_each(Valid::bless);
+        vectors.keys = keys();
+        vectors.yours = Key::YOURS.0;
+        vectors.critical = critical();
         write(&vectors);
     }
     for (list, same) in [(&vectors.valid, true), (&vectors.decode_only, false)] {
@@ -190,6 +210,64 @@ fn invalid_frames_are_refused_for_their_reason() {
             Ok(frame) => panic!("{} was read as {frame:?}", vector.name),
             Err(error) => assert_eq!(snake_case(error), vector.error, "{}", vector.name),
         }
+    }
+}
+
+fn keys() -> Vec<(u8, String)> {
+    let keys = Key::ALL.iter();
+    keys.map(|(key, name)| (key.0, (*name).to_owned())).collect()
+}
+
+/// A CRITICAL frame for each end of each range of keys.
+fn critical() -> Vec<Critical> {
+    let last = Key::ALL.iter().map(|(key, _)| key.0).max().expect("keys");
+    let cases: [(&str, &[u8], Option<u8>); 6] = [
+        ("without metadata", &[], None),
+        ("every known key that may have 8 bytes", &[1, 17, 28, 32, 34], None),
+        ("the application's own keys", &[0x80, 0xc0, 0xfe], None),
+        ("the first unknown key", &[last + 1], Some(last + 1)),
+        ("the last unknown key", &[0x7f], Some(0x7f)),
+        ("an unknown key behind known ones", &[0x80, 34, 0x50], Some(0x50)),
+    ];
+    let frame = |(name, keys, unknown): (&str, &[u8], Option<u8>)| {
+        let mut meta = MetaBuf::new();
+        keys.iter().for_each(|key| assert!(meta.push(Key(*key), &[0; 8])));
+        let mut bytes = Vec::new();
+        let frame = Encode {
+            flags: Flags::CRITICAL,
+            name: "a.b",
+            meta: meta.as_meta(),
+            ..Encode::new(Type::Req, 1)
+        };
+        encode(&mut bytes, frame);
+        Critical {
+            name: name.to_owned(),
+            hex: to_hex(&bytes),
+            unknown,
+        }
+    };
+    cases.into_iter().map(frame).collect()
+}
+
+#[test]
+fn the_keys_are_those_of_the_vectors() {
+    if std::env::var_os("STOKER_BLESS").is_some() {
+        return;
+    }
+    let vectors = read();
+    assert_eq!(vectors.keys, keys(), "run 'make bless'");
+    assert_eq!(vectors.yours, Key::YOURS.0);
+}
+
+// Issue 9, A13: keys 28 to 35 and the application's own range counted as unknown.
+#[test]
+fn critical_frames_are_judged_by_the_keys_that_are_known() {
+    for vector in critical() {
+        let bytes = from_hex(&vector.hex);
+        let frame = read_whole(&bytes).expect("a frame");
+        assert!(frame.flags.has(Flags::CRITICAL));
+        let unknown = frame.meta.iter().find(|(key, _)| !key.is_known());
+        assert_eq!(unknown.map(|(key, _)| key.0), vector.unknown, "{}", vector.name);
     }
 }
 

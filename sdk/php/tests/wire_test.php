@@ -6,8 +6,10 @@ declare(strict_types=1);
 
 namespace Stoker\Tests;
 
+use Stoker\Wire\Flag;
 use Stoker\Wire\Frame;
 use Stoker\Wire\FrameReader;
+use Stoker\Wire\Key;
 use Stoker\Wire\Meta;
 use Stoker\Wire\WireError;
 
@@ -16,7 +18,7 @@ const BROKERS_OWN = [
     'bad_meta_value', 'bad_id', 'bad_name', 'bad_hello', 'bad_slots', 'no_common_version', 'bad_ready', 'not_zero',
 ];
 
-function vectors(string $list): array
+function vectors(string $list): mixed
 {
     static $all;
     $all ??= json_decode(file_get_contents(__DIR__ . '/../../conformance/frames.json'), true, 512, JSON_THROW_ON_ERROR);
@@ -136,4 +138,17 @@ test('wire: metadata that does not fit is refused', function (): void {
     throws(WireError::class, fn () => Meta::encode([255 => 'x']));
     throws(WireError::class, fn () => Meta::encode([5 => str_repeat('x', 65536)]));
     same([5 => str_repeat('x', 65531)], Meta::decode(Meta::encode([5 => str_repeat('x', 65531)])));
+});
+
+// Issue 9, A13.
+test('wire: the keys are those of the vectors, and CRITICAL frames are judged by them', function (): void {
+    $constants = (new \ReflectionClass(Key::class))->getConstants();
+    unset($constants['LAST'], $constants['YOURS']);
+    same(array_column(vectors('keys'), 0), array_values($constants));
+    same([max($constants), vectors('yours')], [Key::LAST, Key::YOURS]);
+    foreach (vectors('critical') as $vector) {
+        $frame = (new FrameReader())->feed(hex2bin($vector['hex']))[0];
+        holds(($frame->flags & Flag::CRITICAL) !== 0, $vector['name']);
+        same($vector['unknown'], Meta::unknown($frame->meta), $vector['name']);
+    }
 });

@@ -1,8 +1,9 @@
 use crate::args::Call;
 use crate::client::{Client, MAX_BODY, Request, too_large};
-use crate::exit::{Failure, Result, print};
+use crate::exit::{Failure, Result};
+use crate::output::{print_json, print_payload};
 use std::borrow::Cow;
-use std::io::{Read, Write, stdin};
+use std::io::{Read, stdin};
 use std::time::Duration;
 use stoker_server::config::parse_time;
 use stoker_wire::{Codec, Flags, MetaBuf, check_name};
@@ -33,9 +34,9 @@ pub(crate) fn call(client: &mut Client, call: &Call, timeout: Option<Duration>) 
         .then(|| serde_json::from_slice(&reply).ok())
         .flatten();
     match value {
-        Some(value @ serde_json::Value::Object(_)) => print(&format!("{value:#}")),
-        Some(value) => print(&value.to_string()),
-        None => Ok(std::io::stdout().write_all(&reply)?),
+        Some(value @ serde_json::Value::Object(_)) => print_json(&format!("{value:#}")),
+        Some(value) => print_json(&value.to_string()),
+        None => print_payload(&reply),
     }
 }
 

@@ -1,5 +1,6 @@
 use crate::access::Access;
-use crate::exit::{Result, print};
+use crate::exit::Result;
+use crate::output::{print, print_json};
 use crate::socket;
 use serde_json::json;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) 
     source.check_all().map_err(super::serve::bad)?;
     let access = Access::of(&config)?;
     match json {
-        true => print(&as_json(&config, &access).to_string()),
+        true => print_json(&as_json(&config, &access).to_string()),
         false => {
             let text = explain(&config, &access);
             print(&format!("{} is good\n{text}", file.display()))

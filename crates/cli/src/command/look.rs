@@ -1,127 +1,174 @@
-use super::jobs::print_whole;
 use crate::args::Quarantine;
 use crate::client::Client;
-use crate::exit::{Result, print};
-use crate::table::{Columns, table};
-use serde_json::{Value, json};
+use crate::exit::Result;
+use crate::output::{print, print_json};
+use crate::table::{Column, table};
+use stoker_api::quarantine::{self, Entry};
+use stoker_api::queue::{self, Queue};
+use stoker_api::worker::{self, Worker};
+use stoker_api::{Text, pool};
 
-/// Prints an answer: as it is for machines, its list under `key` as a table for people.
-pub(super) fn show(value: &Value, key: &str, columns: Columns<'_>, json: bool) -> Result {
-    if json {
-        return print(&value.to_string());
-    }
-    let rows = value[key].as_array().cloned().unwrap_or_default();
+/// Prints rows as a table, or that there are none of `what`.
+pub(super) fn show<T>(what: &str, rows: &[T], columns: &[Column<T>]) -> Result {
     match rows.is_empty() {
-        true => print(&format!("no {key}")),
-        false => print(&table(&rows, columns)),
+        true => print(&format!("no {what}")),
+        false => print(&table(rows, columns)),
+    }
+}
+
+/// Prints a JSON answer laid out for people.
+pub(super) fn print_whole(text: &str, json: bool) -> Result {
+    let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
+    match value.filter(|_| !json) {
+        Some(value) => print_json(&format!("{value:#}")),
+        None => print_json(text),
+    }
+}
+
+const QUEUES: [Column<Queue>; 15] = [
+    ("NAME", |queue| (&queue.name).into()),
+    ("KIND", |queue| kind_of(queue).into()),
+    ("POOL", |queue| queue.pool.as_ref().into()),
+    ("WEIGHT", |queue| queue.weight.into()),
+    ("PAUSED", |queue| queue.paused.into()),
+    ("READY", |queue| queue.ready.into()),
+    ("DELAYED", |queue| queue.delayed.into()),
+    ("RUNNING", |queue| queue.running.into()),
+    ("DONE", |queue| queue.done.into()),
+    ("FAILED", |queue| queue.failed.into()),
+    ("WAIT P50", |queue| queue.wait_ms.p50.into()),
+    ("P99 MS", |queue| queue.wait_ms.p99.into()),
+    ("RUN P50", |queue| queue.run_ms.p50.into()),
+    ("P99 MS", |queue| queue.run_ms.p99.into()),
+    ("BY STOKER SET", |queue| set_by_hand(queue).into()),
+];
+
+fn kind_of(queue: &Queue) -> &'static str {
+    match queue.kind {
+        queue::Kind::Jobs => "jobs",
+        queue::Kind::Calls => "calls",
+        queue::Kind::Unknown => "unknown",
     }
 }
 
 pub(crate) fn queues(client: &mut Client, json: bool) -> Result {
-    let mut value = client.own("stoker.queue", &json!({"op": "list"}))?;
-    let mut columns = vec![
-        ("NAME", "/name"),
-        ("KIND", "/kind"),
-        ("POOL", "/pool"),
-        ("WEIGHT", "/weight"),
-        ("PAUSED", "/paused"),
-        ("READY", "/ready"),
-        ("DELAYED", "/delayed"),
-        ("RUNNING", "/running"),
-        ("DONE", "/done"),
-        ("FAILED", "/failed"),
-        ("WAIT P50", "/wait_ms/p50"),
-        ("P99 MS", "/wait_ms/p99"),
-        ("RUN P50", "/run_ms/p50"),
-        ("P99 MS", "/run_ms/p99"),
-    ];
-    let mut any = false;
-    let rows = value["queues"].as_array_mut();
-    for queue in rows.into_iter().flatten().filter(|_| !json) {
-        let text = set_by_hand(queue);
-        any |= text.is_some();
-        queue["set"] = text.into();
+    let reply = client.own(&queue::List::default())?;
+    if json {
+        return print_json(&reply.json);
     }
-    if any {
-        columns.push(("BY STOKER SET", "/set"));
-    }
-    show(&value, "queues", &columns, json)
+    let queues = reply.answer.queues;
+    let any = queues.iter().any(|queue| !queue.set.is_empty());
+    let columns = if any { QUEUES.len() } else { QUEUES.len() - 1 };
+    show("queues", &queues, &QUEUES[..columns])
 }
 
 /// What of a queue is not as the configuration says, as `weight 5, limit none`.
-fn set_by_hand(queue: &Value) -> Option<String> {
-    let keys = queue["set"].as_array().filter(|keys| !keys.is_empty())?;
-    let keys = keys.iter().filter_map(Value::as_str);
-    let shown = keys.map(|key| match &queue[key] {
-        Value::Null => format!("{key} none"),
-        number => format!("{key} {number}"),
-    });
-    Some(shown.collect::<Vec<String>>().join(", "))
+fn set_by_hand(queue: &Queue) -> Option<String> {
+    let shown = |key: &String| {
+        let number = match key.as_str() {
+            "weight" => Some(queue.weight),
+            "reserve" => Some(queue.reserve),
+            _ => queue.limit,
+        };
+        let number = number.map_or("none".to_owned(), |number| number.to_string());
+        format!("{key} {number}")
+    };
+    let shown: Vec<String> = queue.set.iter().map(shown).collect();
+    (!shown.is_empty()).then(|| shown.join(", "))
+}
+
+const POOLS: [Column<pool::Pool>; 9] = [
+    ("POOL", |pool| (&pool.name).into()),
+    ("STATE", |pool| health_of(pool).into()),
+    ("VERSION", |pool| pool.version.into()),
+    ("MIN", |pool| pool.min.into()),
+    ("MAX", |pool| pool.max.into()),
+    ("READY", |pool| pool.ready.into()),
+    ("BUSY", |pool| pool.busy.into()),
+    ("RESTARTS", |pool| pool.restarts.into()),
+    ("LAST EXIT", |pool| pool.last_exit.as_ref().into()),
+];
+
+fn health_of(pool: &pool::Pool) -> &'static str {
+    match pool.state {
+        pool::Health::Starting => "starting",
+        pool::Health::Healthy => "healthy",
+        pool::Health::Unhealthy => "unhealthy",
+        pool::Health::Blamed => "blamed",
+        pool::Health::Unknown => "unknown",
+    }
+}
+
+const WORKERS: [Column<Worker>; 9] = [
+    ("WORKER", |worker| (&worker.id).into()),
+    ("PID", |worker| worker.pid.into()),
+    ("KIND", |worker| match worker.kind {
+        worker::Kind::Spawned => "spawned".into(),
+        worker::Kind::Connected => "connected".into(),
+        worker::Kind::Unknown => "unknown".into(),
+    }),
+    ("VERSION", |worker| worker.version.into()),
+    ("STATE", |worker| state_of(worker).into()),
+    ("TASKS", |worker| worker.tasks.into()),
+    ("RSS BYTES", |worker| worker.rss_bytes.into()),
+    ("TASK", |worker| {
+        let task = worker.task.as_ref();
+        task.map(|task| task.id.as_ref().unwrap_or(&task.queue)).into()
+    }),
+    ("MS", |worker| {
+        worker.task.as_ref().map(|task| task.elapsed_ms).into()
+    }),
+];
+
+fn state_of(worker: &Worker) -> &'static str {
+    match worker.state {
+        worker::State::Starting => "starting",
+        worker::State::Ready => "ready",
+        worker::State::Busy => "busy",
+        worker::State::Draining => "draining",
+        worker::State::Stopping => "stopping",
+        worker::State::Unknown => "unknown",
+    }
 }
 
 pub(crate) fn workers(client: &mut Client, json: bool) -> Result {
-    let value = client.own("stoker.worker", &json!({"op": "list"}))?;
-    show(
-        &value,
-        "pools",
-        &[
-            ("POOL", "/name"),
-            ("STATE", "/state"),
-            ("VERSION", "/version"),
-            ("MIN", "/min"),
-            ("MAX", "/max"),
-            ("READY", "/ready"),
-            ("BUSY", "/busy"),
-            ("RESTARTS", "/restarts"),
-            ("LAST EXIT", "/last_exit"),
-        ],
-        json,
-    )?;
+    let reply = client.own(&worker::List::default())?;
     if json {
-        return Ok(());
+        return print_json(&reply.json);
     }
+    show("pools", &reply.answer.pools, &POOLS)?;
     print("")?;
-    show(
-        &value,
-        "workers",
-        &[
-            ("WORKER", "/id"),
-            ("PID", "/pid"),
-            ("KIND", "/kind"),
-            ("VERSION", "/version"),
-            ("STATE", "/state"),
-            ("TASKS", "/tasks"),
-            ("RSS BYTES", "/rss_bytes"),
-            ("TASK", "/task/id"),
-            ("MS", "/task/elapsed_ms"),
-        ],
-        json,
-    )
+    show("workers", &reply.answer.workers, &WORKERS)
 }
+
+const ENTRIES: [Column<Entry>; 8] = [
+    ("ID", |entry| (&entry.id).into()),
+    ("KIND", |entry| match entry.kind {
+        quarantine::Kind::Job => "job".into(),
+        quarantine::Kind::Call => "call".into(),
+        quarantine::Kind::Unknown => "unknown".into(),
+    }),
+    ("NAME", |entry| (&entry.name).into()),
+    ("TASK", |entry| (&entry.task).into()),
+    ("CRASHES", |entry| entry.crashes.into()),
+    ("EXIT", |entry| (&entry.exit).into()),
+    ("AT", |entry| (&entry.at).into()),
+    ("LAST WORDS", |entry| entry.last_words.as_ref().into()),
+];
 
 pub(crate) fn quarantine(client: &mut Client, which: &Quarantine, json: bool) -> Result {
     match which {
         Quarantine::List => {
-            let value = client.own("stoker.quarantine", &json!({"op": "list"}))?;
-            show(
-                &value,
-                "quarantine",
-                &[
-                    ("ID", "/id"),
-                    ("KIND", "/kind"),
-                    ("NAME", "/name"),
-                    ("TASK", "/task"),
-                    ("CRASHES", "/crashes"),
-                    ("EXIT", "/exit"),
-                    ("AT", "/at"),
-                    ("LAST WORDS", "/last_words"),
-                ],
-                json,
-            )
+            let reply = client.own(&quarantine::List::default())?;
+            match json {
+                true => print_json(&reply.json),
+                false => show("quarantine", &reply.answer.quarantine, &ENTRIES),
+            }
         }
-        Quarantine::Show { id } => print_whole(
-            client.own("stoker.quarantine", &json!({"op": "show", "id": id}))?,
-            json,
-        ),
+        Quarantine::Show { id } => {
+            let id = Text(id.clone());
+            let reply = client.own(&quarantine::Show { id })?;
+            print_whole(&reply.json, json)
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! What the commands do, one file each kind.
 
 mod call;
-mod carry;
 mod check;
+mod export_import;
 mod jobs;
 mod look;
 mod push;

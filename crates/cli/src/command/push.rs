@@ -1,7 +1,8 @@
 use super::call::json_body;
 use crate::args::Push;
 use crate::client::{Client, Request};
-use crate::exit::{Failure, Result, print};
+use crate::exit::{Failure, Result};
+use crate::output::{print, print_json};
 use serde_json::json;
 use std::time::{SystemTime, UNIX_EPOCH};
 use stoker_server::config::parse_time;
@@ -56,7 +57,7 @@ pub(crate) fn push(client: &mut Client, push: &Push, json: bool) -> Result {
 
 fn print_ids(ids: &[String], json: bool) -> Result {
     match json {
-        true => print(&json!({"ids": ids}).to_string()),
+        true => print_json(&json!({"ids": ids}).to_string()),
         false if ids.is_empty() => Ok(()),
         false => print(&ids.join("\n")),
     }

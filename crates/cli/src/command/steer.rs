@@ -1,42 +1,51 @@
 use crate::args::Set;
 use crate::client::Client;
-use crate::exit::{Failure, Result, print};
-use serde_json::{Value, json};
+use crate::exit::{Failure, Result};
+use crate::output::print_either;
+use stoker_api::pool::{self, PoolReload};
+use stoker_api::queue::{self, Pause, Resume};
+use stoker_api::{Limit, Number, QueueName, Text, printable_lines};
 use stoker_server::counted;
 
 pub(crate) fn pause(client: &mut Client, queue: &str, paused: bool, json: bool) -> Result {
-    let op = if paused { "pause" } else { "resume" };
-    let value = client.own("stoker.queue", &json!({"op": op, "queue": queue}))?;
+    let name = QueueName(queue.to_owned());
+    let reply = match paused {
+        true => client.own(&Pause { queue: name })?,
+        false => client.own(&Resume { queue: name })?,
+    };
     let word = if paused { "paused" } else { "resumed" };
-    say(&value, &format!("{queue} is {word}"), json)
+    print_either(json, &reply.json, &format!("{queue} is {word}"))
 }
 
 pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
-    let Set { queue, reset, .. } = set;
     let limit = set.limit.as_deref().map(limit).transpose()?;
-    if !reset && set.weight.or(set.reserve).is_none() && limit.is_none() {
+    if !set.reset && set.weight.or(set.reserve).is_none() && limit.is_none() {
         return Err(Failure::Usage(
             "name what to set: --weight, --reserve or --limit, or --reset".to_owned(),
         ));
     }
-    let ask = json!({"op": "set", "queue": queue, "weight": set.weight, "reserve": set.reserve,
-        "limit": limit, "reset": reset});
-    let value = client.own("stoker.queue", &ask)?;
-    let limit = value["limit"]
-        .as_u64()
-        .map_or("none".to_owned(), |limit| limit.to_string());
+    let request = queue::Set {
+        queue: QueueName(set.queue.clone()),
+        weight: set.weight.map(|weight| Number(weight.into())),
+        reserve: set.reserve.map(|reserve| Number(reserve.into())),
+        limit,
+        reset: set.reset,
+    };
+    let reply = client.own(&request)?;
+    let queue = reply.answer;
+    let limit = queue.limit.map_or("none".to_owned(), |limit| limit.to_string());
     let text = format!(
-        "{queue}: weight {}, reserve {}, limit {limit}",
-        value["weight"], value["reserve"]
+        "{}: weight {}, reserve {}, limit {limit}",
+        set.queue, queue.weight, queue.reserve
     );
-    say(&value, &text, json)
+    print_either(json, &reply.json, &text)
 }
 
-fn limit(text: &str) -> Result<Value> {
+fn limit(text: &str) -> Result<Limit> {
     let bad = |_| Failure::Usage(format!("'{text}' is neither a number nor none"));
     match text {
-        "none" => Ok(text.into()),
-        text => text.parse::<u32>().map(Value::from).map_err(bad),
+        "none" => Ok(Limit::None),
+        text => text.parse().map(Limit::Of).map_err(bad),
     }
 }
 
@@ -46,51 +55,46 @@ pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) 
         let bad = || Failure::Usage(format!("'{workers}' is neither a number nor MIN..MAX"));
         text.parse::<u32>().map_err(|_| bad())
     };
-    let ask = json!({"op": "scale", "pool": pool, "min": number(min)?, "max": number(max)?});
-    let value = client.own("stoker.pool", &ask)?;
-    let (min, max) = (value["min"].as_u64(), value["max"].as_u64().unwrap_or(0));
-    let workers = match min == Some(max) {
-        true => counted(max, "worker"),
-        false => format!("{} to {max} workers", value["min"]),
+    let request = pool::Scale {
+        pool: Text(pool.to_owned()),
+        min: Number(number(min)?.into()),
+        max: Number(number(max)?.into()),
     };
-    say(&value, &format!("{pool}: {workers}"), json)
+    let reply = client.own(&request)?;
+    let (min, max) = (reply.answer.min, reply.answer.max);
+    let workers = match min == max {
+        true => counted(max, "worker"),
+        false => format!("{min} to {max} workers"),
+    };
+    print_either(json, &reply.json, &format!("{pool}: {workers}"))
 }
 
 /// Reloads and waits. A pool whose new version can't run makes it fail.
 pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Result {
     // As long as the longest task of an old worker takes.
     client.wait_for_ever();
-    let value = client.own("stoker.pool", &json!({"op": "reload", "pool": pool}))?;
-    let pools = value["pools"].as_array().cloned().unwrap_or_default();
-    let lines = pools.iter().map(|pool| {
-        let name = pool["name"].as_str().unwrap_or_default();
-        match pool["reloaded"] == true {
-            true => format!("{name} runs version {}", pool["version"]),
-            false => {
-                let error = pool["error"].as_str().map(|error| format!("\n{error}"));
-                format!(
-                    "{name}: the new version can't run; version {} stays{}",
-                    pool["version"],
-                    error.unwrap_or_default()
-                )
-            }
-        }
-    });
-    say(&value, &lines.collect::<Vec<_>>().join("\n"), json)?;
-    if let (false, Some(restart)) = (json, value["restart"].as_array()) {
-        let keys: Vec<&str> = restart.iter().filter_map(Value::as_str).collect();
-        let keys = keys.join(", ");
-        eprintln!("stoker: the configuration has changed in more; that needs a restart: {keys}");
+    let pool = pool.map(|pool| Text(pool.to_owned()));
+    let reply = client.own(&pool::Reload { pool })?;
+    let (pools, restart) = (reply.answer.pools, reply.answer.restart);
+    let lines: Vec<String> = pools.iter().map(line).collect();
+    print_either(json, &reply.json, &lines.join("\n"))?;
+    if !json && !restart.is_empty() {
+        let keys = restart.join(", ");
+        let text = format!("the configuration has changed in more; that needs a restart: {keys}");
+        eprintln!("stoker: {}", printable_lines(&text));
     }
-    match pools.iter().all(|pool| pool["reloaded"] == true) {
+    match pools.iter().all(|pool| pool.reloaded) {
         true => Ok(()),
         false => Err(Failure::Code(1)),
     }
 }
 
-fn say(value: &Value, text: &str, json: bool) -> Result {
-    match json {
-        true => print(&value.to_string()),
-        false => print(text),
+fn line(pool: &PoolReload) -> String {
+    let PoolReload { name, version, .. } = pool;
+    if pool.reloaded {
+        return format!("{name} runs version {version}");
     }
+    let error = pool.error.iter().map(|error| format!("\n{error}"));
+    let error: String = error.collect();
+    format!("{name}: the new version can't run; version {version} stays{error}")
 }

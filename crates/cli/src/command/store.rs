@@ -3,15 +3,16 @@
 use super::jobs::counted;
 use super::serve::read;
 use crate::args::{Store, StoreFile};
-use crate::exit::{Failure, Result, print};
-use crate::table::table;
+use crate::exit::{Failure, Result};
+use crate::output::{print, print_either, print_json};
+use crate::table::Column;
 use rustix::fs::Mode;
 use rustix::process::umask;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use stoker_server::config::Config;
 use stoker_store::StoreError;
-use stoker_store::tools::{self, Checked, Description};
+use stoker_store::tools::{self, Checked, Described, Description};
 
 pub(crate) fn store(what: &Store, json: bool) -> Result {
     match what {
@@ -66,9 +67,8 @@ fn store_of(config: Config) -> Option<PathBuf> {
 
 fn show(path: &Path, json: bool) -> Result {
     let found = tools::describe(path).map_err(bad)?;
-    let value = described(path, &found);
     if json {
-        return print(&value.to_string());
+        return print_json(&described(path, &found).to_string());
     }
     let facts = format!(
         "{}: schema {}, {} bytes ({} free), journal {} bytes",
@@ -79,24 +79,19 @@ fn show(path: &Path, json: bool) -> Result {
         found.log_bytes
     );
     print(&facts)?;
-    let rows = value["queues"].as_array().cloned().unwrap_or_default();
-    match rows.is_empty() {
-        true => print("no queues"),
-        false => print(&table(
-            &rows,
-            &[
-                ("QUEUE", "/name"),
-                ("PAUSED", "/paused"),
-                ("READY", "/ready"),
-                ("DELAYED", "/delayed"),
-                ("SUSPENDED", "/suspended"),
-                ("FAILED", "/failed"),
-                ("KEPT", "/kept"),
-                ("DONE SO FAR", "/done"),
-            ],
-        )),
-    }
+    super::look::show("queues", &found.queues, &QUEUES)
 }
+
+const QUEUES: [Column<Described>; 8] = [
+    ("QUEUE", |queue| (&queue.name).into()),
+    ("PAUSED", |queue| queue.paused.into()),
+    ("READY", |queue| queue.counts.ready.into()),
+    ("DELAYED", |queue| queue.counts.delayed.into()),
+    ("SUSPENDED", |queue| queue.counts.suspended.into()),
+    ("FAILED", |queue| queue.counts.failed.into()),
+    ("KEPT", |queue| queue.kept.into()),
+    ("DONE SO FAR", |queue| queue.counts.done.into()),
+];
 
 fn described(path: &Path, found: &Description) -> Value {
     let queues = found.queues.iter().map(|queue| {
@@ -137,8 +132,5 @@ fn bad(error: StoreError) -> Failure {
 }
 
 fn say(value: Value, text: &str, json: bool) -> Result {
-    match json {
-        true => print(&value.to_string()),
-        false => print(text),
-    }
+    print_either(json, &value.to_string(), text)
 }

@@ -248,14 +248,14 @@ fn jobs_are_listed_shown_retried_and_cancelled() {
     bad(
         &app,
         &["jobs", "show", "x"],
-        1,
-        "INVALID_ARGUMENT: 'x' is no job id",
+        2,
+        "invalid job id 'x': expected a UUID",
     );
     bad(
         &app,
         &["jobs", "list", "--state", "dead"],
-        1,
-        "there is no state 'dead'; there is: ready",
+        2,
+        "invalid \"state\": expected one of ready, running,",
     );
 }
 
@@ -286,9 +286,12 @@ fn a_dry_run_refuses_what_the_real_one_refuses() {
         ),
         (
             &["retry", "--state", "running"],
-            "INVALID_ARGUMENT: retry does not reach jobs that run",
+            "INVALID_ARGUMENT: running jobs can only be cancelled",
         ),
-        (&["retry", "--state", "dead"], "there is no state 'dead'"),
+        (
+            &["retry", "--state", "dead"],
+            "invalid \"state\": expected one of",
+        ),
         (&["retry", "--queue", "othre"], "NOT_FOUND: "),
     ] {
         let args = [&["jobs"], args].concat();
@@ -514,7 +517,7 @@ fn workers_are_shown_scaled_and_reloaded() {
         &app,
         &["scale", "p", "3..1"],
         1,
-        "max is at least 1 and min not above it",
+        "\"min\" (3) is above \"max\" (1)",
     );
     bad(
         &app,
@@ -790,7 +793,7 @@ fn an_import_tells_which_line_of_the_file_is_wrong() {
     lines[3] = "";
     lines[650] = r#"{"queue": "mails", "priority": 9}"#;
     app.dir.write("jobs", lines.join("\n"));
-    let wrong = "line 651: 'priority' is a number from 0 to 7 (500 jobs imported before it)";
+    let wrong = "line 651: invalid \"priority\": expected a whole number from 0 to 7, got 9 (649 jobs imported before it)";
     bad(&app, &["jobs", "import", "jobs"], 1, wrong);
 }
 
@@ -800,7 +803,8 @@ fn what_may_pass_later_has_a_code_of_its_own() {
     good(&app, &["pause", "mails"]);
     good(&app, &["push", "mails"]);
     bad(&app, &["push", "mails"], 75, "stoker: RESOURCE_EXHAUSTED: ");
-    bad(&app, &["jobs", "show", "x"], 1, "INVALID_ARGUMENT");
+    let none = "01900000-0000-7000-8000-000000000000";
+    bad(&app, &["jobs", "show", none], 1, "NOT_FOUND");
 }
 
 #[test]
@@ -814,8 +818,8 @@ fn machines_are_told_in_json_what_went_wrong() {
         json["error"].clone()
     };
     assert_eq!(
-        told(&["jobs", "show", "x"], 1),
-        json!({"status": "INVALID_ARGUMENT", "message": "'x' is no job id"})
+        told(&["jobs", "show", "x"], 2),
+        json!({"status": "USAGE", "message": "invalid job id 'x': expected a UUID"})
     );
     assert_eq!(
         told(&["call", "t.run", r#""fail 64 no such user""#], 1)["status"],

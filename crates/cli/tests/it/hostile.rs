@@ -179,7 +179,7 @@ fn what_came_before_the_fault_is_answered() {
     let mut client = app.client();
     let ids = client.send_all(&[
         Ask::call("nobody.there", ""),
-        Ask::call("stoker.worker", r#"{"op":"list"}"#),
+        Ask::call("stoker.worker", r#"{"op": "list"}"#),
     ]);
     client.write(&[0, 0, 0, 1]);
     assert_eq!(client.answer(ids[0]).status(), Status::NO_WORKER);

@@ -22,6 +22,7 @@ mod places;
 mod poison;
 mod pull;
 mod reload;
+mod requests;
 mod retention;
 mod retries;
 mod roles;

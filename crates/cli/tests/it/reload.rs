@@ -172,11 +172,11 @@ fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
         ),
         (
             json!({"op": "scale", "pool": "p", "min": 3, "max": 2}),
-            "max is at least 1 and min not above it",
+            "\"min\" (3) is above \"max\" (2)",
         ),
         (
             json!({"op": "scale", "pool": "p", "min": 0, "max": 0}),
-            "max is at least 1 and min not above it",
+            "invalid \"max\": expected a whole number from 1 to 10000, got 0",
         ),
         (
             json!({"op": "scale", "pool": "p", "min": 0, "max": 1}),
@@ -184,7 +184,7 @@ fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
         ),
         (
             json!({"op": "scale", "pool": "p", "min": "1", "max": 1}),
-            "'min' is a number up to 10000",
+            "invalid \"min\": expected a whole number from 0 to 10000, got \"1\"; write 1 without quotes",
         ),
     ] {
         let refused = client

@@ -516,13 +516,23 @@ fn a_name_that_nobody_serves_is_told_with_the_nearest() {
 #[test]
 fn a_critical_call_with_unknown_metadata_is_refused() {
     let app = start("workers = 1");
-    let plain = Ask::call("t.run", "tell").meta(Key(0x90), "?");
+    let plain = Ask::call("t.run", "tell").meta(Key(0x70), "?");
     assert_eq!(app.client().ask(&plain).status(), Status::OK);
-    let critical = plain.flag(Flags::CRITICAL);
-    assert_eq!(
-        app.client().ask(&critical).status(),
-        Status::INVALID_ARGUMENT
-    );
+    let critical = app.client().ask(&plain.flag(Flags::CRITICAL));
+    assert_eq!(critical.status(), Status::INVALID_ARGUMENT);
+    assert!(critical.text().contains("metadata key 112"));
+}
+
+// Issue 9, A13.
+#[test]
+fn a_critical_call_may_have_every_known_key_and_those_of_the_application() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    for key in [Key::RETRY_UNTIL, Key::KEEP_RESULT, Key(0x80), Key(0xfe)] {
+        let ask = Ask::call("t.run", "ok").meta(key, [0; 8]);
+        let answer = client.ask(&ask.flag(Flags::CRITICAL));
+        assert_eq!(answer.status(), Status::OK, "{key:?}: {}", answer.text());
+    }
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (
             json!({"op": "list", "state": "dead"}),
             Status::INVALID_ARGUMENT,
-            "there is no state 'dead'; there is: ready,",
+            "invalid \"state\": expected one of ready, running,",
         ),
         (
             json!({"op": "list", "queue": "mial"}),
@@ -111,17 +111,17 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (
             json!({"op": "list", "after": "x"}),
             Status::INVALID_ARGUMENT,
-            "'x' is no job id",
+            "invalid \"after\": expected the `next` of the page before (null begins with the first page), got \"x\"",
         ),
         (
             json!({"op": "show"}),
             Status::INVALID_ARGUMENT,
-            "needs a text 'id'",
+            "missing field \"id\": expected a job's id (a UUID)",
         ),
         (
             json!({"op": "show", "id": "x"}),
             Status::INVALID_ARGUMENT,
-            "'x' is no job id",
+            "invalid \"id\": expected a job's id (a UUID), got \"x\"",
         ),
         (
             json!({"op": "show", "id": "01900000-0000-7000-8000-000000000000"}),
@@ -141,7 +141,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (
             json!({"op": "cancel"}),
             Status::INVALID_ARGUMENT,
-            "name a job by 'id', or many",
+            "name one job by \"id\", or many by \"queue\"",
         ),
         (
             json!({"op": "explode"}),
@@ -155,7 +155,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
     }
     let garbage = client.call("stoker.job", "{");
     assert!(
-        garbage.text().starts_with("the body is not JSON"),
+        garbage.text().starts_with("the body is not a valid JSON object"),
         "{}",
         garbage.text()
     );
@@ -300,8 +300,14 @@ fn a_share_is_set_while_running_and_a_wrong_one_is_not() {
         (&json!(5), &json!(1), &json!(0))
     );
     for (ask, why) in [
-        (json!({"weight": 0}), "'weight' is a number from 1"),
-        (json!({"weight": "many"}), "'weight' is a number from 1"),
+        (
+            json!({"weight": 0}),
+            "invalid \"weight\": expected a whole number from 1",
+        ),
+        (
+            json!({"weight": "many"}),
+            "invalid \"weight\": expected a whole number from 1",
+        ),
         (
             json!({"reserve": 2}),
             "the reserve would be above the limit",

@@ -18,7 +18,7 @@ impl Checks {
     pub fn before(&self, core: &Core) -> Before {
         let of = |pool: PoolId| {
             let workers = core.workers().filter(|worker| worker.pool == pool);
-            let live = workers.filter(|worker| matches!(worker.state, "ready" | "busy"));
+            let live = workers.filter(|worker| matches!(worker.state.name(), "ready" | "busy"));
             let (own, guests) = live.partition::<Vec<_>, _>(|worker| worker.spawned);
             (own.len() as u32, guests.len() as u32)
         };
@@ -176,7 +176,7 @@ impl Sim {
         let Some(view) = self.core.workers().find(|view| view.id == worker) else {
             return "gone";
         };
-        match view.state {
+        match view.state.name() {
             _ if self.edge.killed.contains(&worker) => "killed",
             "ready" => "idle",
             state => state,

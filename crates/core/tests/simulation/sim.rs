@@ -241,7 +241,7 @@ impl Sim {
     pub fn live(&self, pool: PoolId) -> u32 {
         let workers = self.core.workers().filter(|worker| worker.pool == pool);
         workers
-            .filter(|worker| matches!(worker.state, "ready" | "busy"))
+            .filter(|worker| matches!(worker.state.name(), "ready" | "busy"))
             .count() as u32
     }
 }

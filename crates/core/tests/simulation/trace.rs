@@ -87,8 +87,9 @@ pub fn summary(core: &Core) -> String {
             ..
         } = worker;
         format!(
-            "{id:?}: p{} v{version} {state}, {slots} slots, {tasks:?}",
-            pool.0
+            "{id:?}: p{} v{version} {}, {slots} slots, {tasks:?}",
+            pool.0,
+            state.name()
         )
     };
     let lines = core

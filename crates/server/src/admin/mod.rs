@@ -1,9 +1,8 @@
 //! What an operator can see and do: the broker's own methods, `stoker.*`.
 
-mod export;
-mod import;
 mod job;
 mod listing;
+mod operation;
 mod pool;
 mod quarantine;
 mod queue;
@@ -17,32 +16,72 @@ pub(crate) use reload::Reloads;
 
 use crate::net::ConnId;
 use crate::plane::Plane;
-use serde_json::Value;
-use stoker_wire::{Flags, Frame, Status};
+use operation::Operation;
+use stoker_api::{Answer, Body, Invalid, MAX_BODY, Request, Role};
+use stoker_wire::{Flags, Frame, Key, MetaBuf, Status};
 
 /// Why an own method did not do what it was asked.
-pub(crate) struct Refused(pub(crate) Status, pub(crate) String);
-
-pub(crate) type Answer = Result<Option<Value>, Refused>;
+pub(crate) struct Refused {
+    pub(crate) status: Status,
+    pub(crate) text: String,
+    /// Which part of the request it is about, from 1.
+    pub(crate) item: Option<u32>,
+}
 
 impl Refused {
+    pub(crate) fn new(status: Status, text: impl Into<String>) -> Self {
+        Self {
+            status,
+            text: text.into(),
+            item: None,
+        }
+    }
+
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
-        Self(Status::INVALID_ARGUMENT, text.into())
+        Self::new(Status::INVALID_ARGUMENT, text)
     }
 
     pub(crate) fn not_found(text: impl Into<String>) -> Self {
-        Self(Status::NOT_FOUND, text.into())
+        Self::new(Status::NOT_FOUND, text)
     }
 }
 
-const METHODS: [&str; 6] = [
-    "stoker.push",
-    "stoker.job",
-    "stoker.queue",
-    "stoker.worker",
-    "stoker.pool",
-    "stoker.quarantine",
-];
+impl From<Invalid> for Refused {
+    fn from(invalid: Invalid) -> Self {
+        Self {
+            item: invalid.item,
+            ..Self::invalid(invalid.to_string())
+        }
+    }
+}
+
+/// What an operation answers now, or `None` if that comes later.
+pub(crate) type Answered<A> = Result<Option<A>, Refused>;
+
+/// An operation of the broker's own methods. [`stoker_api::every_request!`] lists all of them.
+pub(crate) trait Handle: Request {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Self::Answer>;
+}
+
+/// Who asked, and for which request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) conn: ConnId,
+    /// The request's id.
+    pub(crate) id: u32,
+    /// It wants no answer.
+    pub(crate) is_oneway: bool,
+}
+
+impl Caller {
+    /// Where a later answer goes. Whoever wants none gets none: there is no connection of that number.
+    pub(crate) fn answered_at(self) -> ConnId {
+        match self.is_oneway {
+            true => ConnId::NOBODY,
+            false => self.conn,
+        }
+    }
+}
 
 impl Plane {
     /// A request to the broker itself.
@@ -50,87 +89,101 @@ impl Plane {
         if frame.name == "stoker.push" {
             return self.push(conn, frame);
         }
-        let silent = frame.flags.has(Flags::ONEWAY);
-        match self.answer_own(conn, frame) {
-            Ok(Some(_)) if silent => {}
-            Ok(Some(value)) => self.answer_json(conn, frame.id, &value),
-            // Answered later.
-            Ok(None) => {}
-            Err(Refused(status, text)) => self.refuse(conn, frame, status, &text, None),
-        }
-    }
-
-    fn answer_own(&mut self, conn: ConnId, frame: &Frame<'_>) -> Answer {
-        let body = if frame.body.is_empty() {
-            b"{}"
-        } else {
-            frame.body
+        let caller = Caller {
+            conn,
+            id: frame.id,
+            is_oneway: frame.flags.has(Flags::ONEWAY),
         };
-        let ask: Value = serde_json::from_slice(body)
-            .map_err(|error| Refused::invalid(format!("the body is not JSON: {error}")))?;
-        let op = ask["op"].as_str().unwrap_or("list");
-        if !is_for_all(frame.name, op) {
-            self.must_administer(conn, frame.name, op)?;
-        }
-        let to = (self.answered_at(conn, frame), frame.id);
-        match (frame.name, op) {
-            ("stoker.job", op) => self.job_method(conn, frame, op, &ask),
-            ("stoker.queue", "list") => {
-                self.list_queues_soon(to.0, to.1);
-                Ok(None)
-            }
-            ("stoker.queue", "find") => self.find_queue(&ask),
-            ("stoker.queue", "pause") => self.pause_queue(to, &ask, true),
-            ("stoker.queue", "resume") => self.pause_queue(to, &ask, false),
-            ("stoker.queue", "set") => self.set_queue(to, &ask),
-            ("stoker.worker", "list") => Ok(Some(self.list_workers())),
-            ("stoker.pool", "scale") => self.scale_pool(&ask),
-            ("stoker.pool", "reload") => self.reload_pools(conn, frame, &ask),
-            ("stoker.quarantine", "list") => Ok(Some(self.quarantine.list())),
-            ("stoker.quarantine", "show") => self.show_quarantined(&ask),
-            (name, op) if METHODS.contains(&name) => {
-                Err(Refused::invalid(format!("{name} has no operation '{op}'")))
-            }
-            (name, _) => {
-                let hint = crate::config::nearest(name, METHODS);
-                let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
-                Err(Refused(
-                    Status::UNIMPLEMENTED,
-                    format!("the broker has no method '{name}'{hint}"),
-                ))
-            }
+        if let Err(refused) = self.run_operation(caller, frame) {
+            self.refuse_operation(caller, &refused);
         }
     }
 
-    /// Where a later answer goes. Whoever wants none gets none: there is no connection of that number.
-    fn answered_at(&self, conn: ConnId, frame: &Frame<'_>) -> ConnId {
-        match frame.flags.has(Flags::ONEWAY) {
-            true => ConnId::NOBODY,
-            false => conn,
-        }
+    fn run_operation(&mut self, caller: Caller, frame: &Frame<'_>) -> Result<(), Refused> {
+        let is_administrator = self.is_administrator(caller.conn);
+        let operation = operation_of(frame, is_administrator)?;
+        let fields = Body::new(frame.body).fields()?;
+        (operation.run)(self, caller, fields)
     }
 
-    fn must_administer(&self, conn: ConnId, name: &str, op: &str) -> Result<(), Refused> {
+    pub(crate) fn is_administrator(&self, conn: ConnId) -> bool {
         let uid = self.conns.get(conn).map_or(u32::MAX, |conn| conn.peer.uid);
-        if self.is_own_user(uid) {
-            return Ok(());
+        self.is_own_user(uid)
+    }
+
+    /// Answers an operation that has been done.
+    pub(crate) fn answer_operation<A: Answer>(&mut self, caller: Caller, answer: &A) {
+        self.answer_json(caller.answered_at(), caller.id, answer);
+    }
+
+    fn refuse_operation(&mut self, caller: Caller, refused: &Refused) {
+        let mut meta = MetaBuf::new();
+        if let Some(item) = refused.item {
+            meta.push(Key::ITEM, &item.to_be_bytes());
         }
-        let text = format!("{name} {op} is for root and the user that Stoker runs as");
-        Err(Refused(Status::PERMISSION_DENIED, text))
+        let (conn, id) = (caller.answered_at(), caller.id);
+        self.send_refusal(conn, id, refused.status, &refused.text, &meta, true);
     }
 }
 
-/// What whoever the socket lets in may ask.
-fn is_for_all(name: &str, op: &str) -> bool {
-    matches!(
-        (name, op),
-        ("stoker.job", "show") | ("stoker.queue" | "stoker.worker", "list")
-    )
+/// The operation that a request asks for, if its sender may ask for it. The body is not parsed before that is known:
+/// whoever may not ask for something must not cost more than a refusal.
+fn operation_of(frame: &Frame<'_>, is_administrator: bool) -> Result<&'static Operation, Refused> {
+    let method = frame.name;
+    let operations = || Operation::ALL.iter().filter(|of| of.method == method);
+    if operations().next().is_none() {
+        return Err(no_method(method));
+    }
+    let may = |operation: &&Operation| is_administrator || operation.role == Role::Anyone;
+    if !operations().any(|operation| may(&operation)) {
+        return Err(not_permitted(method));
+    }
+    let body = Body::new(frame.body);
+    let carries = |operation: &Operation| operation.carries_payloads;
+    if !operations().any(|operation| may(&operation) && carries(operation)) {
+        check_length(method, body)?;
+    }
+    let names = operations().map(|operation| operation.op);
+    let Some(op) = body.op()? else {
+        let names = names.collect::<Vec<&str>>().join(", ");
+        return Err(Refused::invalid(format!(
+            "{method} needs the field \"op\": one of {names}"
+        )));
+    };
+    let Some(operation) = operations().find(|operation| operation.op == op) else {
+        let hint = stoker_api::suggest(&op, names);
+        return Err(Refused::invalid(format!(
+            "{method} has no operation '{op}'; {hint}"
+        )));
+    };
+    if !may(&operation) {
+        return Err(not_permitted(&format!("{method} {op}")));
+    }
+    if !operation.carries_payloads {
+        check_length(&format!("{method} {op}"), body)?;
+    }
+    Ok(operation)
 }
 
-/// A text that a request must have.
-pub(crate) fn text_of<'a>(ask: &'a Value, key: &str) -> Result<&'a str, Refused> {
-    ask[key]
-        .as_str()
-        .ok_or_else(|| Refused::invalid(format!("the request needs a text '{key}'")))
+fn check_length(what: &str, body: Body<'_>) -> Result<(), Refused> {
+    match body.len() > MAX_BODY {
+        true => Err(Refused::invalid(format!(
+            "the body of a {what} request has {} bytes; the limit is {MAX_BODY}",
+            body.len()
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn no_method(name: &str) -> Refused {
+    let methods = Operation::ALL.iter().map(|operation| operation.method);
+    let hint = stoker_api::nearest(name, methods.chain(["stoker.push"]));
+    let hint = hint.map_or(String::new(), |hint| format!("; did you mean '{hint}'?"));
+    let text = format!("the broker has no method '{name}'{hint}");
+    Refused::new(Status::UNIMPLEMENTED, text)
+}
+
+fn not_permitted(what: &str) -> Refused {
+    let text = format!("{what} is for root and the user that Stoker runs as");
+    Refused::new(Status::PERMISSION_DENIED, text)
 }

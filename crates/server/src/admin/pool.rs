@@ -1,23 +1,25 @@
-use super::{Answer, Refused, text_of};
+use super::{Answered, Caller, Handle, Refused};
 use crate::counted;
 use crate::plane::Plane;
-use serde_json::Value;
-use stoker_core::{Event, PoolId};
+use stoker_api::pool;
+use stoker_core::{Event, Health, PoolId, WorkerState};
+
+impl Handle for pool::Scale {
+    fn handle(self, plane: &mut Plane, _: Caller) -> Answered<pool::Pool> {
+        let id = plane.pool_named(&self.pool.0)?;
+        let (min, max) = (self.min.0 as u32, self.max.0 as u32);
+        plane.scale_pool(id, min, max).map(Some)
+    }
+}
+
+impl Handle for pool::Reload {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<pool::Reloaded> {
+        plane.reload_pools(caller, self.pool.as_ref().map(|pool| pool.0.as_str()))
+    }
+}
 
 impl Plane {
-    pub(crate) fn scale_pool(&mut self, ask: &Value) -> Answer {
-        let pool = self.pool_of(ask)?;
-        let number = |key: &str| {
-            ask[key]
-                .as_u64()
-                .filter(|n| *n <= 10_000)
-                .map(|n| n as u32)
-                .ok_or_else(|| Refused::invalid(format!("'{key}' is a number up to 10000")))
-        };
-        let (min, max) = (number("min")?, number("max")?);
-        if max == 0 || min > max {
-            return Err(Refused::invalid("max is at least 1 and min not above it"));
-        }
+    fn scale_pool(&mut self, pool: PoolId, min: u32, max: u32) -> Result<pool::Pool, Refused> {
         let queues = self
             .core
             .queues()
@@ -31,11 +33,10 @@ impl Plane {
         }
         self.step(Event::Scale { pool, min, max }, None);
         self.settle();
-        Ok(Some(self.pool_json(pool)))
+        Ok(self.shown_pool(pool))
     }
 
-    pub(super) fn pool_of(&self, ask: &Value) -> Result<PoolId, Refused> {
-        let name = text_of(ask, "pool")?;
+    pub(super) fn pool_named(&self, name: &str) -> Result<PoolId, Refused> {
         self.core.find_pool(name).ok_or_else(|| {
             let names = self.core.pools().map(|pool| self.core.pool(pool).0);
             let names: Vec<&str> = names.collect();
@@ -44,5 +45,28 @@ impl Plane {
                 names.join(", ")
             ))
         })
+    }
+
+    pub(super) fn shown_pool(&self, id: PoolId) -> pool::Pool {
+        let (name, config, health, version) = self.core.pool(id);
+        let of_pool = || self.core.workers().filter(|worker| worker.pool == id);
+        let count = |state| of_pool().filter(|worker| worker.state == state).count();
+        pool::Pool {
+            name: name.to_owned(),
+            state: match health {
+                Health::Starting => pool::Health::Starting,
+                Health::Healthy => pool::Health::Healthy,
+                Health::Failing { .. } => pool::Health::Unhealthy,
+                Health::Blamed => pool::Health::Blamed,
+            },
+            version,
+            min: config.min,
+            max: config.max,
+            ready: count(WorkerState::Ready),
+            busy: count(WorkerState::Busy),
+            restarts: self.restarts.get(&id).copied().unwrap_or(0),
+            last_exit: self.last_exits.get(&id).cloned(),
+            failed_boot: self.reloads.failed_boot(id).cloned(),
+        }
     }
 }

@@ -1,15 +1,15 @@
 //! What killed workers: kept with its body and the last words of its victim, so that a developer can
 //! replay it; and refused when it comes again.
 
-use super::{Answer, Refused, text_of};
+use super::{Answered, Caller, Handle, Refused};
 use crate::clock::{rfc3339, wall_ms};
 use crate::counted;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use crate::sources::rpc::exit_text;
-use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use stoker_api::quarantine::{self, Kind};
 use stoker_core::{Facts, Outcome, Span, TaskId, Time};
 
 /// Entries that are kept; the oldest make room.
@@ -24,7 +24,7 @@ const REFUSED_FOR_MAX: Span = Span::from_secs(86_400);
 
 struct Entry {
     number: u64,
-    kind: &'static str,
+    kind: Kind,
     name: String,
     task: String,
     crashes: u8,
@@ -83,19 +83,49 @@ impl Quarantine {
         }
     }
 
-    pub(crate) fn list(&self) -> Value {
-        let entries: Vec<Value> = self.entries.iter().map(Entry::json).collect();
-        json!({"quarantine": entries})
+    fn list(&self) -> quarantine::Quarantine {
+        let quarantine = self.entries.iter().map(Entry::shown).collect();
+        quarantine::Quarantine { quarantine }
+    }
+
+    fn show(&self, id: &str) -> Option<quarantine::EntryWithBody> {
+        let is_meant = |entry: &&Entry| entry.number.to_string() == id || entry.task == id;
+        let entry = self.entries.iter().find(is_meant)?;
+        Some(quarantine::EntryWithBody {
+            body: String::from_utf8_lossy(&entry.body).into_owned(),
+            entry: entry.shown(),
+        })
     }
 }
 
 impl Entry {
-    fn json(&self) -> Value {
-        json!({
-            "id": self.number.to_string(), "kind": self.kind, "name": self.name, "task": self.task,
-            "crashes": self.crashes, "exit": self.exit, "last_words": self.last_words,
-            "at": rfc3339(self.at_ms), "body_bytes": self.body.len(),
-        })
+    fn shown(&self) -> quarantine::Entry {
+        quarantine::Entry {
+            id: self.number.to_string(),
+            kind: self.kind,
+            name: self.name.clone(),
+            task: self.task.clone(),
+            crashes: self.crashes,
+            exit: self.exit.clone(),
+            last_words: self.last_words.clone(),
+            at: rfc3339(self.at_ms),
+            body_bytes: self.body.len(),
+        }
+    }
+}
+
+impl Handle for quarantine::List {
+    fn handle(self, plane: &mut Plane, _: Caller) -> Answered<quarantine::Quarantine> {
+        Ok(Some(plane.quarantine.list()))
+    }
+}
+
+impl Handle for quarantine::Show {
+    fn handle(self, plane: &mut Plane, _: Caller) -> Answered<quarantine::EntryWithBody> {
+        let id = &self.id.0;
+        let found = plane.quarantine.show(id);
+        let missing = || Refused::not_found(format!("nothing in quarantine has the id {id}"));
+        found.map(Some).ok_or_else(missing)
     }
 }
 
@@ -109,13 +139,13 @@ impl Plane {
         let (kind, body) = match load.origin {
             Origin::Job(_) => {
                 let held = self.jobs.held.get(task);
-                ("job", held.map(|held| held.job.body()).unwrap_or_default())
+                (Kind::Job, held.map(|held| held.job.body()).unwrap_or_default())
             }
-            _ => ("call", load.body()),
+            _ => (Kind::Call, load.body()),
         };
         let name = self.core.name(load.name).to_owned();
         let body = body[..body.len().min(BODY)].to_vec();
-        if kind == "call" {
+        if kind == Kind::Call {
             let deaths = u32::from(facts.crashes);
             let whole = load.body().to_vec();
             self.quarantine.note_death(&name, &whole, deaths, self.now);
@@ -126,8 +156,9 @@ impl Plane {
         let last_words = facts
             .worker
             .and_then(|worker| self.link(worker)?.why_it_died());
+        let what = if kind == Kind::Job { "job" } else { "call" };
         let text = format!(
-            "{kind} {name} ({}) is quarantined: it killed {}",
+            "{what} {name} ({}) is quarantined: it killed {}",
             self.task_label(task),
             counted(facts.crashes, "worker")
         );
@@ -148,19 +179,5 @@ impl Plane {
             self.quarantine.entries.pop_front();
         }
         self.quarantine.entries.push_back(entry);
-    }
-
-    pub(crate) fn show_quarantined(&mut self, ask: &Value) -> Answer {
-        let id = text_of(ask, "id")?;
-        let found = self
-            .quarantine
-            .entries
-            .iter()
-            .find(|entry| entry.number.to_string() == id || entry.task == id);
-        let entry = found
-            .ok_or_else(|| Refused::not_found(format!("nothing in quarantine has the id {id}")))?;
-        let mut value = entry.json();
-        value["body"] = String::from_utf8_lossy(&entry.body).into();
-        Ok(Some(value))
     }
 }

@@ -1,9 +1,10 @@
-use super::{Answer, Refused, text_of};
+use super::{Answered, Caller, Handle, Refused};
 use crate::counted;
-use crate::net::ConnId;
 use crate::plane::{Alarm, Plane};
 use crate::sources::jobs::{ANSWER_WITHIN, Asked};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use stoker_api::queue::{self, Found, Paused, Percentiles, Queue, Queues};
+use stoker_api::{Answer, Limit};
 use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId, Span};
 use stoker_store::{Ask, QueueNo, Ticket};
 use stoker_wire::Status;
@@ -75,79 +76,108 @@ impl Share {
     }
 
     /// The number that a request wants it to be, if any.
-    fn asked(self, ask: &Value) -> Result<Option<u32>, Refused> {
-        let (key, from) = (self.key(), u64::from(!matches!(self, Self::Reserve)));
-        match (self, &ask[key]) {
-            (_, Value::Null) => Ok(None),
-            (Self::Limit, Value::String(none)) if none == "none" => Ok(Some(u32::MAX)),
-            (_, value) => {
-                let number = value.as_u64();
-                let number = number.filter(|n| (from..=1_000_000).contains(n));
-                let wrong = || {
-                    let text = format!("'{key}' is a number from {from} to 1000000");
-                    Refused::invalid(text)
-                };
-                number.map(|n| Some(n as u32)).ok_or_else(wrong)
-            }
+    fn asked(self, set: &queue::Set) -> Option<u32> {
+        match self {
+            Self::Weight => set.weight.map(|weight| weight.0 as u32),
+            Self::Reserve => set.reserve.map(|reserve| reserve.0 as u32),
+            Self::Limit => set.limit.map(|limit| match limit {
+                Limit::Of(number) => number,
+                Limit::None => u32::MAX,
+            }),
         }
     }
 }
 
+impl Handle for queue::List {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Queues> {
+        plane.list_queues_soon(caller.answered_at(), caller.id);
+        Ok(None)
+    }
+}
+
+impl Handle for queue::Find {
+    /// Whether jobs may go to a queue, as a move or a push would find it.
+    fn handle(self, plane: &mut Plane, _: Caller) -> Answered<Found> {
+        let name = self.queue.0;
+        match plane.core.resolve_job(&name) {
+            Ok(_) => Ok(Some(Found { queue: name })),
+            Err(_) => Err(Refused::not_found(plane.unknown_queue(Kind::Jobs, &name))),
+        }
+    }
+}
+
+impl Handle for queue::Pause {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Paused> {
+        plane.pause_queue(caller, &self.queue.0, true)
+    }
+}
+
+impl Handle for queue::Resume {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Paused> {
+        plane.pause_queue(caller, &self.queue.0, false)
+    }
+}
+
+impl Handle for queue::Set {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Queue> {
+        plane.set_queue(caller, &self)
+    }
+}
+
 impl Plane {
-    pub(crate) fn list_queues(&mut self) -> Value {
+    pub(super) fn list_queues(&mut self) -> Queues {
         let ids: Vec<QueueId> = self.core.queues().map(|queue| queue.id).collect();
-        let queues: Vec<Value> = ids.into_iter().map(|id| self.queue_json(id)).collect();
-        json!({"queues": queues})
+        let queues = ids.into_iter().map(|id| self.shown_queue(id)).collect();
+        Queues { queues }
     }
 
-    fn queue_json(&mut self, id: QueueId) -> Value {
+    fn shown_queue(&mut self, id: QueueId) -> Queue {
         let counts = self.jobs.counts(id);
         let figures = self.figures(id);
-        let percentiles = |recent: &crate::observe::Recent| {
-            let [p50, p99] = recent
-                .quantiles([500, 990])
-                .map_or([None; 2], |both| both.map(Some));
-            json!({"p50": p50, "p99": p99})
-        };
         let (wait_ms, run_ms) = (percentiles(&figures.waited), percentiles(&figures.ran));
         let (calls_done, calls_failed) = (figures.done, figures.failed);
         let queue = self.core.queue(id);
         let pool = queue.pools.first().map(|(pool, _)| self.core.pool(*pool).0);
-        let bound = |limit: u32| (limit != u32::MAX).then_some(limit);
+        let config = queue.config;
         let running = u64::from(queue.running);
-        let set = self.set_by_hand(id);
         let is_jobs = queue.kind == Kind::Jobs;
-        let mut value = json!({
-            "name": queue.name,
-            "kind": if is_jobs { "jobs" } else { "calls" },
-            "pool": pool,
-            "weight": queue.config.weight,
-            "reserve": queue.config.reserve,
-            "limit": bound(queue.config.limit),
-            "set": set,
-            "paused": queue.paused,
-            "ready": if is_jobs { counts.ready.saturating_sub(running) } else { u64::from(queue.waiting) },
-            "delayed": counts.delayed,
-            "running": running,
-            "done": if is_jobs { counts.done } else { calls_done },
-            "failed": if is_jobs { counts.failed } else { calls_failed },
-            "wait_ms": wait_ms,
-            "run_ms": run_ms,
-            "oldest_ms": queue.oldest.map(|came| self.now.since(came).as_millis()),
-        });
-        if is_jobs {
-            value["retried"] = counts.retried.into();
-            value["cancelled"] = counts.cancelled.into();
-            value["suspended"] = counts.suspended.into();
+        Queue {
+            name: queue.name.to_owned(),
+            kind: match queue.kind {
+                Kind::Jobs => queue::Kind::Jobs,
+                Kind::Calls => queue::Kind::Calls,
+            },
+            pool: pool.map(str::to_owned),
+            weight: config.weight,
+            reserve: config.reserve,
+            limit: (config.limit != u32::MAX).then_some(config.limit),
+            set: self.set_by_hand(id),
+            paused: queue.paused,
+            ready: match is_jobs {
+                true => counts.ready.saturating_sub(running),
+                false => u64::from(queue.waiting),
+            },
+            delayed: counts.delayed,
+            running,
+            done: if is_jobs { counts.done } else { calls_done },
+            failed: if is_jobs { counts.failed } else { calls_failed },
+            retried: is_jobs.then_some(counts.retried),
+            cancelled: is_jobs.then_some(counts.cancelled),
+            suspended: is_jobs.then_some(counts.suspended),
+            wait_ms,
+            run_ms,
+            oldest_ms: queue.oldest.map(|came| self.now.since(came).as_millis()),
         }
-        value
     }
 
-    pub(crate) fn pause_queue(&mut self, to: (ConnId, u32), ask: &Value, paused: bool) -> Answer {
-        let queue = self.queue_of(ask)?;
+    fn pause_queue(&mut self, caller: Caller, name: &str, paused: bool) -> Answered<Paused> {
+        let queue = self.queue_of(name)?;
         self.step(Event::Paused { queue, paused }, None);
-        let value = json!({"queue": self.core.queue(queue).name, "paused": paused});
-        let answer = self.answer_when_kept(to, queue, value, |queue, told| Ask::Pause {
+        let answer = Paused {
+            queue: self.core.queue(queue).name.to_owned(),
+            paused,
+        };
+        let answer = self.answer_when_kept(caller, queue, answer, |queue, told| Ask::Pause {
             queue,
             paused,
             told,
@@ -158,17 +188,21 @@ impl Plane {
 
     /// Has the store keep what was set of a queue, and answers when that is safe. Of services nothing is
     /// kept: they are as the configuration says after the next start.
-    fn answer_when_kept(
+    fn answer_when_kept<A: Answer>(
         &mut self,
-        (conn, id): (ConnId, u32),
+        caller: Caller,
         queue: QueueId,
-        value: Value,
+        answer: A,
         keep: impl FnOnce(QueueNo, Option<Ticket>) -> Ask,
-    ) -> Answer {
+    ) -> Answered<A> {
         let Some(no) = self.jobs.queue(queue).map(|of_queue| of_queue.no) else {
-            return Ok(Some(value));
+            return Ok(Some(answer));
         };
-        let told = self.jobs.ticket(Asked::Reply { conn, id, value });
+        let told = self.jobs.ticket(Asked::Reply {
+            conn: caller.answered_at(),
+            id: caller.id,
+            value: serde_json::to_value(answer).unwrap_or_default(),
+        });
         self.jobs.ask(keep(no, Some(told)));
         let within = match self.jobs.failing {
             Some(_) => FAILING_WITHIN,
@@ -190,17 +224,12 @@ impl Plane {
         }
     }
 
-    pub(crate) fn set_queue(&mut self, to: (ConnId, u32), ask: &Value) -> Answer {
-        let id = self.queue_of(ask)?;
+    fn set_queue(&mut self, caller: Caller, set: &queue::Set) -> Answered<Queue> {
+        let id = self.queue_of(&set.queue.0)?;
         let mut steered = self.steered_of(id);
-        let reset = ask["reset"] == true;
         for share in Share::ALL {
-            match (reset, share.asked(ask)?) {
-                (true, None) => drop(steered.set.remove(share.key())),
-                (true, Some(_)) => {
-                    let text = "'reset' takes back all, so nothing can be set with it";
-                    return Err(Refused::invalid(text));
-                }
+            match (set.reset, share.asked(set)) {
+                (true, _) => drop(steered.set.remove(share.key())),
                 (false, Some(number)) => {
                     steered.set.insert(share.key().to_owned(), number.into());
                 }
@@ -219,8 +248,8 @@ impl Plane {
         self.steered.insert(id, steered);
         self.core.configure_queue(id, config);
         self.step(Event::Tick, None);
-        let value = self.queue_json(id);
-        self.answer_when_kept(to, id, value, |queue, told| Ask::Settings {
+        let answer = self.shown_queue(id);
+        self.answer_when_kept(caller, id, answer, |queue, told| Ask::Settings {
             queue,
             settings,
             told,
@@ -270,14 +299,14 @@ impl Plane {
     }
 
     /// What of a queue is not as the configuration says.
-    fn set_by_hand(&self, id: QueueId) -> Vec<&'static str> {
+    fn set_by_hand(&self, id: QueueId) -> Vec<String> {
         let Some(steered) = self.steered.get(&id) else {
             return Vec::new();
         };
         let config = self.core.queue(id).config;
         let shares = Share::ALL.iter();
         let differing = shares.filter(|share| share.of(config) != share.of(&steered.own));
-        differing.map(|share| share.key()).collect()
+        differing.map(|share| share.key().to_owned()).collect()
     }
 
     /// Says once after a start which queues have jobs and no pool: what a worker serves is known when the first
@@ -312,15 +341,6 @@ impl Plane {
         }
     }
 
-    /// Whether jobs may go to a queue, as a move or a push would find it.
-    pub(super) fn find_queue(&mut self, ask: &Value) -> Answer {
-        let name = text_of(ask, "queue")?;
-        match self.core.resolve_job(name) {
-            Ok(_) => Ok(Some(json!({"queue": name}))),
-            Err(_) => Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
-        }
-    }
-
     /// A pool must have as many workers for certain as its queues reserve.
     fn check_reserves(&self, changed: QueueId, reserve: u32) -> Result<(), Refused> {
         for (pool, _) in self.core.queue(changed).pools {
@@ -342,8 +362,7 @@ impl Plane {
 
     /// The queue that a request names; a service if no queue has that name. One that a pool would serve
     /// as soon as something is pushed to it can be steered before that.
-    fn queue_of(&mut self, ask: &Value) -> Result<QueueId, Refused> {
-        let name = text_of(ask, "queue")?;
+    fn queue_of(&mut self, name: &str) -> Result<QueueId, Refused> {
         let known = self.core.find_queue(Kind::Jobs, name);
         let known = known.or(self.core.find_queue(Kind::Calls, name));
         if let Some(queue) = known {
@@ -364,4 +383,11 @@ impl Plane {
             _ => Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
         }
     }
+}
+
+fn percentiles(recent: &crate::observe::Recent) -> Percentiles {
+    let [p50, p99] = recent
+        .quantiles([500, 990])
+        .map_or([None; 2], |both| both.map(Some));
+    Percentiles { p50, p99 }
 }

@@ -1,16 +1,16 @@
 //! New workers for old ones, as the configuration file says now.
 
-use super::{Answer, Refused};
+use super::{Answered, Caller, Refused};
 use crate::config::{self, Config, Launch, Pool as PoolSpec, to_toml};
 use crate::net::ConnId;
 use crate::plane::Plane;
-use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use stoker_angel::{MAX_MESSAGE, ToAngel};
+use stoker_api::pool::{PoolReload, Reloaded};
 use stoker_core::{Event, PoolConfig, PoolId};
-use stoker_wire::{Flags, Frame, Status};
+use stoker_wire::Status;
 
 /// Who waits for which pools to have been reloaded, and what they were before.
 #[derive(Default)]
@@ -26,18 +26,15 @@ struct Reload {
     conn: ConnId,
     id: u32,
     pending: Vec<PoolId>,
-    results: Vec<Value>,
+    results: Vec<PoolReload>,
     /// What has changed in the file and takes a restart.
     restart: Vec<String>,
 }
 
 impl Reload {
-    fn answer(self) -> (ConnId, u32, Value) {
-        let mut value = json!({"pools": self.results});
-        if !self.restart.is_empty() {
-            value["restart"] = self.restart.into();
-        }
-        (self.conn, self.id, value)
+    fn answer(self) -> (ConnId, u32, Reloaded) {
+        let (pools, restart) = (self.results, self.restart);
+        (self.conn, self.id, Reloaded { pools, restart })
     }
 }
 
@@ -55,7 +52,7 @@ impl Reloads {
     }
 
     /// Takes note of how a pool's reload ended, and returns whoever has heard of all of theirs.
-    fn ended(&mut self, pool: PoolId, result: &Value) -> Vec<Reload> {
+    fn ended(&mut self, pool: PoolId, result: &PoolReload) -> Vec<Reload> {
         for reload in &mut self.waiting {
             if let Some(at) = reload.pending.iter().position(|pending| *pending == pool) {
                 reload.pending.swap_remove(at);
@@ -69,18 +66,22 @@ impl Reloads {
 
 impl Plane {
     /// Replaces the workers of one pool, or of all. Answered when that is done.
-    pub(super) fn reload_pools(&mut self, conn: ConnId, frame: &Frame<'_>, ask: &Value) -> Answer {
-        let pools = match ask["pool"].is_null() {
-            true => self.core.pools().collect(),
-            false => vec![self.pool_of(ask)?],
+    pub(super) fn reload_pools(
+        &mut self,
+        caller: Caller,
+        pool: Option<&str>,
+    ) -> Answered<Reloaded> {
+        let pools = match pool {
+            None => self.core.pools().collect(),
+            Some(name) => vec![self.pool_named(name)?],
         };
         let restart = self
             .read_again(&pools)
-            .map_err(|text| Refused(Status::FAILED_PRECONDITION, text))?;
-        if !frame.flags.has(Flags::ONEWAY) {
+            .map_err(|text| Refused::new(Status::FAILED_PRECONDITION, text))?;
+        if !caller.is_oneway {
             self.reloads.waiting.push(Reload {
-                conn,
-                id: frame.id,
+                conn: caller.conn,
+                id: caller.id,
                 pending: pools.clone(),
                 results: Vec::new(),
                 restart,
@@ -181,7 +182,12 @@ impl Plane {
     /// A reload has ended, one way or the other.
     pub(crate) fn reloaded(&mut self, pool: PoolId, done: bool) {
         let (name, _, _, version) = self.core.pool(pool);
-        let mut result = json!({"name": name, "version": version, "reloaded": done});
+        let mut result = PoolReload {
+            name: name.to_owned(),
+            version,
+            reloaded: done,
+            error: None,
+        };
         let before = self.reloads.before.remove(&pool);
         if done {
             let text = format!("pool {name} runs version {version} only");
@@ -192,9 +198,7 @@ impl Plane {
                 self.keep_for_restarts();
             }
         } else {
-            if let Some(error) = self.reloads.failed_boot(pool) {
-                result["error"] = error.as_str().into();
-            }
+            result.error = self.reloads.failed_boot(pool).cloned();
             if let Some(before) = before {
                 self.config.pools[pool.index()] = before;
                 self.configure_pool(pool);

@@ -1,5 +1,6 @@
 //! Reads one section's keys, and turns what is wrong into mistakes that say how to mend them.
 
+use stoker_api::suggest;
 use super::schema::Schema;
 use super::{Mistake, parse_size, parse_time};
 use std::ops::RangeInclusive;
@@ -45,35 +46,6 @@ impl<'a> Mistakes<'a> {
             what,
             hint,
         });
-    }
-}
-
-/// Names that are compared, and names that are listed: a hint must not cost more than what it helps with.
-const COMPARED: usize = 200;
-const LISTED: usize = 20;
-
-/// The nearest of the valid names, if one is near enough to be what was meant.
-pub fn nearest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let alike = valid
-        .into_iter()
-        .take(COMPARED)
-        .filter(|valid| valid.len().abs_diff(name.len()) <= 2.max(name.len() / 3));
-    let scored = alike.map(|valid| (strsim::damerau_levenshtein(name, valid), valid));
-    let (distance, best) = scored.min()?;
-    (distance <= 2.max(name.len() / 3)).then_some(best)
-}
-
-/// "did you mean", or the list of what there is.
-pub(crate) fn suggest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str> + Clone) -> String {
-    if let Some(best) = nearest(name, valid.clone()) {
-        return format!("did you mean '{best}'?");
-    }
-    let mut all = valid.into_iter();
-    let listed: Vec<&str> = all.by_ref().take(LISTED).collect();
-    match (listed.is_empty(), all.count()) {
-        (true, _) => "there is none".to_owned(),
-        (false, 0) => format!("there is: {}", listed.join(", ")),
-        (false, more) => format!("there is: {} and {more} more", listed.join(", ")),
     }
 }
 

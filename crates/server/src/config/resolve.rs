@@ -1,4 +1,5 @@
-use super::reader::{Mistakes, Section, suggest};
+use super::reader::{Mistakes, Section};
+use stoker_api::suggest;
 use super::schema::{self, Schema};
 use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service};
 use crate::counted;

@@ -8,7 +8,7 @@ use crate::sources::rpc::offer;
 use crate::workers::serving::{Serving, serving};
 use crate::workers::{Link, Shared};
 use rustix::process::{Signal, pidfd_send_signal};
-use stoker_core::{Event, Exit, PoolId, Span, WorkerId};
+use stoker_core::{Event, Exit, PoolId, Span, WorkerId, WorkerState};
 use stoker_wire::{Hello, Welcome};
 
 /// How long a process may live on after its socket closed: shutdown functions and destructors run then.
@@ -114,7 +114,7 @@ impl Plane {
     pub(crate) fn socketless(&mut self, id: WorkerId) {
         let told_to_go = matches!(
             self.core.worker_state(id),
-            Some("draining" | "stopping") | None
+            Some(WorkerState::Draining | WorkerState::Stopping) | None
         );
         if let Some(link) = self.link(id).filter(|_| !told_to_go) {
             let name = link.name.clone();

@@ -10,7 +10,7 @@ impl MemoryStore {
         let jobs = match which {
             Which::One(id) => {
                 let entry = self.jobs.get(id).ok_or(Trouble::NotFound)?;
-                if !applies(change, entry.state) {
+                if !change.applies_to(entry.state) {
                     return Err(Trouble::State(entry.state));
                 }
                 if let Some(holder) = self.holder_instead_of(entry, change) {
@@ -45,7 +45,7 @@ impl MemoryStore {
         let mut changed = Changed::default();
         for id in jobs {
             let is_meant =
-                |entry: &&Entry| applies(change, entry.state) && !is_there(change, entry);
+                |entry: &&Entry| change.applies_to(entry.state) && !is_there(change, entry);
             let Some(entry) = self.jobs.get(id).filter(is_meant) else {
                 continue;
             };
@@ -63,7 +63,7 @@ impl MemoryStore {
 
     fn meant(&self, filter: &Filter, change: &Change) -> Vec<JobId> {
         let fits = |entry: &&Entry| {
-            applies(change, entry.state) && means(filter, entry) && !is_there(change, entry)
+            change.applies_to(entry.state) && means(filter, entry) && !is_there(change, entry)
         };
         let mut jobs: Vec<JobId> = self
             .jobs
@@ -241,22 +241,4 @@ impl MemoryStore {
 /// Those that are there already are not meant to move.
 fn is_there(change: &Change, entry: &Entry) -> bool {
     matches!(change, Change::Move { to } if *to == entry.job.queue)
-}
-
-/// Whether a change makes sense for a job in this state.
-fn applies(change: &Change, state: State) -> bool {
-    match change {
-        Change::Retry { .. } => matches!(state, State::Failed | State::Cancelled),
-        Change::Cancel => !state.is_final(),
-        Change::Discard => state.is_final(),
-        Change::Move { .. } => state != State::Done,
-        Change::Edit { .. } => {
-            matches!(
-                state,
-                State::Failed | State::Cancelled | State::Suspended | State::Delayed
-            )
-        }
-        Change::Suspend => matches!(state, State::Ready | State::Delayed | State::Retrying),
-        Change::Release => matches!(state, State::Delayed | State::Retrying | State::Suspended),
-    }
 }

@@ -15,11 +15,18 @@ impl MemoryStore {
                 filter,
                 after,
                 limit,
+                newest,
                 whole,
             } => {
-                let is_after = |entry: &&Entry| after.is_none_or(|after| entry.job.id > after);
+                let is_after = |entry: &&Entry| {
+                    let id = entry.job.id;
+                    after.is_none_or(|after| if *newest { id < after } else { id > after })
+                };
                 let mut found: Vec<&Entry> = self.found(filter).filter(is_after).collect();
                 found.sort_unstable_by_key(|entry| entry.job.id);
+                if *newest {
+                    found.reverse();
+                }
                 let (mut jobs, mut bytes) = (Vec::new(), 0);
                 for entry in found.iter().take(*limit) {
                     if bytes >= WHOLE_BYTES {

@@ -610,6 +610,7 @@ fn an_export_is_taken_in(world: &mut World) {
         filter: Filter::default(),
         after: None,
         limit: 10,
+        newest: false,
         whole: true,
     };
     let Found::List { jobs, more: false } = world.look(list) else {
@@ -738,6 +739,7 @@ fn lists_with_payloads_are_cut(world: &mut World) {
             filter: Filter::default(),
             after,
             limit: 100,
+            newest: false,
             whole: true,
         };
         let Found::List { jobs, more } = world.look(look) else {

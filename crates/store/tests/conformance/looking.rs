@@ -13,13 +13,14 @@ crate::every_engine! {
     a_job_that_waits_is_seen_whole,
 }
 
-fn pages(world: &mut World, filter: &Filter, limit: usize) -> Vec<JobId> {
+fn pages(world: &mut World, filter: &Filter, limit: usize, newest: bool) -> Vec<JobId> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let look = Look::List {
             filter: filter.clone(),
             after,
             limit,
+            newest,
             whole: false,
         };
         let Found::List { jobs, more } = world.look(look) else {
@@ -49,19 +50,23 @@ fn a_list_goes_on_where_it_stopped(world: &mut World) {
         all.push(id);
     }
     for limit in [1, 7, 20, 60, 100] {
-        assert_eq!(pages(world, &Filter::default(), limit), all);
+        assert_eq!(pages(world, &Filter::default(), limit, false), all);
+        let backwards: Vec<JobId> = all.iter().rev().copied().collect();
+        assert_eq!(pages(world, &Filter::default(), limit, true), backwards);
     }
     let done = Filter {
         states: State::Done.into(),
         ..Filter::default()
     };
     let expected: Vec<JobId> = all.iter().step_by(5).copied().collect();
-    assert_eq!(pages(world, &done, 4), expected);
+    assert_eq!(pages(world, &done, 4, false), expected);
+    let backwards: Vec<JobId> = expected.into_iter().rev().collect();
+    assert_eq!(pages(world, &done, 4, true), backwards);
     let none = Filter {
         states: State::Suspended.into(),
         ..Filter::default()
     };
-    assert_eq!(pages(world, &none, 4), []);
+    assert_eq!(pages(world, &none, 4, true), []);
 }
 
 fn a_list_with_payloads(world: &mut World) {
@@ -71,6 +76,7 @@ fn a_list_with_payloads(world: &mut World) {
         filter: Filter::default(),
         after: None,
         limit: 5,
+        newest: false,
         whole: true,
     };
     let Found::List { jobs, .. } = world.look(list) else {

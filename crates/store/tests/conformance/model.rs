@@ -503,6 +503,7 @@ impl Pair {
             filter: filter.clone(),
             after: None,
             limit: 60,
+            newest: false,
             whole: true,
         };
         let Found::List { jobs, more } = self.worlds[world].look(look) else {

@@ -58,6 +58,7 @@ fn jobs(hand: &mut Hand) -> BTreeMap<String, Vec<View>> {
         filter: Filter::default(),
         after: None,
         limit: 10_000,
+        newest: false,
         whole: true,
     };
     let Found::List { jobs, .. } = hand.look(list) else {

@@ -364,6 +364,7 @@ impl World {
             filter,
             after: None,
             limit: 1_000,
+            newest: false,
             whole: false,
         }) {
             Found::List { jobs, .. } => jobs.iter().map(|view| view.id).collect(),

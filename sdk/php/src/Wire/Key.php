@@ -42,9 +42,10 @@ final class Key
     public const JOB_TYPE = 33;
     public const KEEP_RESULT = 34;
     public const CHECKPOINT = 35;
+    public const ITEM = 36;
 
     /** The last key that this version knows. */
-    public const LAST = self::CHECKPOINT;
+    public const LAST = self::ITEM;
     /** The first of the application's own. */
     public const YOURS = 0x80;
 }

@@ -95,6 +95,8 @@ pub(crate) enum Operator {
     ListReady,
     Export,
     Count,
+    /// Whether a change can be done to one job.
+    Fits(stoker_api::job::Change),
     Groups,
     Changed(Reach),
 }

@@ -3,6 +3,7 @@
 mod cancel;
 mod claim;
 mod edge;
+mod exchange;
 mod hear;
 mod held;
 mod load;
@@ -16,7 +17,11 @@ mod view;
 
 pub(crate) use cancel::ANSWER_WITHIN;
 pub(crate) use edge::{Asked, Jobs, Operator, Reach};
+pub(crate) use exchange::{
+    applicable, exported_error, exported_options, shown_state, stored_error, stored_options,
+    stored_state,
+};
 pub(crate) use open::open_store;
 pub(crate) use outcome::ABANDONED;
-pub(crate) use push::{MAX_META, is_own, refusal_of};
-pub(crate) use view::{error_json, job_json, state_named, view_of, whole_note_json};
+pub(crate) use push::refusal_of;
+pub(crate) use view::{failure, history_line, shown_job, view_of, whole_job};

@@ -11,33 +11,7 @@ use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
 use uuid::Uuid;
 
 /// Metadata of a push: what a frame can carry, less what the broker adds for the worker.
-pub(crate) const MAX_META: usize = 28 << 10;
-
-/// Keys of a push that tell the broker how to treat the job; all others pass through to the worker.
-const OWN_KEYS: [Key; 22] = [
-    Key::JOB_ID,
-    Key::CRASHES,
-    Key::CREATED_AT,
-    Key::FAIRNESS,
-    Key::IDEMPOTENCY,
-    Key::PARENT,
-    Key::DELAY,
-    Key::UNIQUE,
-    Key::TRIES,
-    Key::BACKOFF,
-    Key::COST,
-    Key::TIMEOUT,
-    Key::DUE_AT,
-    Key::QUEUE,
-    Key::RETRY_UNTIL,
-    Key::MAX_EXCEPTIONS,
-    Key::FAIL_ON_TIMEOUT,
-    Key::UNIQUE_UNTIL_START,
-    Key::UNIQUE_FOR,
-    Key::JOB_TYPE,
-    Key::KEEP_RESULT,
-    Key::CHECKPOINT,
-];
+const MAX_META: usize = 28 << 10;
 
 impl Plane {
     /// `stoker.push`: accepts a job, or says why not. The answer comes when the store has it safe.
@@ -184,11 +158,6 @@ impl Plane {
     }
 }
 
-/// Whether a key of metadata is the broker's own business, and none of the worker's.
-pub(crate) fn is_own(key: Key) -> bool {
-    OWN_KEYS.contains(&key)
-}
-
 /// A store's trouble as a producer hears it.
 pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
     let status = match trouble {
@@ -205,7 +174,7 @@ pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
 /// former, and the body is copied once.
 fn bytes_of(meta: Meta<'_>, body: &[u8]) -> (usize, Arc<[u8]>) {
     let mut passed = MetaBuf::new();
-    for (key, value) in meta.iter().filter(|(key, _)| !OWN_KEYS.contains(key)) {
+    for (key, value) in meta.iter().filter(|(key, _)| !key.is_for_push()) {
         passed.push(key, value);
     }
     let passed = passed.as_meta();

@@ -1,86 +1,113 @@
+//! Jobs as people see them.
+
 use crate::clock::rfc3339;
 use crate::plane::Plane;
-use serde_json::{Value, json};
+use stoker_api::job::{Details, Failure, HistoryLine, Job as Shown, Progress, WholeJob};
 use stoker_store::{Bytes, Job, JobError, Note, State, View, fingerprint};
 
-/// The state of a name; running is ready to the store.
-pub(crate) fn state_named(name: &str) -> Option<State> {
-    if name == "running" {
-        return Some(State::Ready);
-    }
-    State::ALL.into_iter().find(|state| state.name() == name)
-}
+use super::exchange::{exported_options, shown_state};
 
-/// A job as every door shows it. What only one job at a time is asked for comes along if it is there.
-pub(crate) fn job_json(plane: &Plane, view: &View) -> Value {
+/// A job as every list has it.
+pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
     let task = plane.jobs.held.task_of(view.id);
     let runs = task.is_some_and(|task| plane.core.is_running(task));
     let queue = plane.jobs.queue_id(view.queue);
     let options = view.options.as_deref();
-    let is_whole = view.whole.is_some();
-    let mut value = json!({
-        "id": plane.jobs.uuid(view.id).to_string(),
-        "queue": queue.map(|queue| plane.core.queue(queue).name),
-        "state": if runs && !view.state.is_final() { "running" } else { view.state.name() },
-        "type": options.and_then(|options| options.kind.as_deref()),
-        "attempt": view.run.attempt,
-        "crashes": view.run.crashes,
-        "priority": view.class,
-        "key": (!view.key.is_empty()).then(|| String::from_utf8_lossy(&view.key)),
-        "created_at": rfc3339(view.created_ms),
-        "due_at": rfc3339(view.due_ms),
-        "ended_at": view.ended_ms.map(rfc3339),
-        "error": view.error.as_ref().map(|error| error_json(error, is_whole)),
-        "progress": view.progress.as_ref()
-            .map(|(percent, text)| json!({"percent": percent, "text": text})),
-    });
-    if let Some(whole) = view.whole.as_deref() {
-        value["exceptions"] = view.run.exceptions.into();
-        value["ran_ms"] = (view.run.ran_us as f64 / 1_000.0).into();
-        value["tries"] = options.and_then(|options| options.tries).into();
-        value["options"] = options.map_or(Value::Null, |options| json!(options));
-        value["body"] = whole.body.as_ref().map_or(Value::Null, text_of);
-        value["codec"] = whole.body.as_ref().map(|body| body.codec).into();
-        value["result"] = whole.result.as_ref().map_or(Value::Null, text_of);
-        value["output"] = json!(whole.output.as_deref().map(String::from_utf8_lossy));
-        value["checkpoint"] = json!(whole.checkpoint.as_deref().map(String::from_utf8_lossy));
-        value["history"] = whole.history.iter().map(note_json).collect();
+    let progress = |(percent, text): &(u8, String)| Progress {
+        percent: *percent,
+        text: text.clone(),
+    };
+    Shown {
+        id: plane.jobs.uuid(view.id),
+        queue: queue.map(|queue| plane.core.queue(queue).name.to_owned()),
+        state: match runs && !view.state.is_final() {
+            true => stoker_api::job::State::Running,
+            false => shown_state(view.state),
+        },
+        kind: options.and_then(|options| options.kind.clone()),
+        attempt: view.run.attempt,
+        crashes: view.run.crashes,
+        priority: view.class,
+        key: (!view.key.is_empty()).then(|| text_of(&view.key)),
+        created_at: rfc3339(view.created_ms),
+        due_at: rfc3339(view.due_ms),
+        ended_at: view.ended_ms.map(rfc3339),
+        error: view
+            .error
+            .as_ref()
+            .map(|error| failure(error, view.whole.is_some())),
+        progress: view.progress.as_ref().map(progress),
     }
-    value
+}
+
+/// A job with what only one at a time is asked for.
+pub(crate) fn whole_job(plane: &Plane, view: &View) -> WholeJob {
+    let job = shown_job(plane, view);
+    let Some(whole) = view.whole.as_deref() else {
+        let details = Details::default();
+        return WholeJob { job, details };
+    };
+    let options = view.options.as_deref();
+    let shown = |bytes: &Bytes| text_of(&bytes.bytes);
+    let details = Details {
+        owner: view.owner.as_deref().map(str::to_owned),
+        exceptions: view.run.exceptions,
+        ran_ms: view.run.ran_us as f64 / 1_000.0,
+        tries: options.and_then(|options| options.tries),
+        options: options.and_then(|options| serde_json::to_value(exported_options(options)).ok()),
+        body: whole.body.as_ref().map(shown),
+        codec: whole.body.as_ref().map(|body| body.codec),
+        result: whole.result.as_ref().map(shown),
+        output: whole.output.as_deref().map(text_of),
+        checkpoint: whole.checkpoint.as_deref().map(text_of),
+        history: whole.history.iter().map(cut_line).collect(),
+    };
+    WholeJob { job, details }
 }
 
 /// The longest text of the history that is shown: the payload before an edit may be as long as a frame.
 const NOTE_SHOWN: usize = 64 << 10;
 
-fn note_json(note: &Note) -> Value {
-    let (at, what, text) = (rfc3339(note.at_ms), note.what.name(), &note.text);
+fn cut_line(note: &Note) -> HistoryLine {
+    let text = &note.text;
     let mut ends = (0..=text.len().min(NOTE_SHOWN)).rev();
     let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let shown = &text[..end];
-    match text.len() - shown.len() {
-        0 => whole_note_json(note),
-        cut => {
-            let text = format!("{shown}… ({cut} bytes more: show this line alone)");
-            json!({"at": at, "what": what, "text": text})
-        }
-    }
+    let text = match text.len() - shown.len() {
+        0 => shown.to_owned(),
+        cut => format!("{shown}… ({cut} bytes more: show this line alone)"),
+    };
+    line(note, text)
 }
 
 /// One line of the history, however long.
-pub(crate) fn whole_note_json(note: &Note) -> Value {
-    json!({"at": rfc3339(note.at_ms), "what": note.what.name(), "text": note.text})
+pub(crate) fn history_line(note: &Note) -> HistoryLine {
+    line(note, note.text.clone())
 }
 
-/// A failure as every door shows it; its first line only, where many are listed.
-pub(crate) fn error_json(error: &JobError, whole: bool) -> Value {
+fn line(note: &Note, text: String) -> HistoryLine {
+    HistoryLine {
+        at: rfc3339(note.at_ms),
+        what: note.what.name().to_owned(),
+        text,
+    }
+}
+
+/// A failure; its first line only, where many are listed.
+pub(crate) fn failure(error: &JobError, whole: bool) -> Failure {
     let first = error.message.lines().next().unwrap_or_default();
     let message = if whole { &error.message } else { first };
-    json!({"class": error.class, "message": message, "place": error.place,
-        "at": rfc3339(error.at_ms), "fingerprint": format!("{:016x}", fingerprint(error))})
+    Failure {
+        class: error.class.clone(),
+        message: message.to_owned(),
+        place: error.place.clone(),
+        at: rfc3339(error.at_ms),
+        fingerprint: format!("{:016x}", fingerprint(error)),
+    }
 }
 
-fn text_of(bytes: &Bytes) -> Value {
-    String::from_utf8_lossy(&bytes.bytes).into()
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A job that the core holds, as it is known here.

@@ -139,6 +139,19 @@ impl Plane {
         if let Some(ms) = retry_ms {
             meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
         }
+        self.send_refusal(conn, id, status, text, &meta, untouched);
+    }
+
+    /// Sends a RES with a text for people and metadata for programs.
+    pub(crate) fn send_refusal(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        status: Status,
+        text: &str,
+        meta: &MetaBuf,
+        untouched: bool,
+    ) {
         let flags = if untouched {
             Flags::NOT_PROCESSED
         } else {
@@ -158,7 +171,7 @@ impl Plane {
     }
 
     /// Answers one of the broker's own methods.
-    pub(crate) fn answer_json(&mut self, conn: ConnId, id: u32, value: &serde_json::Value) {
+    pub(crate) fn answer_json<T: serde::Serialize>(&mut self, conn: ConnId, id: u32, value: &T) {
         let mut body = Bounded(Vec::new());
         // Nothing but its size can be wrong with it.
         match serde_json::to_writer(&mut body, value) {
@@ -168,8 +181,8 @@ impl Plane {
     }
 
     fn answer_is_too_large(&mut self, conn: ConnId, id: u32) {
-        let text = "the answer is larger than a frame: ask for less";
-        self.status(conn, id, Status::RESOURCE_EXHAUSTED, text, None);
+        let text = "the answer would be larger than a frame";
+        self.status(conn, id, Status::FAILED_PRECONDITION, text, None);
     }
 
     /// Answers with a few bytes.

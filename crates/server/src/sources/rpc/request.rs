@@ -32,9 +32,9 @@ impl Plane {
             return Ok(());
         }
         let (parent, last) = (client.worker, client.last);
-        if frame.flags.has(Flags::CRITICAL) && has_unknown_meta(frame) {
-            let text = "the frame is CRITICAL and has metadata that this broker does not know";
-            self.refuse(id, frame, Status::INVALID_ARGUMENT, text, None);
+        if let Some(key) = unknown_key(frame) {
+            let text = format!("the frame is CRITICAL, and this broker does not know its metadata key {key}");
+            self.refuse(id, frame, Status::INVALID_ARGUMENT, &text, None);
         } else if frame.name.starts_with("stoker.") {
             self.own_method(id, frame);
         } else if !self.has_memory_for(frame.body.len()) {
@@ -112,6 +112,11 @@ impl Plane {
     }
 }
 
-fn has_unknown_meta(frame: &Frame<'_>) -> bool {
-    frame.meta.iter().any(|(key, _)| !(1..=27).contains(&key.0))
+/// A key because of which a CRITICAL frame has to be rejected.
+fn unknown_key(frame: &Frame<'_>) -> Option<u8> {
+    if !frame.flags.has(Flags::CRITICAL) {
+        return None;
+    }
+    let unknown = frame.meta.iter().find(|(key, _)| !key.is_known());
+    unknown.map(|(key, _)| key.0)
 }

@@ -102,24 +102,61 @@ pub(in crate::sqlite) fn sources(filter: &Filter, queues: u32) -> Vec<Source> {
     sources
 }
 
+/// By which order of their ids jobs are read, and behind which one the reading begins.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sqlite) enum Order {
+    Oldest(u64),
+    /// `None` begins at the newest.
+    Newest(Option<u64>),
+}
+
+impl Order {
+    pub(super) fn is_newest_first(self) -> bool {
+        matches!(self, Self::Newest(_))
+    }
+
+    fn behind(self) -> i64 {
+        match self {
+            Self::Oldest(after) => super::signed(after),
+            Self::Newest(after) => after.map_or(i64::MAX, super::signed),
+        }
+    }
+
+    /// The same order, behind another id.
+    fn from(self, id: u64) -> Self {
+        match self {
+            Self::Oldest(_) => Self::Oldest(id),
+            Self::Newest(_) => Self::Newest(Some(id)),
+        }
+    }
+
+    /// What is behind an id, what is up to one, and the word of SQL for the order.
+    fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Oldest(_) => (">", "<=", "ASC"),
+            Self::Newest(_) => ("<", ">=", "DESC"),
+        }
+    }
+}
+
 /// Jobs of one source that a filter means, in order of their ids, read piece by piece.
 #[derive(Debug)]
 pub(in crate::sqlite) struct Scan {
     source: Source,
     /// Everything up to here was looked at; `None`: all was.
-    after: Option<u64>,
+    order: Option<Order>,
 }
 
 impl Scan {
-    pub(in crate::sqlite) fn new(source: Source, after: u64) -> Self {
+    pub(in crate::sqlite) fn new(source: Source, order: Order) -> Self {
         Self {
             source,
-            after: Some(after),
+            order: Some(order),
         }
     }
 
     pub(in crate::sqlite) fn is_over(&self) -> bool {
-        self.after.is_none()
+        self.order.is_none()
     }
 
     /// The next of them, at most `limit`. There may be none although more come.
@@ -129,16 +166,18 @@ impl Scan {
         filter: &Filter,
         limit: usize,
     ) -> rusqlite::Result<Vec<View>> {
-        let Some((mut terms, upto)) = self.piece(db, filter)? else {
+        let Some(order) = self.order else {
             return Ok(Vec::new());
         };
+        let (mut terms, upto) = self.piece(db, filter, order)?;
+        let (.., direction) = order.words();
         let from = match self.source {
             Source::Jobs => OF_JOBS,
             Source::Ended(..) => OF_ENDED,
         };
         terms.values.push(super::signed(limit as u64).into());
         let sql = format!(
-            "{from}{} ORDER BY id LIMIT ?{}",
+            "{from}{} ORDER BY id {direction} LIMIT ?{}",
             terms.sql,
             terms.values.len()
         );
@@ -147,9 +186,9 @@ impl Scan {
         let mut views = rows.collect::<rusqlite::Result<Vec<View>>>()?;
         // With so many there may be more in this piece.
         if views.len() == limit {
-            self.after = views.last().map(|view| view.id.0);
+            self.order = views.last().map(|view| order.from(view.id.0));
         } else {
-            self.after = upto;
+            self.order = upto;
         }
         views.retain(|view| has_fingerprint(filter, view));
         Ok(views)
@@ -160,42 +199,46 @@ impl Scan {
         if filter.fingerprint.is_some() {
             return Ok(self.next(db, filter, AT_ONCE as usize)?.len() as u64);
         }
-        let Some((terms, upto)) = self.piece(db, filter)? else {
+        let Some(order) = self.order else {
             return Ok(0);
         };
+        let (terms, upto) = self.piece(db, filter, order)?;
         let sql = format!("SELECT count(*) FROM {}{}", self.table(), terms.sql);
-        self.after = upto;
+        self.order = upto;
         db.prepare_cached(&sql)?
             .query_row(params_from_iter(&terms.values), |row| row.get(0))
     }
 
-    /// The conditions for the next piece, and where it ends: `None` if nothing comes behind it.
+    /// The conditions for the next piece, and from where to go on behind it: `None` if nothing comes.
     fn piece(
         &self,
         db: &Connection,
         filter: &Filter,
-    ) -> rusqlite::Result<Option<(Terms, Option<u64>)>> {
-        let Some(after) = self.after else {
-            return Ok(None);
-        };
-        let after = super::signed(after);
+        order: Order,
+    ) -> rusqlite::Result<(Terms, Option<Order>)> {
+        let (behind, upto, direction) = order.words();
+        let after = order.behind();
         let end: Option<i64> = match self.source {
             Source::Jobs => {
-                let end = "SELECT id FROM jobs WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2";
-                query(db, end, &[&after, &AT_ONCE])?
+                let end = format!(
+                    "SELECT id FROM jobs WHERE id {behind} ?1 ORDER BY id {direction} LIMIT 1 OFFSET ?2"
+                );
+                query(db, &end, &[&after, &AT_ONCE])?
             }
             Source::Ended(queue, state) => {
-                let end = "SELECT id FROM ended WHERE queue = ?1 AND state = ?2 AND id > ?3 \
-                           ORDER BY id LIMIT 1 OFFSET ?4";
-                query(db, end, &[&queue.0, &(state as u8), &after, &AT_ONCE])?
+                let end = format!(
+                    "SELECT id FROM ended WHERE queue = ?1 AND state = ?2 AND id {behind} ?3 \
+                     ORDER BY id {direction} LIMIT 1 OFFSET ?4"
+                );
+                query(db, &end, &[&queue.0, &(state as u8), &after, &AT_ONCE])?
             }
         };
         let mut terms = terms(filter, self.source);
-        terms.add("id > ?", after);
+        terms.add(&format!("id {behind} ?"), after);
         if let Some(end) = end {
-            terms.add("id <= ?", end);
+            terms.add(&format!("id {upto} ?"), end);
         }
-        Ok(Some((terms, end.map(|end| end as u64))))
+        Ok((terms, end.map(|end| order.from(end as u64))))
     }
 
     fn table(&self) -> &'static str {

@@ -15,7 +15,7 @@ impl Looking<'_> {
             .into_iter()
             .filter(|source| matches!(source, Source::Ended(_, State::Failed)))
         {
-            let mut scan = Scan::new(source, 0);
+            let mut scan = Scan::new(source, super::Order::Oldest(0));
             while !scan.is_over() {
                 for view in scan.next(self.db, filter, PAGE)? {
                     add(&mut groups, view);

@@ -1,5 +1,5 @@
 use super::Scan;
-use super::filter::Source;
+use super::filter::{Order, Source};
 use crate::{Filter, JobId, View};
 use rusqlite::Connection;
 use std::collections::VecDeque;
@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 /// Jobs of several sources, in order of their ids.
 pub(in crate::sqlite) struct Merged {
     streams: Vec<Stream>,
+    is_newest_first: bool,
     /// Rows that are read of a source at a time.
     page: usize,
     last: Option<JobId>,
@@ -28,15 +29,16 @@ struct Stream {
 impl Merged {
     pub(in crate::sqlite) fn new(
         sources: impl IntoIterator<Item = Source>,
-        after: u64,
+        order: Order,
         page: usize,
     ) -> Self {
         let stream = |source| Stream {
-            scan: Scan::new(source, after),
+            scan: Scan::new(source, order),
             read: VecDeque::new(),
         };
         Self {
             streams: sources.into_iter().map(stream).collect(),
+            is_newest_first: order.is_newest_first(),
             page,
             last: None,
         }
@@ -64,7 +66,11 @@ impl Merged {
                 .streams
                 .iter_mut()
                 .filter(|stream| !stream.read.is_empty());
-            let first = heads.min_by_key(|stream| stream.read.front().map(|view| view.id));
+            let id = |stream: &&mut Stream| stream.read.front().map(|view| view.id);
+            let first = match self.is_newest_first {
+                true => heads.max_by_key(id),
+                false => heads.min_by_key(id),
+            };
             let Some(view) = first.and_then(|stream| stream.read.pop_front()) else {
                 return Ok(Next::Over);
             };

@@ -5,7 +5,7 @@ mod groups;
 mod merged;
 mod view;
 
-pub(super) use filter::{Scan, Source, sources};
+pub(super) use filter::{Order, Scan, Source, sources};
 pub(super) use merged::{Merged, Next};
 pub(super) use view::{OF_ENDED, OF_JOBS, OF_REMAINS};
 
@@ -93,8 +93,15 @@ impl Looking<'_> {
                 filter,
                 after,
                 limit,
+                newest,
                 whole,
-            } => self.list(filter, *after, *limit, *whole),
+            } => {
+                let order = match (*newest, after) {
+                    (true, after) => Order::Newest(after.map(|after| after.0)),
+                    (false, after) => Order::Oldest(after.map_or(0, |after| after.0)),
+                };
+                self.list(filter, order, *limit, *whole)
+            }
             Look::Count(filter) => self.count(filter).map(Found::Count),
             Look::Groups { filter, limit } => self.groups(filter, *limit).map(Found::Groups),
         }
@@ -128,13 +135,12 @@ impl Looking<'_> {
     fn list(
         &self,
         filter: &Filter,
-        after: Option<JobId>,
+        order: Order,
         limit: usize,
         whole: bool,
     ) -> rusqlite::Result<Found> {
-        let after = after.map_or(0, |after| after.0);
         let sources = sources(filter, self.queues()?);
-        let mut merged = Merged::new(sources, after, PAGE.min(limit + 1));
+        let mut merged = Merged::new(sources, order, PAGE.min(limit + 1));
         // Nobody's commit waits for this thread.
         let (mut jobs, mut pieces) = (Vec::new(), usize::MAX);
         while jobs.len() <= limit {
@@ -175,7 +181,7 @@ impl Looking<'_> {
         }
         let mut count = 0;
         for source in sources(filter, self.queues()?) {
-            let mut scan = Scan::new(source, 0);
+            let mut scan = Scan::new(source, Order::Oldest(0));
             while !scan.is_over() {
                 count += scan.count(self.db, filter)?;
             }

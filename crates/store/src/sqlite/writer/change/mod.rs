@@ -7,7 +7,7 @@ mod revive;
 use super::commit::{is_of_the_disk, trouble};
 use super::reopen::Doubtful;
 use super::{Batch, Writer};
-use crate::sqlite::reader::{Merged, Next, Source, find, sources};
+use crate::sqlite::reader::{Merged, Order, Next, Source, find, sources};
 use crate::{
     Change, Changed, Ending, Filter, Holder, Import, JobId, State, Ticket, Told, Trouble, View,
     Which,
@@ -71,7 +71,7 @@ impl Writer {
             Which::Many(filter) => {
                 let meant = sources(&filter, self.queues.len()).into_iter();
                 let sources = meant.filter(|source| may_apply(&change, *source));
-                let jobs = Merged::new(sources, 0, PAGE);
+                let jobs = Merged::new(sources, Order::Oldest(0), PAGE);
                 Work::Many {
                     filter,
                     change,
@@ -255,7 +255,7 @@ impl Writer {
         let Some(view) = find(&self.db, job)? else {
             return Ok(Err(Trouble::NotFound));
         };
-        if !applies_to(change, view.state) {
+        if !change.applies_to(view.state) {
             return Ok(Err(Trouble::State(view.state)));
         }
         if let Some(holder) = self.holder_instead_of(&view, change, batch.now)? {
@@ -341,21 +341,7 @@ impl Writer {
 fn applies(change: &Change, view: &View) -> bool {
     // Those that are there already are not meant.
     let is_there = matches!(change, Change::Move { to } if *to == view.queue);
-    applies_to(change, view.state) && !is_there
-}
-
-/// Whether a change makes sense for a job in this state.
-fn applies_to(change: &Change, state: State) -> bool {
-    use State::{Cancelled, Delayed, Done, Failed, Ready, Retrying, Suspended};
-    match change {
-        Change::Retry { .. } => matches!(state, Failed | Cancelled),
-        Change::Cancel => !state.is_final(),
-        Change::Discard => state.is_final(),
-        Change::Move { .. } => state != Done,
-        Change::Edit { .. } => matches!(state, Failed | Cancelled | Suspended | Delayed),
-        Change::Suspend => matches!(state, Ready | Delayed | Retrying),
-        Change::Release => matches!(state, Delayed | Retrying | Suspended),
-    }
+    change.applies_to(view.state) && !is_there
 }
 
 /// Whether there can be jobs in a source that a change is for.
@@ -363,9 +349,9 @@ fn may_apply(change: &Change, source: Source) -> bool {
     match (change, source) {
         // What was moved there by this very change would be met again.
         (Change::Move { to }, Source::Ended(queue, _)) if *to == queue => false,
-        (change, Source::Ended(_, state)) => applies_to(change, state),
+        (change, Source::Ended(_, state)) => change.applies_to(state),
         (change, Source::Jobs) => State::ALL
             .iter()
-            .any(|state| !state.is_final() && applies_to(change, *state)),
+            .any(|state| !state.is_final() && change.applies_to(*state)),
     }
 }

@@ -1,0 +1,117 @@
+use crate::Invalid;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The longest body of a request, in bytes; `import` and `edit` carry payloads and may fill a frame.
+pub const MAX_BODY: usize = 256 << 10;
+
+/// The fields of a request, read and not yet understood.
+pub type Map = serde_json::Map<String, Value>;
+
+/// A request's body before it is known who may ask for what it says: only `op` has been read.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a>(&'a [u8]);
+
+impl<'a> Body<'a> {
+    /// An empty body has no fields.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(if bytes.is_empty() { b"{}" } else { bytes })
+    }
+
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of `op`, without keeping anything else. `None` if there is none.
+    ///
+    /// # Errors
+    /// The body is not a JSON object, or `op` is not a text.
+    pub fn op(self) -> Result<Option<Cow<'a, str>>, Invalid> {
+        #[derive(Deserialize)]
+        struct Op<'t> {
+            #[serde(borrow, default)]
+            op: Option<Said<'t>>,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Said<'t> {
+            Text(#[serde(borrow)] Cow<'t, str>),
+            Other(IgnoredAny),
+        }
+        match serde_json::from_slice(self.0).map_err(not_json)? {
+            Op { op: None } => Ok(None),
+            Op {
+                op: Some(Said::Text(op)),
+            } => Ok(Some(op)),
+            Op {
+                op: Some(Said::Other(_)),
+            } => Err(Invalid::new(
+                "invalid \"op\": expected the name of an operation as a text",
+            )),
+        }
+    }
+
+    /// All fields but `op`.
+    ///
+    /// # Errors
+    /// The body is not a JSON object, or has a field twice.
+    pub fn fields(self) -> Result<Map, Invalid> {
+        let mut map = read_map(self.0)?;
+        map.remove("op");
+        Ok(map)
+    }
+}
+
+/// Reads a JSON object in which no field is given twice.
+///
+/// # Errors
+/// It is not one.
+pub fn read_map(json: &[u8]) -> Result<Map, Invalid> {
+    let Once(map) = serde_json::from_slice(json).map_err(not_json)?;
+    Ok(map)
+}
+
+fn not_json(error: serde_json::Error) -> Invalid {
+    Invalid::new(format!("the body is not a valid JSON object: {error}"))
+}
+
+/// A map of which the last of two equal fields does not silently win.
+struct Once(Map);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Once;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Once, A::Error> {
+        let mut map = Map::new();
+        while let Some((name, value)) = access.next_entry::<String, Value>()? {
+            if map.contains_key(&name) {
+                let text = format!("the field \"{name}\" is given twice");
+                return Err(serde::de::Error::custom(text));
+            }
+            map.insert(name, value);
+        }
+        Ok(Once(map))
+    }
+}

@@ -1,0 +1,133 @@
+//! Structs whose fields know what they are called, what they take and what they mean.
+
+use crate::{Invalid, Map, Scalar, Wrong};
+use serde_json::Value;
+
+/// A field of a request, for messages and for the reference page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    pub name: &'static str,
+    /// What a value looks like, as "a number from 1 to 1000".
+    pub expected: String,
+    pub required: bool,
+    pub doc: &'static str,
+}
+
+/// What is read field by field from a JSON object.
+pub trait Fields: Sized {
+    fn fields() -> Vec<Field>;
+
+    /// Takes its fields out of the map; what is left there is unknown.
+    ///
+    /// # Errors
+    /// A field is missing or not of its type, or fields contradict each other.
+    fn take(map: &mut Map) -> Result<Self, Invalid>;
+
+    /// Reads a map that has these fields and no other ones.
+    ///
+    /// # Errors
+    /// As [`Fields::take`]; or a field is unknown.
+    fn read(mut map: Map) -> Result<Self, Invalid> {
+        let fields = Self::fields();
+        let unknown = map
+            .keys()
+            .find(|name| fields.iter().all(|field| field.name != *name));
+        if let Some(name) = unknown {
+            let hint = crate::suggest(name, fields.iter().map(|field| field.name));
+            return Err(Invalid::new(format!("unknown field \"{name}\": {hint}")));
+        }
+        Self::take(&mut map)
+    }
+}
+
+/// Takes one field out of a map.
+pub(crate) fn take<T: Scalar>(map: &mut Map, name: &str) -> Result<T, Invalid> {
+    let Some(value) = map.remove(name) else {
+        let missing = || {
+            let text = format!("missing field \"{name}\": expected {}", T::expected());
+            Invalid::new(text)
+        };
+        return T::absent().ok_or_else(missing);
+    };
+    T::read(value).map_err(|wrong| match wrong {
+        Wrong::Value(value) => {
+            let hint = match (&value, T::absent().is_some()) {
+                (Value::Null, true) => "; leave the field out instead".to_owned(),
+                _ => T::hint(&value).map_or(String::new(), |hint| format!("; {hint}")),
+            };
+            let (expected, got) = (T::expected(), shown(&value));
+            Invalid::new(format!(
+                "invalid \"{name}\": expected {expected}, got {got}{hint}"
+            ))
+        }
+        Wrong::Invalid(invalid) => invalid.within(format_args!("in \"{name}\"")),
+    })
+}
+
+/// A value in a message: whole where it is short.
+fn shown(value: &Value) -> String {
+    const MOST: usize = 60;
+    match value {
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        value => {
+            let text = value.to_string();
+            match text.char_indices().nth(MOST) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
+            }
+        }
+    }
+}
+
+/// Whether a field is left out when a request is written.
+pub(crate) fn is_absent<T: Scalar>(value: &T) -> bool {
+    value.is_absent()
+}
+
+/// Declares a struct with [`Fields`]. `flatten` names other such structs whose fields stand in the same object;
+/// `check` a function that rejects fields which contradict each other.
+macro_rules! fields {
+    (
+        $(#[doc = $doc:literal])*
+        pub struct $name:ident {
+            $(flatten $part:ident: $part_type:ty,)*
+            $($(#[doc = $field_doc:literal])* pub $field:ident: $type:ty = $json:literal,)*
+        }
+        $(check $check:path;)?
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+        pub struct $name {
+            $(#[serde(flatten)] pub $part: $part_type,)*
+            $($(#[doc = $field_doc])*
+            #[serde(rename = $json, skip_serializing_if = "crate::field::is_absent")]
+            pub $field: $type,)*
+        }
+
+        impl $crate::Fields for $name {
+            fn fields() -> Vec<$crate::Field> {
+                #[allow(unused_mut, reason = "there may be no field of its own")]
+                let mut fields: Vec<$crate::Field> = Vec::new();
+                $(fields.extend(<$part_type as $crate::Fields>::fields());)*
+                $(fields.push($crate::Field {
+                    name: $json,
+                    expected: <$type as $crate::Scalar>::expected().into_owned(),
+                    required: <$type as $crate::Scalar>::absent().is_none(),
+                    doc: concat!($($field_doc),*),
+                });)*
+                fields
+            }
+
+            #[allow(unused_variables, reason = "there may be no field at all")]
+            fn take(map: &mut $crate::Map) -> Result<Self, $crate::Invalid> {
+                let value = Self {
+                    $($part: <$part_type as $crate::Fields>::take(map)?,)*
+                    $($field: $crate::field::take(map, $json)?,)*
+                };
+                $($check(&value)?;)?
+                Ok(value)
+            }
+        }
+    };
+}

@@ -1,0 +1,159 @@
+use super::State;
+use crate::scalar::{Millis, Number, QueueName, Scalar, Text, Wrong};
+use crate::Invalid;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::borrow::Cow;
+use uuid::Uuid;
+
+fields! {
+    /// Which jobs are meant. All conditions that are given must hold.
+    pub struct Filter {
+        /// Jobs of this queue
+        pub queue: Option<QueueName> = "queue",
+        /// Jobs in this state
+        pub state: Option<State> = "state",
+        /// Jobs in any of these states; `running` can only be asked for by `state`
+        pub states: Vec<State> = "states",
+        /// Jobs of this type
+        pub kind: Option<Text<255>> = "type",
+        /// Jobs that failed with an error of this class
+        pub error: Option<Text<4096>> = "error",
+        /// Jobs that failed of the same thing, as `groups` shows it
+        pub fingerprint: Option<Fingerprint> = "fingerprint",
+        /// Jobs with this fairness key (tenant)
+        pub key: Option<Text<200>> = "key",
+        /// Jobs that ended, or if they have not ended were pushed, longer ago than this
+        pub older_ms: Option<Millis> = "older_ms",
+    }
+    check check_filter;
+}
+
+fn check_filter(filter: &Filter) -> Result<(), Invalid> {
+    if filter.state.is_some() && !filter.states.is_empty() {
+        return Err(Invalid::new("give either \"state\" or \"states\", not both"));
+    }
+    if filter.states.contains(&State::Running) {
+        return Err(Invalid::new(
+            "\"states\" can't contain running: ask for running jobs with \"state\": \"running\"",
+        ));
+    }
+    if filter.state == Some(State::Running)
+        && (filter.error.is_some() || filter.fingerprint.is_some())
+    {
+        return Err(Invalid::new(
+            "running jobs have no error yet: leave out \"error\" and \"fingerprint\"",
+        ));
+    }
+    Ok(())
+}
+
+/// The number that stands for what jobs failed of, written as 16 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(pub u64);
+
+impl Scalar for Fingerprint {
+    fn expected() -> Cow<'static, str> {
+        "a fingerprint (a text of 16 hexadecimal digits)".into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        let digits = value.as_str().filter(|text| {
+            (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
+        let number = digits.and_then(|text| u64::from_str_radix(text, 16).ok());
+        number.map(Self).ok_or(Wrong::Value(value))
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:016x}", self.0))
+    }
+}
+
+fields! {
+    /// Which part of a long list.
+    pub struct Page {
+        /// Jobs in one answer; 100 if left out
+        pub limit: Option<Number<1, 1000>> = "limit",
+        /// Only jobs behind this one
+        pub after: After = "after",
+    }
+}
+
+impl Page {
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit.map_or(100, |limit| limit.0 as usize)
+    }
+}
+
+/// Behind which job a page begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct After(pub Option<Uuid>);
+
+impl Scalar for After {
+    fn expected() -> Cow<'static, str> {
+        "the `next` of the page before (null begins with the first page)".into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Null => Ok(Self(None)),
+            value => Uuid::read(value).map(|id| Self(Some(id))),
+        }
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Self(None))
+    }
+
+    fn is_absent(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+fields! {
+    /// Which jobs a change is for: one, those that a filter means, or all.
+    pub struct Target {
+        flatten filter: Filter,
+        /// One job
+        pub id: Option<Uuid> = "id",
+        /// All jobs that are in a state in which the change makes sense
+        pub all: bool = "all",
+    }
+    check check_target;
+}
+
+/// What a target comes down to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Which<'a> {
+    One(Uuid),
+    Many(&'a Filter),
+}
+
+impl Target {
+    #[must_use]
+    pub fn which(&self) -> Which<'_> {
+        match self.id {
+            Some(id) => Which::One(id),
+            None => Which::Many(&self.filter),
+        }
+    }
+}
+
+fn check_target(target: &Target) -> Result<(), Invalid> {
+    let has_filter = target.filter != Filter::default();
+    match (target.id.is_some(), has_filter, target.all) {
+        (true, true, _) | (true, _, true) => Err(Invalid::new(
+            "name either one job by \"id\", or many by a filter, not both",
+        )),
+        (false, false, false) => Err(Invalid::new(NOTHING_MEANT)),
+        _ => Ok(()),
+    }
+}
+
+const NOTHING_MEANT: &str = "name one job by \"id\", or many by \"queue\", \"state\", \"states\", \"type\", \"error\", \
+     \"fingerprint\", \"key\" or \"older_ms\", or all by \"all\": true";

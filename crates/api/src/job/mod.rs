@@ -1,0 +1,20 @@
+//! `stoker.job`: jobs are found, shown, changed, exported and imported.
+
+mod answers;
+mod exported;
+mod filter;
+mod requests;
+mod shown;
+mod state;
+
+pub use answers::{
+    Changed, Counted, Details, Exports, Failure, Group, GroupList, HistoryLine, Job, Jobs, Progress,
+};
+pub use exported::{Bytes, ExportedJob, JobError, Options, Unique};
+pub use filter::{After, Filter, Fingerprint, Page, Target, Which};
+pub use requests::{
+    Cancel, Count, Discard, Edit, Export, Groups, IMPORT_MAX, Import, List, Move, Release, Retry,
+    Show, Suspend,
+};
+pub use shown::{Shown, WholeJob};
+pub use state::{Change, State};

@@ -1,0 +1,70 @@
+//! The broker's own methods, `stoker.*`: a type for every request and every answer.
+//!
+//! Requests are strict: a field that is unknown, missing, `null`, given twice or of a wrong type is an error that
+//! names it ([`Invalid`]), because a filter that is ignored would mean every job of a queue. Answers may grow: who
+//! reads one ignores what it does not know.
+//!
+//! Every operation is listed once, in [`every_request!`]; the server, the reference page and the tests are derived
+//! from that list.
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod field;
+#[macro_use]
+mod request;
+#[macro_use]
+mod answer;
+
+mod body;
+mod invalid;
+mod nearest;
+mod printable;
+pub mod reference;
+mod scalar;
+
+pub mod job;
+pub mod pool;
+pub mod quarantine;
+pub mod queue;
+pub mod worker;
+
+pub use answer::{Answer, AnswerField};
+pub use body::{Body, MAX_BODY, Map, read_map};
+pub use field::{Field, Fields};
+pub use invalid::Invalid;
+pub use nearest::{nearest, suggest};
+pub use printable::{printable, printable_json, printable_lines};
+pub use request::{Request, Role, parse};
+pub use scalar::{Limit, Millis, Number, QueueName, Scalar, Text, Wrong};
+
+/// Calls a macro with the types of all requests. This is the one list of the operations that there are.
+#[macro_export]
+macro_rules! every_request {
+    ($table:ident) => {
+        $table! {
+            $crate::job::Show,
+            $crate::job::List,
+            $crate::job::Count,
+            $crate::job::Groups,
+            $crate::job::Export,
+            $crate::job::Import,
+            $crate::job::Retry,
+            $crate::job::Cancel,
+            $crate::job::Discard,
+            $crate::job::Suspend,
+            $crate::job::Release,
+            $crate::job::Move,
+            $crate::job::Edit,
+            $crate::queue::List,
+            $crate::queue::Find,
+            $crate::queue::Pause,
+            $crate::queue::Resume,
+            $crate::queue::Set,
+            $crate::worker::List,
+            $crate::pool::Scale,
+            $crate::pool::Reload,
+            $crate::quarantine::List,
+            $crate::quarantine::Show,
+        }
+    };
+}

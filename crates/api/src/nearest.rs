@@ -1,0 +1,29 @@
+/// Names compared with one that is unknown: of thousands of queues the first are enough.
+const COMPARED: usize = 1_000;
+/// Names listed where none is similar.
+const LISTED: usize = 20;
+
+/// The valid name that was most likely meant, if one is similar enough.
+pub fn nearest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let alike = valid
+        .into_iter()
+        .take(COMPARED)
+        .filter(|valid| valid.len().abs_diff(name.len()) <= 2.max(name.len() / 3));
+    let scored = alike.map(|valid| (strsim::damerau_levenshtein(name, valid), valid));
+    let (distance, best) = scored.min()?;
+    (distance <= 2.max(name.len() / 3)).then_some(best)
+}
+
+/// "did you mean", or the list of what there is.
+pub fn suggest<'n>(name: &str, valid: impl IntoIterator<Item = &'n str> + Clone) -> String {
+    if let Some(best) = nearest(name, valid.clone()) {
+        return format!("did you mean '{best}'?");
+    }
+    let mut all = valid.into_iter();
+    let listed: Vec<&str> = all.by_ref().take(LISTED).collect();
+    match (listed.is_empty(), all.count()) {
+        (true, _) => "there is none".to_owned(),
+        (false, 0) => format!("there is: {}", listed.join(", ")),
+        (false, more) => format!("there is: {} and {more} more", listed.join(", ")),
+    }
+}

@@ -1,0 +1,117 @@
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Text that a user controls, made safe for a terminal or a log file: control characters (C0, DEL, C1), line and
+/// paragraph separators and those that change the direction of text are written as `\x1b` or `\u{202e}`. Everything
+/// else, tabs included, stays as it is.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let Some(first) = text.find(is_unsafe) else {
+        return Cow::Borrowed(text);
+    };
+    let mut safe = String::with_capacity(text.len() + 16);
+    safe.push_str(&text[..first]);
+    for character in text[first..].chars() {
+        // Writing to a string can't fail.
+        let written = match character {
+            '\n' => write!(safe, "\\n"),
+            '\r' => write!(safe, "\\r"),
+            control if is_unsafe(control) && control.is_ascii() => {
+                write!(safe, "\\x{:02x}", u32::from(control))
+            }
+            control if is_unsafe(control) => write!(safe, "{}", control.escape_unicode()),
+            character => write!(safe, "{character}"),
+        };
+        written.ok();
+    }
+    Cow::Owned(safe)
+}
+
+/// As [`printable`], of text that has lines: line feeds stay.
+#[must_use]
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    let mut lines = text.split_inclusive('\n');
+    if lines.all(|line| !line.trim_end_matches('\n').contains(is_unsafe)) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split('\n').map(printable);
+    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// JSON of which a terminal obeys nothing. JSON itself escapes the control characters below U+0020; the others, which
+/// stand in texts only, are written as `\u202e`. Line feeds between values stay.
+#[must_use]
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    let is_unsafe = |character: char| character != '\n' && is_unsafe(character);
+    let Some(first) = json.find(is_unsafe) else {
+        return Cow::Borrowed(json);
+    };
+    let mut safe = String::with_capacity(json.len() + 16);
+    safe.push_str(&json[..first]);
+    for character in json[first..].chars() {
+        // Writing to a string can't fail. All of them are below U+10000.
+        let written = match is_unsafe(character) {
+            true => write!(safe, "\\u{:04x}", u32::from(character)),
+            false => write!(safe, "{character}"),
+        };
+        written.ok();
+    }
+    Cow::Owned(safe)
+}
+
+fn is_unsafe(character: char) -> bool {
+    match character {
+        '\t' => false,
+        // Line and paragraph separators; marks, embeddings, overrides and isolates of direction.
+        '\u{2028}' | '\u{2029}' => true,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' => true,
+        '\u{2066}'..='\u{2069}' => true,
+        character => character.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{printable, printable_json, printable_lines};
+
+    // Issue 9, A15.
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        let cases = [
+            ("\x1b]0;owned\x07", r"\x1b]0;owned\x07"),
+            ("a\r\nb", r"a\r\nb"),
+            ("\u{9b}31m", r"\u{9b}31m"),
+            ("\x7f\0\u{8}", r"\x7f\x00\x08"),
+            ("txt\u{202e}exe", r"txt\u{202e}exe"),
+            ("\u{2066}x\u{2069}\u{200f}", r"\u{2066}x\u{2069}\u{200f}"),
+            ("a\u{2028}b", r"a\u{2028}b"),
+        ];
+        for (text, shown) in cases {
+            assert_eq!(printable(text), shown);
+        }
+    }
+
+    #[test]
+    fn lines_stay_lines() {
+        assert_eq!(printable_lines("a\n\x1bb\r\n"), "a\n\\x1bb\\r\n");
+        assert_eq!(printable_lines("a\nb\n"), "a\nb\n");
+    }
+
+    #[test]
+    fn json_stays_the_same_value() {
+        let value = serde_json::json!({"k\u{202e}": "\x1b\u{9b}\x7f\u{2028}\n"});
+        for text in [value.to_string(), format!("{value:#}")] {
+            let safe = printable_json(&text);
+            assert!(!safe.contains(['\u{9b}', '\u{202e}', '\x7f', '\u{2028}', '\x1b']));
+            let read: serde_json::Value = serde_json::from_str(&safe).expect("JSON");
+            assert_eq!(read, value);
+        }
+    }
+
+    #[test]
+    fn ordinary_text_of_any_script_is_left_alone_and_not_copied() {
+        for text in ["App\\Mail\\Welcome", "naïve 日本 עברית 👩‍🚀", "a\tb", ""] {
+            assert!(matches!(printable(text), std::borrow::Cow::Borrowed(same) if same == text));
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The types of single fields.
+
+use crate::{Fields, Invalid, Map};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+use std::borrow::Cow;
+use uuid::Uuid;
+
+/// Why a value is not one of a type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wrong {
+    /// It looks otherwise; the value itself, for the message.
+    Value(Value),
+    /// Something in it is wrong.
+    Invalid(Invalid),
+}
+
+/// The value of one field.
+pub trait Scalar: Sized {
+    /// What a value looks like, as "a number from 1 to 1000".
+    fn expected() -> Cow<'static, str>;
+
+    /// # Errors
+    /// It is not a value of this type.
+    fn read(value: Value) -> Result<Self, Wrong>;
+
+    /// The value of a field that is left out; `None` where it must be given.
+    fn absent() -> Option<Self> {
+        None
+    }
+
+    fn is_absent(&self) -> bool {
+        false
+    }
+
+    /// What to write instead of a wrong value, where that can be guessed.
+    fn hint(_wrong: &Value) -> Option<String> {
+        None
+    }
+}
+
+impl<T: Scalar> Scalar for Option<T> {
+    fn expected() -> Cow<'static, str> {
+        T::expected()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        T::read(value).map(Some)
+    }
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+
+    fn hint(wrong: &Value) -> Option<String> {
+        T::hint(wrong)
+    }
+}
+
+/// Left out means false.
+impl Scalar for bool {
+    fn expected() -> Cow<'static, str> {
+        "true or false".into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        value.as_bool().ok_or(Wrong::Value(value))
+    }
+
+    fn absent() -> Option<Self> {
+        Some(false)
+    }
+
+    fn is_absent(&self) -> bool {
+        !self
+    }
+}
+
+/// A text of 1 to `MAX` bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Text<const MAX: usize>(pub String);
+
+impl<const MAX: usize> Scalar for Text<MAX> {
+    fn expected() -> Cow<'static, str> {
+        format!("a text of 1 to {MAX} bytes").into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        match value {
+            Value::String(text) if (1..=MAX).contains(&text.len()) => Ok(Self(text)),
+            value => Err(Wrong::Value(value)),
+        }
+    }
+
+    fn hint(wrong: &Value) -> Option<String> {
+        matches!(wrong, Value::Number(_) | Value::Bool(_)).then(|| format!("write \"{wrong}\""))
+    }
+}
+
+/// Any text.
+impl Scalar for String {
+    fn expected() -> Cow<'static, str> {
+        "a text".into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        match value {
+            Value::String(text) => Ok(text),
+            value => Err(Wrong::Value(value)),
+        }
+    }
+
+    fn hint(wrong: &Value) -> Option<String> {
+        Text::<1>::hint(wrong)
+    }
+}
+
+/// The name of a queue or a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct QueueName(pub String);
+
+impl Scalar for QueueName {
+    fn expected() -> Cow<'static, str> {
+        "the name of a queue (1 to 255 of A-Z a-z 0-9 _ . : / @ -)".into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        match value {
+            Value::String(name) if stoker_wire::check_name(name.as_bytes()).is_ok() => {
+                Ok(Self(name))
+            }
+            value => Err(Wrong::Value(value)),
+        }
+    }
+}
+
+/// A whole number from `MIN` to `MAX`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Number<const MIN: u64, const MAX: u64>(pub u64);
+
+impl<const MIN: u64, const MAX: u64> Scalar for Number<MIN, MAX> {
+    fn expected() -> Cow<'static, str> {
+        match MAX {
+            u64::MAX => format!("a whole number of at least {MIN}").into(),
+            _ => format!("a whole number from {MIN} to {MAX}").into(),
+        }
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        let number = value.as_u64().filter(|n| (MIN..=MAX).contains(n));
+        number.map(Self).ok_or(Wrong::Value(value))
+    }
+
+    fn hint(wrong: &Value) -> Option<String> {
+        let number: u64 = wrong.as_str()?.parse().ok()?;
+        (MIN..=MAX)
+            .contains(&number)
+            .then(|| format!("write {number} without quotes"))
+    }
+}
+
+/// A span of time in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Millis(pub u64);
+
+impl Scalar for Millis {
+    fn expected() -> Cow<'static, str> {
+        "a whole number of milliseconds, as 604800000 for 7 days".into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        value.as_u64().map(Self).ok_or(Wrong::Value(value))
+    }
+}
+
+/// How many may run at once: a number, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Of(u32),
+    None,
+}
+
+impl Scalar for Limit {
+    fn expected() -> Cow<'static, str> {
+        "a whole number from 1 to 1000000, or \"none\"".into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        let number = value.as_u64().filter(|n| (1..=1_000_000).contains(n));
+        match (number, value.as_str()) {
+            (Some(number), _) => Ok(Self::Of(number as u32)),
+            (None, Some("none")) => Ok(Self::None),
+            _ => Err(Wrong::Value(value)),
+        }
+    }
+
+    fn hint(wrong: &Value) -> Option<String> {
+        matches!(wrong, Value::Null).then(|| "for no limit write \"none\"".to_owned())
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Of(number) => serializer.serialize_u32(*number),
+            Self::None => serializer.serialize_str("none"),
+        }
+    }
+}
+
+/// A job's id.
+impl Scalar for Uuid {
+    fn expected() -> Cow<'static, str> {
+        "a job's id (a UUID)".into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        let id = value.as_str().and_then(|text| text.parse().ok());
+        id.ok_or(Wrong::Value(value))
+    }
+}
+
+/// A list; one that is given must have something in it.
+impl<T: Scalar> Scalar for Vec<T> {
+    fn expected() -> Cow<'static, str> {
+        format!("a list with at least one of: {}", T::expected()).into()
+    }
+
+    fn read(value: Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Array(values) if !values.is_empty() => {
+                let read = |(number, value)| {
+                    T::read(value).map_err(|wrong| match wrong {
+                        Wrong::Invalid(invalid) => Wrong::Invalid(invalid.of_item(number)),
+                        wrong => wrong,
+                    })
+                };
+                (1..).zip(values).map(read).collect()
+            }
+            value => Err(Wrong::Value(value)),
+        }
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Self::new())
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn hint(wrong: &Value) -> Option<String> {
+        T::hint(wrong)
+    }
+}
+
+/// An object with fields of its own.
+pub(crate) fn object<T: Fields>(value: Value) -> Result<T, Wrong> {
+    match value {
+        Value::Object(map) => fields_without_nulls(map).map_err(Wrong::Invalid),
+        value => Err(Wrong::Value(value)),
+    }
+}
+
+/// Reads fields of an exported job: one of an earlier version says `null` for what it has not.
+pub(crate) fn fields_without_nulls<T: Fields>(map: Map) -> Result<T, Invalid> {
+    let given = map.into_iter().filter(|(_, value)| !value.is_null());
+    T::read(given.collect())
+}

@@ -1,0 +1,147 @@
+//! Jobs out of a store and into another, a JSON object a line.
+
+use super::jobs::counted;
+use crate::client::Client;
+use crate::exit::{Failure, Result};
+use crate::output::{print_either, print_json};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufRead, BufReader, stdin};
+use std::path::Path;
+use stoker_api::Number;
+use stoker_api::job::{After, Export, ExportedJob, Filter, Import, Page, State};
+use uuid::Uuid;
+
+/// Jobs in one request.
+const PAGE: usize = 500;
+
+/// Of a request, below what a frame may hold.
+const BYTES: usize = 4 << 20;
+
+/// The states of an export that names none: whatever is not over.
+const UNFINISHED: [State; 5] = [
+    State::Ready,
+    State::Delayed,
+    State::Retrying,
+    State::Suspended,
+    State::Failed,
+];
+
+/// Prints all jobs that a filter means; without a state those that are not done or cancelled. All states in
+/// one pass by id: a job that goes from one to another meanwhile is met once whatever it does.
+pub(super) fn export(client: &mut Client, mut filter: Filter) -> Result {
+    if filter.state.is_none() {
+        filter.states = UNFINISHED.to_vec();
+    }
+    let mut after = After(None);
+    loop {
+        let request = Export {
+            filter: filter.clone(),
+            page: Page {
+                limit: Some(Number(PAGE as u64)),
+                after,
+            },
+            id: None,
+        };
+        let page = client.own(&request)?.answer;
+        for job in &page.jobs {
+            print_json(&job.to_string())?;
+        }
+        after = After(page.next);
+        if after.0.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Prints one job, whatever its state.
+pub(super) fn export_one(client: &mut Client, id: Uuid) -> Result {
+    let request = Export {
+        id: Some(id),
+        ..Export::default()
+    };
+    let page = client.own(&request)?.answer;
+    page.jobs
+        .iter()
+        .try_for_each(|job| print_json(&job.to_string()))
+}
+
+/// Pushes exported jobs. What was taken in before a bad line stays.
+pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Result {
+    let lines: Box<dyn BufRead> = match file {
+        Some(path) => {
+            let opened = File::open(path);
+            let bad = |error| Failure::Failed(format!("{}: {error}", path.display()));
+            Box::new(BufReader::new(opened.map_err(bad)?))
+        }
+        None => Box::new(stdin().lock()),
+    };
+    let (mut batch, mut count) = (Batch::default(), 0);
+    for (number, line) in (1..).zip(lines.lines()) {
+        let line = line?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let job = ExportedJob::parse(line.as_bytes());
+        let job = match job {
+            Ok(job) => job,
+            Err(invalid) => {
+                // As if it had been sent: what stands before it is taken in.
+                count += batch.send(client, count)?;
+                return Err(bad_line(number, invalid.text(), count));
+            }
+        };
+        if !batch.has_room(line.len()) {
+            count += batch.send(client, count)?;
+        }
+        batch.bytes += line.len();
+        batch.numbers.push(number);
+        batch.jobs.push(job);
+    }
+    count += batch.send(client, count)?;
+    print_either(json, &json!({"count": count}).to_string(), &counted(count))
+}
+
+/// Jobs that go together, with the numbers of their lines.
+#[derive(Default)]
+struct Batch {
+    jobs: Vec<ExportedJob>,
+    numbers: Vec<u64>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn has_room(&self, len: usize) -> bool {
+        self.jobs.is_empty() || (self.jobs.len() < PAGE && self.bytes + len <= BYTES)
+    }
+
+    /// Sends and empties it. Of a job that the server does not take it tells the line: all or none are taken.
+    fn send(&mut self, client: &mut Client, before: u64) -> Result<u64> {
+        let Self { jobs, numbers, .. } = std::mem::take(self);
+        if jobs.is_empty() {
+            return Ok(0);
+        }
+        match client.own(&Import { jobs }) {
+            Ok(reply) => Ok(reply.answer.count),
+            Err(Failure::Refused {
+                text,
+                item: Some(item),
+                ..
+            }) => {
+                let at = usize::try_from(item - 1).unwrap_or(usize::MAX);
+                let number = numbers.get(at).copied().unwrap_or(0);
+                let prefix = format!("job {item}: ");
+                let wrong = text.strip_prefix(&prefix).unwrap_or(&text);
+                Err(bad_line(number, wrong, before))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+fn bad_line(number: u64, wrong: &str, before: u64) -> Failure {
+    let so_far = counted(before);
+    Failure::Failed(format!(
+        "line {number}: {wrong} ({so_far} imported before it)"
+    ))
+}

@@ -1,0 +1,124 @@
+use super::super::{Answered, Caller, Handle, Refused};
+use crate::plane::Plane;
+use crate::sources::jobs::{Operator, Reach};
+use stoker_api::job::{self, Changed, State, Target};
+use stoker_store::{Ask, Bytes, Change, JobId, Which};
+use stoker_wire::{Codec, Status};
+
+impl Handle for job::Retry {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Changed> {
+        let per_second = self.per_second.map(|rate| rate.0 as u32);
+        plane.change_jobs(caller, &self.target, Change::Retry { per_second })
+    }
+}
+
+impl Handle for job::Cancel {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Changed> {
+        plane.change_jobs(caller, &self.target, Change::Cancel)
+    }
+}
+
+impl Handle for job::Discard {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Changed> {
+        plane.change_jobs(caller, &self.target, Change::Discard)
+    }
+}
+
+impl Handle for job::Suspend {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Changed> {
+        plane.change_jobs(caller, &self.target, Change::Suspend)
+    }
+}
+
+impl Handle for job::Release {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Changed> {
+        plane.change_jobs(caller, &self.target, Change::Release)
+    }
+}
+
+impl Handle for job::Move {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Changed> {
+        let to = plane.queue_named(&self.to.0)?;
+        plane.change_jobs(caller, &self.target, Change::Move { to })
+    }
+}
+
+impl Handle for job::Edit {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Changed> {
+        let codec = self.codec.map_or(Codec::JSON.0, |codec| codec.0 as u8);
+        let bytes = self.body.into_bytes();
+        let body = Bytes { codec, bytes };
+        let id = Some(self.id);
+        let target = Target {
+            id,
+            ..Target::default()
+        };
+        plane.change_jobs(caller, &target, Change::Edit { body })
+    }
+}
+
+impl Plane {
+    /// A job that runs can only be cancelled.
+    pub(super) fn check_running(&self, job: JobId, change: job::Change) -> Result<(), Refused> {
+        if change == job::Change::Cancel || !self.runs(job) {
+            return Ok(());
+        }
+        let text = "the job runs: wait for its end, or cancel it first";
+        Err(Refused::new(Status::FAILED_PRECONDITION, text))
+    }
+
+    fn change_jobs(&mut self, caller: Caller, target: &Target, change: Change) -> Answered<Changed> {
+        let which = self.which(target)?;
+        let state = target.filter.state;
+        match &which {
+            Which::One(job) => self.check_running(*job, kind_of(&change))?,
+            Which::Many(filter) if state == Some(State::Running) => {
+                if change != Change::Cancel {
+                    return Err(only_cancelled());
+                }
+                self.cancel_running(caller, filter);
+                return Ok(None);
+            }
+            Which::Many(_) | Which::Held(_) => {}
+        }
+        let alone = matches!(which, Which::One(_));
+        let names_states = state.is_some() || !target.filter.states.is_empty();
+        let reach = reach_of(&change, alone, names_states);
+        let ticket = self.admin_ticket(caller, Operator::Changed(reach));
+        self.jobs.ask(Ask::Change {
+            ticket,
+            which,
+            change,
+        });
+        Ok(None)
+    }
+}
+
+pub(super) fn only_cancelled() -> Refused {
+    Refused::invalid("running jobs can only be cancelled: wait for their end, or name other states")
+}
+
+/// What a change does to jobs that the core holds.
+fn reach_of(change: &Change, alone: bool, names_states: bool) -> Reach {
+    match change {
+        // Whoever names states in which jobs wait does not mean those that run.
+        Change::Cancel if names_states => Reach::CancelWaiting,
+        Change::Cancel => Reach::Cancel,
+        Change::Move { to } => Reach::Move { to: *to, alone },
+        Change::Suspend => Reach::Suspend { alone },
+        Change::Release => Reach::Release,
+        Change::Retry { .. } | Change::Discard | Change::Edit { .. } => Reach::None,
+    }
+}
+
+fn kind_of(change: &Change) -> job::Change {
+    match change {
+        Change::Retry { .. } => job::Change::Retry,
+        Change::Cancel => job::Change::Cancel,
+        Change::Discard => job::Change::Discard,
+        Change::Move { .. } => job::Change::Move,
+        Change::Edit { .. } => job::Change::Edit,
+        Change::Suspend => job::Change::Suspend,
+        Change::Release => job::Change::Release,
+    }
+}

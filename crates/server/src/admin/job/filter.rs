@@ -1,0 +1,80 @@
+use super::super::Refused;
+use crate::clock::wall_ms;
+use crate::plane::Plane;
+use crate::sources::jobs::stored_state;
+use stoker_api::job;
+use stoker_core::Kind;
+use stoker_store::{Filter, JobId, QueueNo, States, Which};
+use uuid::Uuid;
+
+impl Plane {
+    /// A filter as the store knows it.
+    pub(super) fn filter_of(&mut self, filter: &job::Filter) -> Result<Filter, Refused> {
+        let queue = match &filter.queue {
+            Some(name) => Some(self.queue_no(&name.0)?),
+            None => None,
+        };
+        let states = filter.state.iter().chain(&filter.states);
+        let states = states.fold(States::default(), |states, state| {
+            states.with(stored_state(*state))
+        });
+        let before = |older: stoker_api::Millis| wall_ms().saturating_sub(older.0);
+        Ok(Filter {
+            queue,
+            states,
+            kind: filter.kind.clone().map(|kind| kind.0),
+            error: filter.error.clone().map(|class| class.0),
+            fingerprint: filter.fingerprint.map(|print| print.0),
+            before_ms: filter.older_ms.map(before),
+            key: filter.key.as_ref().map(|key| key.0.as_bytes().into()),
+            owner: None,
+        })
+    }
+
+    /// The one job of a request, or all that its filter means.
+    pub(super) fn which(&mut self, target: &job::Target) -> Result<Which, Refused> {
+        match target.which() {
+            job::Which::One(id) => self.job_of(id).map(Which::One),
+            job::Which::Many(filter) => self.filter_of(filter).map(Which::Many),
+        }
+    }
+
+    /// A known queue's number in the store.
+    fn queue_no(&mut self, name: &str) -> Result<QueueNo, Refused> {
+        if self.core.find_queue(Kind::Jobs, name).is_none() {
+            return Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name)));
+        }
+        // One that a worker announced may not have been opened in the store yet.
+        self.queue_named(name)
+    }
+
+    /// A queue that jobs may go to: known, or announced by a worker.
+    pub(super) fn queue_named(&mut self, name: &str) -> Result<QueueNo, Refused> {
+        let id = match self.core.resolve_job(name) {
+            Ok(id) => id,
+            Err(_) => return Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
+        };
+        let queue = self.known_queue(id);
+        Ok(self
+            .jobs
+            .queue(queue)
+            .map(|queue| queue.no)
+            .unwrap_or_default())
+    }
+
+    /// A job's number in the store.
+    pub(super) fn job_of(&self, id: Uuid) -> Result<JobId, Refused> {
+        let missing = || Refused::not_found(format!("there is no job {id} (any more)"));
+        self.jobs.store.ids().number(id).ok_or_else(missing)
+    }
+
+    /// The job behind which a page begins.
+    pub(super) fn after(&self, page: &job::Page) -> Result<Option<JobId>, Refused> {
+        let Some(id) = page.after.0 else {
+            return Ok(None);
+        };
+        let number = self.jobs.store.ids().number(id);
+        let foreign = || Refused::invalid(format!("'{id}' is not an id of this store"));
+        number.map(Some).ok_or_else(foreign)
+    }
+}

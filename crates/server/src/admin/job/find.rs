@@ -1,0 +1,109 @@
+use super::super::{Answered, Caller, Handle};
+use super::change::only_cancelled;
+use crate::plane::Plane;
+use crate::sources::jobs::{Operator, applicable};
+use stoker_api::job::{self, State};
+use stoker_store::{Ask, Filter, Look, States};
+
+impl Handle for job::Show {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Shown> {
+        let what = match self.note {
+            Some(number) => Operator::Note(number.0),
+            None => Operator::Show,
+        };
+        let look = Look::One(plane.job_of(self.id)?);
+        plane.look(caller, what, look);
+        Ok(None)
+    }
+}
+
+impl Handle for job::List {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Jobs> {
+        let filter = plane.filter_of(&self.filter)?;
+        if self.filter.state == Some(State::Running) {
+            return plane.list_running(&filter, &self).map(Some);
+        }
+        let what = match self.filter.state {
+            Some(State::Ready) => Operator::ListReady,
+            _ => Operator::List,
+        };
+        let look = Look::List {
+            filter,
+            after: plane.after(&self.page)?,
+            limit: self.page.limit(),
+            newest: self.newest,
+            whole: false,
+        };
+        plane.look(caller, what, look);
+        Ok(None)
+    }
+}
+
+impl Handle for job::Export {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Exports> {
+        let look = match self.id {
+            Some(id) => Look::One(plane.job_of(id)?),
+            None => Look::List {
+                filter: plane.filter_of(&self.filter)?,
+                after: plane.after(&self.page)?,
+                limit: self.page.limit(),
+                newest: false,
+                whole: true,
+            },
+        };
+        plane.look(caller, Operator::Export, look);
+        Ok(None)
+    }
+}
+
+impl Handle for job::Groups {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::GroupList> {
+        let filter = plane.filter_of(&self.filter)?;
+        let limit = self.limit.map_or(100, |limit| limit.0 as usize);
+        plane.look(caller, Operator::Groups, Look::Groups { filter, limit });
+        Ok(None)
+    }
+}
+
+impl Handle for job::Count {
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Counted> {
+        if let (Some(id), Some(change)) = (self.id, self.of) {
+            let job = plane.job_of(id)?;
+            plane.check_running(job, change)?;
+            plane.look(caller, Operator::Fits(change), Look::One(job));
+            return Ok(None);
+        }
+        let filter = plane.filter_of(&self.filter)?;
+        if self.filter.state == Some(State::Running) {
+            if self.of.is_some_and(|change| change != job::Change::Cancel) {
+                return Err(only_cancelled());
+            }
+            let count = plane.running(&filter).len() as u64;
+            return Ok(Some(job::Counted { count }));
+        }
+        let Some(filter) = narrowed(filter, self.of) else {
+            return Ok(Some(job::Counted { count: 0 }));
+        };
+        plane.look(caller, Operator::Count, Look::Count(filter));
+        Ok(None)
+    }
+}
+
+/// A filter that means only jobs which a change is for; `None` if there can be none.
+fn narrowed(filter: Filter, change: Option<job::Change>) -> Option<Filter> {
+    let Some(change) = change else {
+        return Some(filter);
+    };
+    let reached = applicable(change).filter(|state| filter.states.contains(*state));
+    let states = reached.fold(States::default(), States::with);
+    // No state at all would stand for every state.
+    (states != States::default()).then_some(Filter { states, ..filter })
+}
+
+impl Plane {
+    fn look(&mut self, caller: Caller, what: Operator, look: Look) {
+        let ticket = self.admin_ticket(caller, what);
+        self.jobs.ask(Ask::Look { ticket, look });
+    }
+}
+

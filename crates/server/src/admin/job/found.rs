@@ -1,0 +1,158 @@
+//! What the store answered an operator.
+
+use crate::MAX_FRAME;
+use crate::counted;
+use crate::net::ConnId;
+use crate::plane::Plane;
+use crate::sources::jobs::{
+    Operator, applicable, failure, history_line, refusal_of, shown_job, whole_job,
+};
+use serde::Serialize;
+use stoker_api::job;
+use stoker_store::{Found, Group, Trouble, View};
+use stoker_wire::Status;
+
+/// What an answer may have of a frame; the rest is what stands around it.
+const ROOM: usize = MAX_FRAME - 4096;
+
+impl Plane {
+    /// The store has changed what an operator meant, but for so many jobs in the core's hands that this does not
+    /// reach: they run, or are about to.
+    pub(crate) fn answer_changed(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        result: Result<(u64, u64), Trouble>,
+    ) {
+        match result {
+            Ok((count, held)) => self.answer_json(conn, id, &job::Changed { count, held }),
+            Err(trouble) => self.answer_trouble(conn, id, &trouble),
+        }
+    }
+
+    fn answer_trouble(&mut self, conn: ConnId, id: u32, trouble: &Trouble) {
+        let (status, text) = refusal_of(trouble);
+        self.status(conn, id, status, &text, None);
+    }
+
+    /// The store has found what somebody looked for.
+    pub(crate) fn answer_found(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        what: Operator,
+        found: Result<Found, Trouble>,
+    ) {
+        match found {
+            Err(trouble) => self.answer_trouble(conn, id, &trouble),
+            Ok(Found::One(None)) => self.answer_trouble(conn, id, &Trouble::NotFound),
+            Ok(Found::One(Some(view))) => self.answer_one(conn, id, what, &view),
+            Ok(Found::Count(count)) => self.answer_json(conn, id, &job::Counted { count }),
+            Ok(Found::List { jobs, more }) => self.answer_page(conn, id, what, &jobs, more),
+            Ok(Found::Groups(groups)) => {
+                let groups = groups.iter().map(|group| self.group(group)).collect();
+                self.answer_json(conn, id, &job::GroupList { groups });
+            }
+        }
+    }
+
+    fn answer_one(&mut self, conn: ConnId, id: u32, what: Operator, view: &View) {
+        match what {
+            Operator::Fits(change) => match applicable(change).any(|state| state == view.state) {
+                true => self.answer_json(conn, id, &job::Counted { count: 1 }),
+                false => self.answer_trouble(conn, id, &Trouble::State(view.state)),
+            },
+            Operator::Note(number) => self.answer_note(conn, id, view, number),
+            Operator::Export => {
+                let (jobs, next) = (vec![self.exported_json(view)], None);
+                self.answer_json(conn, id, &job::Exports { jobs, next });
+            }
+            _ => {
+                let job = whole_job(self, view);
+                self.answer_json(conn, id, &job);
+            }
+        }
+    }
+
+    fn answer_note(&mut self, conn: ConnId, id: u32, view: &View, number: u64) {
+        let history = view.whole.as_deref().map(|whole| whole.history.as_slice());
+        let history = history.unwrap_or_default();
+        let note = usize::try_from(number - 1)
+            .ok()
+            .and_then(|at| history.get(at));
+        match note {
+            Some(note) => self.answer_json(conn, id, &history_line(note)),
+            None => {
+                let text = format!("its history has {}", counted(history.len() as u64, "line"));
+                self.status(conn, id, Status::NOT_FOUND, &text, None);
+            }
+        }
+    }
+
+    fn answer_page(&mut self, conn: ConnId, id: u32, what: Operator, views: &[View], more: bool) {
+        if what == Operator::Export {
+            let (jobs, next) = self.fitting(views, more, Self::exported_json);
+            return self.answer_json(conn, id, &job::Exports { jobs, next });
+        }
+        let (mut jobs, next) = self.fitting(views, more, shown_job);
+        if what == Operator::ListReady {
+            jobs.retain(|job| job.state == job::State::Ready);
+        }
+        self.answer_json(conn, id, &job::Jobs { jobs, next });
+    }
+
+    /// As many jobs of a page as a frame has room for, at least one, and the last of them if others follow.
+    fn fitting<T: Serialize>(
+        &self,
+        views: &[View],
+        more: bool,
+        shape: impl Fn(&Self, &View) -> T,
+    ) -> (Vec<T>, Option<uuid::Uuid>) {
+        let (mut jobs, mut size) = (Vec::with_capacity(views.len()), 0);
+        for view in views {
+            let job = shape(self, view);
+            size += json_len(&job) + 1;
+            if size > ROOM && !jobs.is_empty() {
+                break;
+            }
+            jobs.push(job);
+        }
+        let more = more || jobs.len() < views.len();
+        let last = jobs.len().checked_sub(1).filter(|_| more);
+        let next = last.map(|last| self.jobs.uuid(views[last].id));
+        (jobs, next)
+    }
+
+    fn group(&self, group: &Group) -> job::Group {
+        let queue = self.jobs.queue_id(group.queue);
+        job::Group {
+            fingerprint: format!("{:016x}", group.fingerprint),
+            count: group.count,
+            queue: queue.map(|queue| self.core.queue(queue).name.to_owned()),
+            first_at: crate::clock::rfc3339(group.first_ms),
+            last_at: crate::clock::rfc3339(group.last_ms),
+            job: self.jobs.uuid(group.job),
+            error: failure(&group.error, false),
+        }
+    }
+}
+
+/// How long something is as JSON.
+fn json_len<T: Serialize>(value: &T) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX / 2,
+    }
+}

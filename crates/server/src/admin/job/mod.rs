@@ -1,0 +1,22 @@
+//! `stoker.job`. The store answers most requests, later.
+
+mod change;
+mod export;
+mod filter;
+mod find;
+mod found;
+mod import;
+mod running;
+
+use super::Caller;
+use crate::plane::Plane;
+use crate::sources::jobs::{Asked, Operator};
+use stoker_store::Ticket;
+
+impl Plane {
+    /// A ticket for an answer of the store that an operator waits for.
+    fn admin_ticket(&mut self, caller: Caller, what: Operator) -> Ticket {
+        let (conn, id) = (caller.answered_at(), caller.id);
+        self.jobs.ticket(Asked::Admin { conn, id, what })
+    }
+}

@@ -1,0 +1,62 @@
+//! Which jobs run, only the core knows.
+
+use super::super::{Caller, Refused};
+use crate::plane::Plane;
+use crate::sources::jobs::{Reach, shown_job, view_of};
+use stoker_api::job;
+use stoker_store::{Filter, Job, JobId};
+
+impl Plane {
+    /// The jobs that run, in order of their ids.
+    pub(super) fn running(&self, filter: &Filter) -> Vec<&Job> {
+        let held = self.jobs.held.iter();
+        let runs = held.filter(|(task, held)| self.core.is_running(*task) && !held.acked);
+        let jobs = runs.map(|(_, held)| &held.job);
+        let mut running: Vec<&Job> = jobs.filter(|job| means(filter, job)).collect();
+        running.sort_unstable_by_key(|job| job.id);
+        running
+    }
+
+    pub(super) fn list_running(
+        &self,
+        filter: &Filter,
+        list: &job::List,
+    ) -> Result<job::Jobs, Refused> {
+        let (after, limit) = (self.after(&list.page)?, list.page.limit());
+        let mut running = self.running(filter);
+        if list.newest {
+            running.reverse();
+        }
+        running.retain(|job| match (after, list.newest) {
+            (None, _) => true,
+            (Some(after), true) => job.id < after,
+            (Some(after), false) => job.id > after,
+        });
+        let next = running.get(limit).map(|_| running[limit - 1].id);
+        running.truncate(limit);
+        let jobs = running.into_iter().map(|job| shown_job(self, &view_of(job)));
+        Ok(job::Jobs {
+            jobs: jobs.collect(),
+            next: next.map(|id| self.jobs.uuid(id)),
+        })
+    }
+
+    pub(super) fn cancel_running(&mut self, caller: Caller, filter: &Filter) {
+        let running: Vec<JobId> = self.running(filter).iter().map(|job| job.id).collect();
+        self.cancel_held(caller.answered_at(), caller.id, 0, running, Reach::Cancel);
+    }
+}
+
+/// Whether a filter means a job that the core holds.
+fn means(filter: &Filter, job: &Job) -> bool {
+    let options = job.options.as_deref();
+    let kind = options.and_then(|options| options.kind.as_deref());
+    let wanted = filter.kind.as_deref();
+    filter.queue.is_none_or(|queue| queue == job.queue)
+        && wanted.is_none_or(|wanted| kind == Some(wanted))
+        && filter.key.as_ref().is_none_or(|key| *key == job.key)
+        && filter
+            .before_ms
+            .is_none_or(|before| job.id.made_ms() < before)
+        && (filter.owner.is_none() || filter.owner == job.owner)
+}

@@ -1,0 +1,118 @@
+/// A metadata key. Constants name the keys of the protocol page; others pass through untouched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(pub u8);
+
+/// What the value of a key looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Any,
+    /// An integer or an id of so many bytes; 0 for a key that only is there or not.
+    Bytes(usize),
+    /// So many bytes at the most.
+    UpTo(usize),
+    /// A key of a user: 1 to 200 bytes.
+    Short,
+    /// 1 to 100 integers of 4 bytes.
+    Waits,
+    /// The name of a queue.
+    Name,
+    /// 1 to 255 bytes of UTF-8.
+    Text,
+}
+
+/// Who a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// Whoever gets the frame: on a push it passes through to the worker.
+    Peer,
+    /// The broker: it tells how a job is to be treated, and does not pass through.
+    Broker,
+}
+
+/// The one table of the keys. Everything that depends on a key is derived from it.
+macro_rules! keys {
+    ($($constant:ident = $byte:literal $name:literal, $shape:expr, $whose:expr;)+) => {
+        named! { Key { $($constant = $byte $name,)+ } }
+
+        const TABLE: [Option<(Shape, For)>; 256] = {
+            let mut table = [None; 256];
+            $(table[$byte] = Some(($shape, $whose));)+
+            table
+        };
+    };
+}
+
+use For::{Broker, Peer};
+use Shape::{Any, Bytes, Name, Short, Text, UpTo, Waits};
+
+keys! {
+    TRACEPARENT = 1 "traceparent", Any, Peer;
+    TRACESTATE = 2 "tracestate", Any, Peer;
+    BAGGAGE = 3 "baggage", Any, Peer;
+    AFFINITY = 4 "affinity key", Any, Peer;
+    FAIRNESS = 5 "fairness key", Short, Broker;
+    IDEMPOTENCY = 6 "idempotency key", Short, Broker;
+    CALLER = 7 "caller", Any, Peer;
+    TOKEN = 8 "token", Any, Peer;
+    PIN = 9 "pin", Any, Peer;
+    PARENT = 10 "parent", Bytes(4), Broker;
+    RETRY_AFTER = 11 "retry after", Bytes(4), Peer;
+    QUEUE_TIME = 12 "queue time", Bytes(4), Peer;
+    WORKER = 13 "worker", Any, Peer;
+    ERROR_CLASS = 14 "error class", Any, Peer;
+    DEADLINE_ORIGIN = 15 "deadline origin", Any, Peer;
+    JOB_ID = 16 "job id", Bytes(16), Broker;
+    DELAY = 17 "delay", Bytes(8), Broker;
+    UNIQUE = 18 "unique key", Short, Broker;
+    TRIES = 19 "tries", Bytes(2), Broker;
+    BACKOFF = 20 "backoff", Waits, Broker;
+    COST = 21 "cost", Bytes(4), Broker;
+    TIMEOUT = 22 "timeout", Bytes(4), Broker;
+    DUE_AT = 23 "due at", Bytes(8), Broker;
+    QUEUE = 24 "queue", Name, Broker;
+    CRASHES = 25 "crashes", Bytes(1), Broker;
+    ERROR_PLACE = 26 "error place", Any, Peer;
+    CREATED_AT = 27 "created at", Bytes(8), Broker;
+    RETRY_UNTIL = 28 "retry until", Bytes(8), Broker;
+    MAX_EXCEPTIONS = 29 "max exceptions", Bytes(2), Broker;
+    FAIL_ON_TIMEOUT = 30 "fail on timeout", Bytes(0), Broker;
+    UNIQUE_UNTIL_START = 31 "unique until start", Bytes(0), Broker;
+    UNIQUE_FOR = 32 "unique for", Bytes(8), Broker;
+    JOB_TYPE = 33 "job type", Text, Broker;
+    KEEP_RESULT = 34 "keep result", Bytes(8), Broker;
+    CHECKPOINT = 35 "checkpoint", UpTo(32 << 10), Broker;
+    ITEM = 36 "item", Bytes(4), Peer;
+}
+
+impl Key {
+    /// The first of the application's own keys; they end before 255, which is not a key.
+    pub const YOURS: Self = Self(0x80);
+
+    /// Whether it is in the table, or one of the application's own. A frame with another key is rejected if it is
+    /// CRITICAL.
+    #[must_use]
+    pub fn is_known(self) -> bool {
+        TABLE[usize::from(self.0)].is_some() || (Self::YOURS.0..255).contains(&self.0)
+    }
+
+    /// Whether it tells the broker how to treat a job, so that it does not pass through to the worker.
+    #[must_use]
+    pub fn is_for_push(self) -> bool {
+        matches!(TABLE[usize::from(self.0)], Some((_, Broker)))
+    }
+
+    pub(crate) fn accepts(self, value: &[u8]) -> bool {
+        let Some((shape, _)) = TABLE[usize::from(self.0)] else {
+            return true;
+        };
+        match shape {
+            Any => true,
+            Bytes(width) => value.len() == width,
+            UpTo(most) => value.len() <= most,
+            Short => (1..=200).contains(&value.len()),
+            Waits => value.len().is_multiple_of(4) && (4..=400).contains(&value.len()),
+            Name => crate::check_name(value).is_ok(),
+            Text => (1..=255).contains(&value.len()) && std::str::from_utf8(value).is_ok(),
+        }
+    }
+}
