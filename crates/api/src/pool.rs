@@ -1,7 +1,7 @@
 //! `stoker.pool`: pools are resized and reloaded.
 
-use crate::scalar::{Number, Text};
 use crate::Invalid;
+use crate::scalar::{Number, Text};
 use serde::{Deserialize, Serialize};
 
 request! {

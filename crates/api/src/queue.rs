@@ -1,7 +1,7 @@
 //! `stoker.queue`: queues and services are listed and changed.
 
-use crate::scalar::{Limit, Number, QueueName};
 use crate::Invalid;
+use crate::scalar::{Limit, Number, QueueName};
 
 request! {
     /// Lists all queues and services.

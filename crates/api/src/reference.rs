@@ -57,7 +57,10 @@ fn operation<R: Request>(page: &mut String, method: &mut &'static str) {
         request_fields(page, &fields);
     }
     let doc = R::Answer::DOC.trim();
-    put(page, format_args!("\nAnswers with {}: {doc}\n", R::Answer::NAME));
+    put(
+        page,
+        format_args!("\nAnswers with {}: {doc}\n", R::Answer::NAME),
+    );
     answer_fields::<R::Answer>(page);
 }
 
@@ -67,7 +70,10 @@ fn object<T: Fields>(page: &mut String, title: &str) {
 }
 
 fn answer<A: Answer>(page: &mut String) {
-    put(page, format_args!("\n### {}\n\n{}\n", A::NAME, A::DOC.trim()));
+    put(
+        page,
+        format_args!("\n### {}\n\n{}\n", A::NAME, A::DOC.trim()),
+    );
     answer_fields::<A>(page);
 }
 
@@ -77,7 +83,10 @@ fn request_fields(page: &mut String, fields: &[Field]) {
         let required = if field.required { "**required**: " } else { "" };
         let expected = field.expected.replace('|', "\\|");
         let (name, doc) = (field.name, field.doc.trim());
-        put(page, format_args!("| `{name}` | {required}{expected} | {doc} |\n"));
+        put(
+            page,
+            format_args!("| `{name}` | {required}{expected} | {doc} |\n"),
+        );
     }
 }
 

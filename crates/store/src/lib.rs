@@ -14,8 +14,8 @@ mod memory;
 mod sqlite;
 
 pub use ask::{
-    Ask, Change, ChangeKind, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed, States, Ticket,
-    Told, Trouble, Which,
+    Ask, Change, ChangeKind, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed,
+    States, Ticket, Told, Trouble, Which,
 };
 pub use driver::{Abilities, Clock, Driver, Keep, Opened, wall_clock};
 pub use fingerprint::fingerprint;

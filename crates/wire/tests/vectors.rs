@@ -215,7 +215,8 @@ fn invalid_frames_are_refused_for_their_reason() {
 
 fn keys() -> Vec<(u8, String)> {
     let keys = Key::ALL.iter();
-    keys.map(|(key, name)| (key.0, (*name).to_owned())).collect()
+    keys.map(|(key, name)| (key.0, (*name).to_owned()))
+        .collect()
 }
 
 /// A CRITICAL frame for each end of each range of keys.
@@ -223,15 +224,24 @@ fn critical() -> Vec<Critical> {
     let last = Key::ALL.iter().map(|(key, _)| key.0).max().expect("keys");
     let cases: [(&str, &[u8], Option<u8>); 6] = [
         ("without metadata", &[], None),
-        ("every known key that may have 8 bytes", &[1, 17, 28, 32, 34], None),
+        (
+            "every known key that may have 8 bytes",
+            &[1, 17, 28, 32, 34],
+            None,
+        ),
         ("the application's own keys", &[0x80, 0xc0, 0xfe], None),
         ("the first unknown key", &[last + 1], Some(last + 1)),
         ("the last unknown key", &[0x7f], Some(0x7f)),
-        ("an unknown key behind known ones", &[0x80, 34, 0x50], Some(0x50)),
+        (
+            "an unknown key behind known ones",
+            &[0x80, 34, 0x50],
+            Some(0x50),
+        ),
     ];
     let frame = |(name, keys, unknown): (&str, &[u8], Option<u8>)| {
         let mut meta = MetaBuf::new();
-        keys.iter().for_each(|key| assert!(meta.push(Key(*key), &[0; 8])));
+        keys.iter()
+            .for_each(|key| assert!(meta.push(Key(*key), &[0; 8])));
         let mut bytes = Vec::new();
         let frame = Encode {
             flags: Flags::CRITICAL,
@@ -267,7 +277,12 @@ fn critical_frames_are_judged_by_the_keys_that_are_known() {
         let frame = read_whole(&bytes).expect("a frame");
         assert!(frame.flags.has(Flags::CRITICAL));
         let unknown = frame.meta.iter().find(|(key, _)| !key.is_known());
-        assert_eq!(unknown.map(|(key, _)| key.0), vector.unknown, "{}", vector.name);
+        assert_eq!(
+            unknown.map(|(key, _)| key.0),
+            vector.unknown,
+            "{}",
+            vector.name
+        );
     }
 }
 

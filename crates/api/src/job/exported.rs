@@ -76,7 +76,12 @@ fn check_job(job: &ExportedJob) -> Result<(), Invalid> {
         ("key", &job.key, &job.key_hex, 200),
         ("meta", &job.meta, &job.meta_hex, MAX_META),
         ("body", &job.body, &job.body_hex, usize::MAX),
-        ("checkpoint", &job.checkpoint, &job.checkpoint_hex, MAX_CHECKPOINT),
+        (
+            "checkpoint",
+            &job.checkpoint,
+            &job.checkpoint_hex,
+            MAX_CHECKPOINT,
+        ),
         ("idempotency", &job.idempotency, &job.idempotency_hex, 200),
     ];
     for (name, text, hex, max) in pairs {
@@ -253,7 +258,8 @@ fields! {
 fn check_unique(unique: &Unique) -> Result<(), Invalid> {
     let key = &unique.key.0;
     let bytes = key.strip_prefix("0x").and_then(unhex);
-    let is_hex = bytes.is_some_and(|bytes| bytes.len() <= 200 && std::str::from_utf8(&bytes).is_err());
+    let is_hex =
+        bytes.is_some_and(|bytes| bytes.len() <= 200 && std::str::from_utf8(&bytes).is_err());
     match key.len() <= 200 || is_hex {
         true => Ok(()),
         false => Err(Invalid::new("a unique key has 1 to 200 bytes")),

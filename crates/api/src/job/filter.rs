@@ -1,6 +1,6 @@
 use super::State;
-use crate::scalar::{Millis, Number, QueueName, Scalar, Text, Wrong};
 use crate::Invalid;
+use crate::scalar::{Millis, Number, QueueName, Scalar, Text, Wrong};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -31,7 +31,9 @@ fields! {
 
 fn check_filter(filter: &Filter) -> Result<(), Invalid> {
     if filter.state.is_some() && !filter.states.is_empty() {
-        return Err(Invalid::new("give either \"state\" or \"states\", not both"));
+        return Err(Invalid::new(
+            "give either \"state\" or \"states\", not both",
+        ));
     }
     if filter.states.contains(&State::Running) {
         return Err(Invalid::new(

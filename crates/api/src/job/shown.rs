@@ -35,7 +35,6 @@ impl<'de> Deserialize<'de> for Shown {
 
 impl Answer for Shown {
     const NAME: &'static str = "Shown";
-    const DOC: &'static str =
-        " The fields of a Job and its Details; or if `note` asks for one line of its history, a HistoryLine.";
+    const DOC: &'static str = " The fields of a Job and its Details; or if `note` asks for one line of its history, a HistoryLine.";
     const FIELDS: &'static [AnswerField] = &[];
 }

@@ -113,7 +113,8 @@ const WORKERS: [Column<Worker>; 9] = [
     ("RSS BYTES", |worker| worker.rss_bytes.into()),
     ("TASK", |worker| {
         let task = worker.task.as_ref();
-        task.map(|task| task.id.as_ref().unwrap_or(&task.queue)).into()
+        task.map(|task| task.id.as_ref().unwrap_or(&task.queue))
+            .into()
     }),
     ("MS", |worker| {
         worker.task.as_ref().map(|task| task.elapsed_ms).into()

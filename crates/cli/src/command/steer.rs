@@ -33,7 +33,9 @@ pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
     };
     let reply = client.own(&request)?;
     let queue = reply.answer;
-    let limit = queue.limit.map_or("none".to_owned(), |limit| limit.to_string());
+    let limit = queue
+        .limit
+        .map_or("none".to_owned(), |limit| limit.to_string());
     let text = format!(
         "{}: weight {}, reserve {}, limit {limit}",
         set.queue, queue.weight, queue.reserve

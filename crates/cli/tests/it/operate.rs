@@ -320,24 +320,68 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
     let mut client = app.client();
     let whole = json!({"queue": "mails", "state": "suspended", "body": "note imported"});
     for (key, value, wrong) in [
-        ("queue", json!(7), "invalid \"queue\": expected the name of a queue"),
-        ("state", json!("faild"), "invalid \"state\": expected one of ready"),
+        (
+            "queue",
+            json!(7),
+            "invalid \"queue\": expected the name of a queue",
+        ),
+        (
+            "state",
+            json!("faild"),
+            "invalid \"state\": expected one of ready",
+        ),
         ("state", json!("done"), "a done job does not run again"),
         ("state", json!("failed"), "a failed job needs an \"error\""),
-        ("error", json!("boom"), "invalid \"error\": expected an object"),
-        ("priority", json!(8), "invalid \"priority\": expected a whole number from 0 to 7, got 8"),
-        ("priority", json!("high"), "invalid \"priority\": expected a whole number"),
+        (
+            "error",
+            json!("boom"),
+            "invalid \"error\": expected an object",
+        ),
+        (
+            "priority",
+            json!(8),
+            "invalid \"priority\": expected a whole number from 0 to 7, got 8",
+        ),
+        (
+            "priority",
+            json!("high"),
+            "invalid \"priority\": expected a whole number",
+        ),
         (
             "attempt",
             json!(-1),
             "invalid \"attempt\": expected a whole number from 0 to 65535",
         ),
-        ("codec", json!(256), "invalid \"codec\": expected a whole number from 0 to 255"),
-        ("body", json!({"not": "text"}), "invalid \"body\": expected a text, got an object"),
-        ("key", json!("k".repeat(201)), "\"key\" has more than 200 bytes"),
-        ("key_hex", json!("+f"), "invalid \"key_hex\": expected bytes as pairs of hexadecimal digits"),
-        ("key_hex", json!("abc"), "invalid \"key_hex\": expected bytes as pairs of hexadecimal digits"),
-        ("options", json!({"tries": "many"}), "in \"options\": invalid \"tries\""),
+        (
+            "codec",
+            json!(256),
+            "invalid \"codec\": expected a whole number from 0 to 255",
+        ),
+        (
+            "body",
+            json!({"not": "text"}),
+            "invalid \"body\": expected a text, got an object",
+        ),
+        (
+            "key",
+            json!("k".repeat(201)),
+            "\"key\" has more than 200 bytes",
+        ),
+        (
+            "key_hex",
+            json!("+f"),
+            "invalid \"key_hex\": expected bytes as pairs of hexadecimal digits",
+        ),
+        (
+            "key_hex",
+            json!("abc"),
+            "invalid \"key_hex\": expected bytes as pairs of hexadecimal digits",
+        ),
+        (
+            "options",
+            json!({"tries": "many"}),
+            "in \"options\": invalid \"tries\"",
+        ),
         (
             "options",
             json!({"type": "T".repeat(40_000)}),
@@ -348,9 +392,21 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
             json!("i".repeat(40_000)),
             "\"idempotency\" has more than 200 bytes",
         ),
-        ("owner", json!(33), "invalid \"owner\": expected a text of 1 to 100 bytes"),
-        ("owner", json!(""), "invalid \"owner\": expected a text of 1 to 100 bytes"),
-        ("meta", json!("no metadata"), "invalid \"meta\": expected metadata entries"),
+        (
+            "owner",
+            json!(33),
+            "invalid \"owner\": expected a text of 1 to 100 bytes",
+        ),
+        (
+            "owner",
+            json!(""),
+            "invalid \"owner\": expected a text of 1 to 100 bytes",
+        ),
+        (
+            "meta",
+            json!("no metadata"),
+            "invalid \"meta\": expected metadata entries",
+        ),
     ] {
         let mut edited = whole.clone();
         edited[key] = value;

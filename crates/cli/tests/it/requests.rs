@@ -20,7 +20,9 @@ fn with_waiting_jobs() -> (App, Client) {
 #[track_caller]
 fn rejected(client: &mut Client, name: &str, ask: &Value) -> String {
     let refused = client.try_own(name, ask);
-    let refused = refused.err().unwrap_or_else(|| panic!("{ask} was accepted"));
+    let refused = refused
+        .err()
+        .unwrap_or_else(|| panic!("{ask} was accepted"));
     assert_eq!(refused.status(), Status::INVALID_ARGUMENT, "{ask}");
     refused.text()
 }
@@ -75,7 +77,10 @@ fn a_filter_of_a_wrong_type_or_an_unknown_name_changes_no_job() {
             "invalid \"fingerprint\": expected a fingerprint",
         ),
         (json!({"queue": 7}), "invalid \"queue\""),
-        (json!({"all": "yes"}), "invalid \"all\": expected true or false"),
+        (
+            json!({"all": "yes"}),
+            "invalid \"all\": expected true or false",
+        ),
         (json!({"all": false}), "name one job by \"id\", or many by"),
         (
             json!({"id": 7, "queue": "mails"}),
@@ -108,10 +113,19 @@ fn a_filter_of_a_wrong_type_or_an_unknown_name_changes_no_job() {
 fn an_operation_must_be_named_and_a_field_may_be_given_once() {
     let (_app, mut client) = with_waiting_jobs();
     for (ask, why) in [
-        (json!({"queue": "mails"}), "stoker.job needs the field \"op\": one of show, list"),
-        (json!({"op": 7}), "invalid \"op\": expected the name of an operation"),
+        (
+            json!({"queue": "mails"}),
+            "stoker.job needs the field \"op\": one of show, list",
+        ),
+        (
+            json!({"op": 7}),
+            "invalid \"op\": expected the name of an operation",
+        ),
         (json!({"op": null}), "needs the field \"op\""),
-        (json!({"op": "cancle", "queue": "mails"}), "did you mean 'cancel'?"),
+        (
+            json!({"op": "cancle", "queue": "mails"}),
+            "did you mean 'cancel'?",
+        ),
     ] {
         let text = rejected(&mut client, "stoker.job", &ask);
         assert!(text.contains(why), "{ask}: {text}");
@@ -135,13 +149,25 @@ fn a_number_out_of_its_range_is_rejected_and_not_cut() {
     let delay = Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes());
     let id = client.push(&delay);
     for (name, ask) in [
-        ("stoker.job", json!({"op": "edit", "id": id, "body": "1", "codec": 257})),
+        (
+            "stoker.job",
+            json!({"op": "edit", "id": id, "body": "1", "codec": 257}),
+        ),
         ("stoker.job", json!({"op": "list", "limit": 1001})),
         ("stoker.job", json!({"op": "list", "limit": -1})),
-        ("stoker.job", json!({"op": "retry", "all": true, "per_second": 1_000_001})),
+        (
+            "stoker.job",
+            json!({"op": "retry", "all": true, "per_second": 1_000_001}),
+        ),
         ("stoker.job", json!({"op": "show", "id": id, "note": 0})),
-        ("stoker.queue", json!({"op": "set", "queue": "mails", "weight": 4_294_967_297_u64})),
-        ("stoker.queue", json!({"op": "set", "queue": "mails", "reset": 1})),
+        (
+            "stoker.queue",
+            json!({"op": "set", "queue": "mails", "weight": 4_294_967_297_u64}),
+        ),
+        (
+            "stoker.queue",
+            json!({"op": "set", "queue": "mails", "reset": 1}),
+        ),
         ("stoker.queue", json!({"op": "set", "queue": "mails"})),
         ("stoker.queue", json!({"op": "list", "queue": "mails"})),
         ("stoker.pool", json!({"op": "reload", "pool": 7})),
@@ -171,8 +197,15 @@ fn no_request_makes_a_queue_with_an_impossible_name() {
     }
     let queues = app.client().own("stoker.queue", &json!({"op": "list"}));
     let names = queues["queues"].as_array().expect("queues");
-    let names: Vec<&str> = names.iter().filter_map(|queue| queue["name"].as_str()).collect();
-    assert!(names.iter().all(|name| stoker_wire::check_name(name.as_bytes()).is_ok()));
+    let names: Vec<&str> = names
+        .iter()
+        .filter_map(|queue| queue["name"].as_str())
+        .collect();
+    assert!(
+        names
+            .iter()
+            .all(|name| stoker_wire::check_name(name.as_bytes()).is_ok())
+    );
 }
 
 // Issue 9, A4: bodies of own methods have a limit, but for those that carry payloads.
@@ -180,7 +213,11 @@ fn no_request_makes_a_queue_with_an_impossible_name() {
 fn a_long_request_is_rejected_unless_it_carries_payloads() {
     let (_app, mut client) = with_waiting_jobs();
     let long = "x".repeat(257 << 10);
-    let text = rejected(&mut client, "stoker.job", &json!({"op": "list", "queue": long}));
+    let text = rejected(
+        &mut client,
+        "stoker.job",
+        &json!({"op": "list", "queue": long}),
+    );
     assert!(text.contains("the limit is 262144"), "{text}");
     let delay = Ask::push("mails", "ok").meta(Key::DELAY, 600_000_u64.to_be_bytes());
     let id = client.push(&delay);

@@ -155,7 +155,9 @@ fn what_makes_no_sense_is_refused_with_what_would() {
     }
     let garbage = client.call("stoker.job", "{");
     assert!(
-        garbage.text().starts_with("the body is not a valid JSON object"),
+        garbage
+            .text()
+            .starts_with("the body is not a valid JSON object"),
         "{}",
         garbage.text()
     );

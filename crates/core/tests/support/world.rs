@@ -292,7 +292,10 @@ impl World {
     }
 
     pub fn in_state(&self, state: &str) -> Vec<WorkerId> {
-        let workers = self.core.workers().filter(|worker| worker.state.name() == state);
+        let workers = self
+            .core
+            .workers()
+            .filter(|worker| worker.state.name() == state);
         workers.map(|worker| worker.id).collect()
     }
 

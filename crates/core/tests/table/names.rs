@@ -295,10 +295,16 @@ fn views_tell_of_one_alone() {
     let [running, waiting] = [0, 1].map(|_| w.bring(job(mail)));
     assert!(w.core.is_running(running) && !w.core.is_running(waiting));
     let worker = w.live()[0];
-    assert_eq!(w.core.worker_state(worker), Some(stoker_core::WorkerState::Busy));
+    assert_eq!(
+        w.core.worker_state(worker),
+        Some(stoker_core::WorkerState::Busy)
+    );
     w.done(running);
     w.done(waiting);
-    assert_eq!(w.core.worker_state(worker), Some(stoker_core::WorkerState::Ready));
+    assert_eq!(
+        w.core.worker_state(worker),
+        Some(stoker_core::WorkerState::Ready)
+    );
     assert!(!w.core.is_running(waiting) && !w.core.is_draining());
     w.die(worker);
     assert_eq!(w.core.worker_state(worker), None);

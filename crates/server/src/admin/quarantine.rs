@@ -139,7 +139,10 @@ impl Plane {
         let (kind, body) = match load.origin {
             Origin::Job(_) => {
                 let held = self.jobs.held.get(task);
-                (Kind::Job, held.map(|held| held.job.body()).unwrap_or_default())
+                (
+                    Kind::Job,
+                    held.map(|held| held.job.body()).unwrap_or_default(),
+                )
             }
             _ => (Kind::Call, load.body()),
         };

@@ -19,7 +19,10 @@ impl Plane {
             workers: workers
                 .filter_map(|worker| self.shown_worker(&worker))
                 .collect(),
-            pools: pools.into_iter().map(|pool| self.shown_pool(pool)).collect(),
+            pools: pools
+                .into_iter()
+                .map(|pool| self.shown_pool(pool))
+                .collect(),
             max_lag_us: self.max_lag_us,
         }
     }

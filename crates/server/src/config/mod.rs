@@ -15,9 +15,9 @@ pub use error::{ConfigError, Mistake};
 pub(crate) use launch::to_toml;
 pub use launch::{Launch, read_file};
 pub use places::Source;
+pub use resolve::resolve;
 pub use stoker_api::nearest;
 pub(crate) use stoker_api::suggest;
-pub use resolve::resolve;
 pub use units::{parse_size, parse_time};
 pub(crate) use units::{size_text, write_time};
 

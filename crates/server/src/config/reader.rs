@@ -1,9 +1,9 @@
 //! Reads one section's keys, and turns what is wrong into mistakes that say how to mend them.
 
-use stoker_api::suggest;
 use super::schema::Schema;
 use super::{Mistake, parse_size, parse_time};
 use std::ops::RangeInclusive;
+use stoker_api::suggest;
 use stoker_core::Span;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -1,8 +1,8 @@
 use super::reader::{Mistakes, Section};
-use stoker_api::suggest;
 use super::schema::{self, Schema};
 use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service};
 use crate::counted;
+use stoker_api::suggest;
 use stoker_core::PoolConfig;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

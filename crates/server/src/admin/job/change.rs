@@ -67,7 +67,12 @@ impl Plane {
         Err(Refused::new(Status::FAILED_PRECONDITION, text))
     }
 
-    fn change_jobs(&mut self, caller: Caller, target: &Target, change: Change) -> Answered<Changed> {
+    fn change_jobs(
+        &mut self,
+        caller: Caller,
+        target: &Target,
+        change: Change,
+    ) -> Answered<Changed> {
         let which = self.which(target)?;
         let state = target.filter.state;
         match &which {

@@ -106,4 +106,3 @@ impl Plane {
         self.jobs.ask(Ask::Look { ticket, look });
     }
 }
-

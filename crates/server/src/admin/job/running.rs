@@ -34,7 +34,9 @@ impl Plane {
         });
         let next = running.get(limit).map(|_| running[limit - 1].id);
         running.truncate(limit);
-        let jobs = running.into_iter().map(|job| shown_job(self, &view_of(job)));
+        let jobs = running
+            .into_iter()
+            .map(|job| shown_job(self, &view_of(job)));
         Ok(job::Jobs {
             jobs: jobs.collect(),
             next: next.map(|id| self.jobs.uuid(id)),

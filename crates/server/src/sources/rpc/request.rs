@@ -33,7 +33,9 @@ impl Plane {
         }
         let (parent, last) = (client.worker, client.last);
         if let Some(key) = unknown_key(frame) {
-            let text = format!("the frame is CRITICAL, and this broker does not know its metadata key {key}");
+            let text = format!(
+                "the frame is CRITICAL, and this broker does not know its metadata key {key}"
+            );
             self.refuse(id, frame, Status::INVALID_ARGUMENT, &text, None);
         } else if frame.name.starts_with("stoker.") {
             self.own_method(id, frame);

@@ -7,7 +7,7 @@ mod revive;
 use super::commit::{is_of_the_disk, trouble};
 use super::reopen::Doubtful;
 use super::{Batch, Writer};
-use crate::sqlite::reader::{Merged, Order, Next, Source, find, sources};
+use crate::sqlite::reader::{Merged, Next, Order, Source, find, sources};
 use crate::{
     Change, Changed, Ending, Filter, Holder, Import, JobId, State, Ticket, Told, Trouble, View,
     Which,
