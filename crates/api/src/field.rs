@@ -107,16 +107,15 @@ macro_rules! fields {
 
         impl $crate::Fields for $name {
             fn fields() -> Vec<$crate::Field> {
-                #[allow(unused_mut, reason = "there may be no field of its own")]
-                let mut fields: Vec<$crate::Field> = Vec::new();
-                $(fields.extend(<$part_type as $crate::Fields>::fields());)*
-                $(fields.push($crate::Field {
+                let parts: &[Vec<$crate::Field>] =
+                    &[$(<$part_type as $crate::Fields>::fields()),*];
+                let own: &[$crate::Field] = &[$($crate::Field {
                     name: $json,
                     expected: <$type as $crate::Scalar>::expected().into_owned(),
                     required: <$type as $crate::Scalar>::absent().is_none(),
                     doc: concat!($($field_doc),*),
-                });)*
-                fields
+                }),*];
+                parts.iter().flatten().chain(own).cloned().collect()
             }
 
             #[allow(unused_variables, reason = "there may be no field at all")]

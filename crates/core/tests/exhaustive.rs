@@ -269,7 +269,7 @@ impl Game {
         self.world.step(Event::Drain);
         let until = self.world.now + secs(10);
         while !self.world.books.drained {
-            let leaves = |worker: &WorkerView| matches!(worker.state, "stopping");
+            let leaves = |worker: &WorkerView| matches!(worker.state, WorkerState::Stopping);
             let leaving: Vec<WorkerId> = self
                 .world
                 .core

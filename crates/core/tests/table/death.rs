@@ -361,7 +361,7 @@ fn a_draining_worker_can_die_on_its_task() {
     w.step(Event::Reload { pool: PoolId(0) });
     w.boot();
     let worker = w.on(task).expect("it runs");
-    assert_eq!(w.view(worker).state, "draining");
+    assert_eq!(w.view(worker).state, WorkerState::Draining);
     w.die(worker);
     let died = Notice::Died {
         worker,

@@ -220,7 +220,7 @@ fn there_is_one_grace_in_all() {
     w.step(Event::Drain);
     w.pass(ms(6_500));
     w.done(task);
-    assert_eq!(w.view(worker).state, "stopping");
+    assert_eq!(w.view(worker).state, WorkerState::Stopping);
     w.pass(ms(1_500));
     assert!(w.was_killed(worker, Why::Shutdown));
 }

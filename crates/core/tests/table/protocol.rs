@@ -69,7 +69,7 @@ fn a_worker_that_was_told_to_go_may_return_its_task() {
     let (mut w, pool, mail, worker, task) = busy();
     w.step(Event::Reload { pool });
     w.boot();
-    assert_eq!(w.view(worker).state, "draining");
+    assert_eq!(w.view(worker).state, WorkerState::Draining);
     let done = w.view(worker).done;
     w.answer(task, Answer::Returned);
     assert_ne!(w.on(task), Some(worker));
@@ -125,7 +125,7 @@ fn a_worker_that_leaves_gives_its_tasks_back() {
                 why: Why::Left
             })
     );
-    assert_eq!(w.view(worker).state, "stopping");
+    assert_eq!(w.view(worker).state, WorkerState::Stopping);
     w.boot();
     assert!(w.on(task).is_some(), "another has it");
     w.look();
@@ -149,7 +149,7 @@ fn a_worker_that_leaves_and_stays_is_killed() {
         if replaced {
             w.step(Event::Reload { pool });
             w.boot();
-            assert_eq!(w.view(worker).state, "draining");
+            assert_eq!(w.view(worker).state, WorkerState::Draining);
         }
         w.step(Event::Left { worker });
         w.boot();
@@ -176,10 +176,10 @@ fn what_a_leaving_worker_began_it_finishes() {
     w.step(Event::Left { worker });
     assert_eq!(w.on(begun), Some(worker));
     assert!(w.waits(not_begun));
-    assert_eq!(w.view(worker).state, "draining");
+    assert_eq!(w.view(worker).state, WorkerState::Draining);
     w.done(begun);
     assert_eq!(w.outcome(begun), Some(Outcome::Answered));
-    assert_eq!(w.view(worker).state, "stopping");
+    assert_eq!(w.view(worker).state, WorkerState::Stopping);
 }
 
 /// Nothing of this matters to a worker that is gone, or to one that is being killed.

@@ -82,7 +82,7 @@ fn a_worker_is_replaced_at_its_age() {
     w.pass(secs(151));
     assert_eq!(w.starting().len(), 1);
     w.boot();
-    assert_eq!(w.view(old).state, "draining", "its task may end");
+    assert_eq!(w.view(old).state, WorkerState::Draining, "its task may end");
     w.pass(secs(2_000));
     w.done(task);
     assert_eq!(w.outcome(task), Some(Outcome::Answered));
@@ -120,7 +120,7 @@ fn a_worker_that_grew_is_replaced_after_its_task() {
         worker: old,
         why: Why::Replaced
     }));
-    assert_eq!(w.view(old).state, "stopping");
+    assert_eq!(w.view(old).state, WorkerState::Stopping);
 }
 
 /// Reading it costs as much as a short task, so it is not read after each.
@@ -209,7 +209,7 @@ fn a_worker_that_grows_on_while_it_is_replaced_is_killed() {
         rss: 101 * MB,
     });
     w.boot();
-    assert_eq!(w.view(old).state, "draining");
+    assert_eq!(w.view(old).state, WorkerState::Draining);
     let before = w.count(|action| *action == Action::Measure { worker: old });
     w.pass(secs(1));
     let measured = w.count(|action| *action == Action::Measure { worker: old });
@@ -292,7 +292,7 @@ fn the_grace_to_go_begins_when_the_last_task_has_ended() {
     w.done(first);
     let long = w.bring(job(mail).limit(secs(600)));
     w.boot();
-    assert_eq!(w.view(old).state, "draining");
+    assert_eq!(w.view(old).state, WorkerState::Draining);
     w.pass(secs(300));
     assert!(
         !w.saw(&Action::Terminate { worker: old }),

@@ -76,7 +76,7 @@ fn the_idle_are_replaced_first() {
     let busy = w.on(task).expect("it runs");
     w.step(Event::Reload { pool });
     w.hello(w.starting()[0], &Hello::default());
-    assert_eq!(w.view(busy).state, "busy");
+    assert_eq!(w.view(busy).state, WorkerState::Busy);
 }
 
 /// One that boots has the old code: it is not waited for.

@@ -196,7 +196,7 @@ fn a_guest_lets_nobody_idle_out() {
     let task = w.bring(job(mail).limit(secs(3_600)));
     assert_eq!(w.on(task), Some(joined));
     w.pass(secs(9));
-    assert_eq!(w.view(first[0]).state, "ready");
+    assert_eq!(w.view(first[0]).state, WorkerState::Ready);
 }
 
 /// One who is idle beyond its time, while those above the minimum are on their way out anyway, just
@@ -262,7 +262,7 @@ fn scaling_down_lets_the_idle_go_first() {
     assert_eq!(w.live().len(), 1);
     assert_eq!(
         w.view(w.on(tasks[2]).expect("it runs")).state,
-        "draining",
+        WorkerState::Draining,
         "lent last, goes first"
     );
     w.done(tasks[2]);
@@ -345,7 +345,10 @@ fn a_worker_with_a_task_is_not_idle() {
     });
     w.pass(secs(60));
     let busy = w.on(long).expect("it runs");
-    assert_eq!((w.on(longer), w.view(busy).state), (Some(busy), "busy"));
+    assert_eq!(
+        (w.on(longer), w.view(busy).state),
+        (Some(busy), WorkerState::Busy)
+    );
 }
 
 /// A pool that can't grow is not looked at again for work that waits, nor one whose work has gone.
