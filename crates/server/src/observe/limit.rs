@@ -110,6 +110,8 @@ impl Allowance {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let (dropped, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
         self.drop_bytes(stream, dropped);
+        // Who writes no ends of lines is not silenced for good.
+        self.is_cut[stream as usize] = false;
         rest
     }
 
@@ -141,7 +143,8 @@ mod tests {
     #[test]
     fn a_burst_passes_and_then_the_rate() {
         let mut allowance = allowance(100, 1_000);
-        let line = [b'x'; 100];
+        let mut line = [b'x'; 100];
+        line[99] = b'\n';
         let mut passed = |ms| allowance.admit(at(ms), Stream::Stdout, &line).bytes.len();
         let burst: usize = (0..20).map(|_| passed(0)).sum();
         assert_eq!(burst, 1_000);
