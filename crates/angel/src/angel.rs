@@ -357,6 +357,8 @@ impl Angel {
         };
         self.stuck = Some(silent);
         if self.drain_asked.is_some() {
+            // A process that hangs in the kernel can't even be killed; the end does not wait for it.
+            self.end(1);
             let seconds = silent.as_secs();
             // No later server will log it.
             complain(&format!(

@@ -134,6 +134,9 @@ pub(crate) struct Push {
     /// The longest one run of the job may take [default: the pool's]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
+    /// The longest to wait for the server, as --timeout of other commands [default: 30s for each answer]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) wait: Option<String>,
     /// A run that overran its time is the last
     #[arg(long)]
     pub(crate) fail_on_timeout: bool,

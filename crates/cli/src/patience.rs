@@ -73,7 +73,7 @@ impl Patience {
 
     pub(crate) fn exhausted() -> Failure {
         let text = "the server did not answer in time; a server that hangs is restarted by itself (watchdog), \
-                    and --timeout says how long to wait";
+                    and --timeout (of push: --wait) says how long to wait";
         Failure::Unreachable(text.to_owned())
     }
 }

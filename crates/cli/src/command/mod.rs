@@ -66,10 +66,12 @@ fn refuse_unused(args: &Args) -> Result {
     Ok(())
 }
 
-/// What `--timeout` says. That of `push` is the job's.
+/// What `--timeout` says. That of `push` is the job's, so it has another name there.
 fn timeout_of(args: &Args) -> Result<Option<Duration>> {
-    let timeout = args.timeout.as_deref();
-    let timeout = timeout.filter(|_| !matches!(args.command, Command::Push(_)));
+    let timeout = match &args.command {
+        Command::Push(push) => push.wait.as_deref(),
+        _ => args.timeout.as_deref(),
+    };
     let timeout = timeout.map(call::milliseconds).transpose()?;
     Ok(timeout.map(|ms| Duration::from_millis(ms.into())))
 }

@@ -846,9 +846,15 @@ fn no_command_waits_for_a_stopped_server_longer_than_its_timeout() {
         &["call", "t.run", "null"],
         &["jobs", "cancel", "--queue", "q", "--all"],
         &["reload"],
+        &["push", "q", "1"],
     ] {
         let began = Instant::now();
-        let output = app.cli(&[args, &["--timeout", "300ms"]].concat());
+        let option = if args[0] == "push" {
+            "--wait"
+        } else {
+            "--timeout"
+        };
+        let output = app.cli(&[args, &[option, "300ms"]].concat());
         assert_eq!(output.code, 69, "{args:?}: {}", output.stderr);
         assert!(
             output.stderr.contains("did not answer in time"),

@@ -156,7 +156,7 @@ const ENV_PASS: Other<Pool> = Other {
             let what = format!("invalid name {}", quote(bad));
             section.wrong(key, mistakes, what, Some(hint.to_owned()));
         }
-        if !pool.env_clear {
+        if !pool.env_clear && !names.is_empty() {
             let hint =
                 "add env_clear = true, or leave env_pass out: without env_clear all variables pass";
             let what = "it has no effect without env_clear".to_owned();
