@@ -65,11 +65,20 @@ answer! {
 answer! {
     /// How a reload went.
     pub struct Reloaded {
-        /// Each pool that was to be reloaded
+        /// Each pool that was to be reloaded, or was added
         pub pools: Vec<PoolReload> = "pools",
-        /// Left out if empty: what else has changed in the configuration, and needs a restart
+        /// Left out if empty: keys of the configuration that are in effect now, as `queue.mails.weight`
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub applied: Vec<String> = "applied",
+        /// Left out if empty: keys that `scale` or `set` override
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub kept: Vec<String> = "kept",
+        /// Left out if empty: keys that have changed and need a restart
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub restart: Vec<String> = "restart",
+        /// Left out if empty: keys that have changed, and are not of the one pool that was reloaded
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub skipped: Vec<String> = "skipped",
     }
 }
 
@@ -82,6 +91,12 @@ answer! {
         pub version: u32 = "version",
         /// Whether the new version runs
         pub reloaded: bool = "reloaded",
+        /// Left out if not: the configuration has it since this reload
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub added: bool = "added",
+        /// Left out if not: the configuration has it no more
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub removed: bool = "removed",
         /// Left out if there is none: why the reload was given up
         #[serde(skip_serializing_if = "Option::is_none")]
         pub error: Option<String> = "error",

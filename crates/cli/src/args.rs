@@ -53,10 +53,10 @@ pub(crate) enum Command {
     Workers,
     /// Resize a pool: a number, or MIN..MAX
     Scale { pool: String, workers: String },
-    /// Replace all workers without losing a task, by what the configuration says of their pools now (all but
-    /// `workers`); waits until it is done, and says what else has changed and needs a restart
+    /// Apply the configuration file as it is now, and replace all workers without losing a task. Waits until that is
+    /// done, and reports what was applied, what operators have set that goes before it, and what needs a restart
     Reload {
-        /// Only this pool
+        /// Only this pool, and of the configuration only what it says of it
         pool: Option<String>,
     },
     /// Look at what killed workers

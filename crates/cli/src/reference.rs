@@ -12,9 +12,17 @@ fn config_page() -> String {
     let mut page = String::from(
         "# Configuration\n\nGenerated from the program; `stoker check` explains a file. Times are written \
          `500ms`, `30s`, `5m`, `2h`, `7d`, sizes `64KB`, `256MB`, `2GB` (powers of 1024). An unknown key is an error. \
-         `stoker reload` reads the file again and takes what has changed of pools, but for `workers` and \
-         `protocol`; it says what else has changed, which needs a restart.\n",
+         `stoker reload` reads the file again and applies it, pools and queues that came or went included. What \
+         `stoker scale` and `stoker set` have set goes before the file until it is set back. ",
     );
+    let sections_of = sections();
+    let fixed = sections_of.iter().flat_map(|section| {
+        let keys = section.keys.iter().filter(|key| key.needs_restart);
+        let path = section.heading.trim_matches(['[', ']']);
+        keys.map(move |key| format!("`{path}.{}`", key.name))
+    });
+    let fixed = fixed.collect::<Vec<_>>().join(", ");
+    writeln!(page, "A change of these needs a restart: {fixed}.").unwrap();
     for section in sections() {
         write!(page, "\n## `{}`\n\n{}\n\n", section.heading, section.doc).unwrap();
         page += "| key | value | default | meaning |\n|---|---|---|---|\n";

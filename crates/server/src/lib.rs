@@ -7,6 +7,7 @@ mod admin;
 mod answers;
 mod clock;
 pub mod config;
+mod configure;
 mod heartbeat;
 mod memory;
 mod net;

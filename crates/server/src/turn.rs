@@ -18,10 +18,9 @@ use crate::workers::kill_marked;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stoker_angel::{Channel, End, Heartbeat, Level, Previous, ToAngel, ToServer};
-use stoker_core::{Core, Event, Exit, Kind, Limits, Span, Time};
+use stoker_core::{Core, Event, Exit, Limits, Span, Time};
 use stoker_wire::MetaBuf;
 
 /// How long clients may take to fetch their last answers.
@@ -202,7 +201,7 @@ impl Plane {
         if let Some(wake) = self.jobs.store.wake() {
             self.poller.add(wake, Source::Store)?;
         }
-        self.add_pools_and_queues()?;
+        self.add_pools_and_queues();
         let pools: Vec<String> = self
             .config
             .pools
@@ -228,34 +227,6 @@ impl Plane {
         self.step(Event::Tick, None);
         self.tell_orphans();
         self.beat();
-        Ok(())
-    }
-
-    fn add_pools_and_queues(&mut self) -> io::Result<()> {
-        let config = self.config.clone();
-        let mut pools = HashMap::new();
-        for pool in config.pools {
-            let id = self.core.add_pool(&pool.name, pool.core.clone());
-            pools.insert(pool.name.clone(), id);
-            self.specs.insert((id, 1), Arc::new(pool));
-        }
-        for queue in config.queues {
-            let share = [(pools[&queue.pool], 1)];
-            let id = self
-                .core
-                .add_queue(Kind::Jobs, &queue.name, queue.core, &share);
-            self.open_queue(id, queue.jobs);
-        }
-        self.restore_queues();
-        for service in config.services {
-            let share = [(pools[&service.pool], 1)];
-            self.core
-                .add_queue(Kind::Calls, &service.name, service.core, &share);
-            for method in &service.idempotent {
-                self.core
-                    .declare_idempotent(&format!("{}.{method}", service.name));
-            }
-        }
         Ok(())
     }
 

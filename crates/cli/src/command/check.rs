@@ -64,6 +64,8 @@ fn explain(config: &Config, access: &Access) -> String {
         ));
     }
     lines.extend(access.warning.clone());
+    let warnings = config.warnings().into_iter();
+    lines.extend(warnings.map(|warning| format!("warning: {warning}")));
     lines.join("\n")
 }
 
@@ -97,5 +99,5 @@ fn as_json(config: &Config, access: &Access) -> serde_json::Value {
         .map(|service| of(&service.name, &service.pool, &service.core))
         .collect();
     json!({"pools": pools, "queues": queues, "services": services,
-        "socket_group": access.group, "warning": access.warning})
+        "socket_group": access.group, "warning": access.warning, "warnings": config.warnings()})
 }

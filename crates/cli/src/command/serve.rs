@@ -4,9 +4,9 @@ use crate::exit::{Failure, Result};
 use crate::socket;
 use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::process::geteuid;
-use std::env;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 use stoker_angel::{Options, Socket, env as names};
 use stoker_server::config::{Config, ConfigError, Launch, Source, read_file, resolve};
 
@@ -74,9 +74,11 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
         let file = file_of(serve);
         let (text, config) = read(&file)?;
         // What can be read only once, as a pipe, a reload does not read again.
-        let file = file.is_file().then(|| std::path::absolute(file));
+        let base = fs::canonicalize(directory_of(&file))?;
+        let file = file.is_file().then(|| as_named(&file));
         let launch = Launch {
             file: file.transpose()?,
+            base,
             text,
             ..Launch::default()
         };
@@ -85,10 +87,22 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
     let text = Config::for_command(&command_of(&serve.worker)?);
     let config = resolve(COMMAND_LINE, &text).map_err(bad)?;
     let launch = Launch {
+        base: env::current_dir()?,
         text,
         ..Launch::default()
     };
     Ok((launch, config))
+}
+
+/// An absolute path as a user names it: with the symbolic links on the way to it, which a deploy may lead elsewhere.
+pub(crate) fn as_named(path: &Path) -> io::Result<PathBuf> {
+    let here = env::current_dir()?;
+    // A shell knows by which way one came; the system does not.
+    let shell = env::var_os("PWD").map(PathBuf::from);
+    let shell = shell.filter(|shell| {
+        shell.is_absolute() && fs::canonicalize(shell).is_ok_and(|real| real == here)
+    });
+    std::path::absolute(shell.unwrap_or(here).join(path))
 }
 
 /// Reads and resolves a configuration file.

@@ -2,7 +2,7 @@ use crate::args::Set;
 use crate::client::Client;
 use crate::exit::{Failure, Result};
 use crate::output::print_either;
-use stoker_api::pool::{self, PoolReload};
+use stoker_api::pool::{self, PoolReload, Reloaded};
 use stoker_api::queue::{self, Pause, Resume};
 use stoker_api::{Limit, Number, QueueName, Text, printable_lines};
 use stoker_server::counted;
@@ -77,15 +77,14 @@ pub(crate) fn reload(client: &mut Client, pool: Option<&str>, json: bool) -> Res
     client.wait_for_ever();
     let pool = pool.map(|pool| Text(pool.to_owned()));
     let reply = client.own(&pool::Reload { pool })?;
-    let (pools, restart) = (reply.answer.pools, reply.answer.restart);
+    let pools = &reply.answer.pools;
     let lines: Vec<String> = pools.iter().map(line).collect();
     print_either(json, &reply.json, &lines.join("\n"))?;
-    if !json && !restart.is_empty() {
-        let keys = restart.join(", ");
-        let text = format!("the configuration has changed in more; that needs a restart: {keys}");
-        eprintln!("stoker: {}", printable_lines(&text));
+    if !json {
+        print_more(&reply.answer);
     }
-    match pools.iter().all(|pool| pool.reloaded) {
+    let is_good = |pool: &PoolReload| pool.reloaded || pool.added || pool.removed;
+    match pools.iter().all(is_good) {
         true => Ok(()),
         false => Err(Failure::Code(1)),
     }
@@ -96,7 +95,37 @@ fn line(pool: &PoolReload) -> String {
     if pool.reloaded {
         return format!("{name} runs version {version}");
     }
+    if pool.added {
+        return format!("{name} is added");
+    }
+    if pool.removed {
+        return format!("{name} is removed");
+    }
     let error = pool.error.iter().map(|error| format!("\n{error}"));
     let error: String = error.collect();
     format!("{name}: the new version can't run; version {version} stays{error}")
+}
+
+/// What else became of the configuration.
+fn print_more(answer: &Reloaded) {
+    for (keys, what) in [
+        (&answer.applied, "applied from the configuration"),
+        (
+            &answer.kept,
+            "set by 'stoker scale' or 'stoker set', which goes before the configuration",
+        ),
+        (
+            &answer.restart,
+            "changed in the configuration, and needs a restart",
+        ),
+        (
+            &answer.skipped,
+            "changed in the configuration, and not applied to one pool alone; use 'stoker reload' without a pool",
+        ),
+    ] {
+        if !keys.is_empty() {
+            let text = format!("{what}: {}", keys.join(", "));
+            eprintln!("stoker: {}", printable_lines(&text));
+        }
+    }
 }

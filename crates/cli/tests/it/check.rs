@@ -423,3 +423,26 @@ fn the_largest_file_that_is_good_can_be_served() {
     let app = setup.start();
     assert_eq!(app.call("t.run", "ok").status(), stoker_wire::Status::OK);
 }
+
+// Issue 9, A25
+#[test]
+fn a_grace_that_cuts_tasks_off_is_warned_of() {
+    let toml = "[pool.a]\nworkers = 1\ntask_timeout = \"5m\"\n[pool.b]\nworkers = 1\ntask_timeout = \"5m\"\n\
+                stop_grace = \"10s\"\n[pool.c]\nworkers = 1\ntask_timeout = \"none\"\n";
+    let output = check(toml, &["check"]);
+    assert_eq!(output.code, 0);
+    let warnings = output
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("warning: "));
+    let warnings: Vec<&str> = warnings.collect();
+    assert_eq!(
+        warnings,
+        [
+            "warning: pool.b.stop_grace is below task_timeout: a task that needs longer than \"10s\" is cut off at \
+             every restart; raise stop_grace, or give the tasks less time",
+            "warning: pool.c.stop_grace is below task_timeout: a task that needs longer than \"1m\" is cut off at \
+             every restart; raise stop_grace, or give the tasks less time",
+        ]
+    );
+}

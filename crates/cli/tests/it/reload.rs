@@ -1,6 +1,6 @@
 //! Replacing workers, and changing their number, without losing a task.
 
-use crate::{pool_of, setup, start};
+use crate::{pool_of, setup, start, start_of};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -212,7 +212,11 @@ fn a_reload_takes_of_the_file_what_it_says_of_pools_now() {
     let output = app.cli(&["reload"]);
     assert_eq!(
         (output.code, output.stdout.as_str(), output.stderr.as_str()),
-        (0, "p runs version 2\n", "")
+        (
+            0,
+            "p runs version 2\n",
+            "stoker: applied from the configuration: pool.p.command, pool.p.env, pool.p.max_tasks\n"
+        )
     );
     app.wait_for_log("pool p as * says now: command, env, max_tasks");
     assert_eq!(app.call("t.new", "ok new").text(), "new");
@@ -231,28 +235,178 @@ fn a_reload_takes_of_the_file_what_it_says_of_pools_now() {
     assert_eq!(reload(&app)["restart"], Value::Null, "nothing has changed");
 }
 
+// Issue 9, A25
 #[test]
-fn a_reload_says_what_in_the_file_it_does_not_take() {
+fn a_reload_says_what_needs_a_restart() {
     let app = start("workers = 1");
-    let more = "workers = 2\n[stoker]\nmax_inflight = 5\n[queue.mails]\nweight = 3";
+    let more = "workers = 1\n[stoker]\nmax_inflight = 5\nsocket_group = \"0\"\nsocket_mode = \"0600\"\n\
+                [log]\nformat = \"json\"";
     app.dir.write("stoker.toml", pool_of("serve", more));
     let answer = reload(&app);
-    let restart = json!(["stoker.max_inflight", "pool.p.workers", "queue.mails"]);
+    // Issue 9, A23: the group of the socket
+    let restart = json!(["stoker.socket_mode", "stoker.socket_group", "log.format"]);
     assert_eq!(answer["restart"], restart);
-    app.wait_for_log("*stoker.toml has changed*needs a restart: stoker.max_inflight, pool.p.w*");
+    assert_eq!(answer["applied"], json!(["stoker.max_inflight"]));
+    app.wait_for_log("*stoker.toml has changed in what needs a restart: stoker.socket_mode, *");
     let output = app.cli(&["reload"]);
     assert_eq!(
         (output.code, output.stdout.as_str()),
         (0, "p runs version 3\n")
     );
-    assert!(
-        output
-            .stderr
-            .ends_with("that needs a restart: stoker.max_inflight, pool.p.workers, queue.mails\n"),
-        "{}",
-        output.stderr
+    let told = "needs a restart: stoker.socket_mode, stoker.socket_group, log.format\n";
+    assert!(output.stderr.ends_with(told), "{}", output.stderr);
+}
+
+// Issue 9, A25
+#[test]
+fn a_reload_applies_weights_limits_retention_and_sizes() {
+    let app = start("workers = 1\n[queue.mails]\ntries = 1");
+    let more = "workers = 2\n[queue.mails]\nweight = 3\nlimit = 7\ntries = 2\nbackoff = [\"0s\"]\n\
+                [service.t]\nlimit = 5\n[stoker]\nmax_inflight = 77";
+    app.dir.write("stoker.toml", pool_of("serve", more));
+    let answer = reload(&app);
+    assert_eq!(answer["restart"], Value::Null);
+    let applied = json!([
+        "stoker.max_inflight",
+        "pool.p.workers",
+        "queue.mails.weight",
+        "queue.mails.limit",
+        "queue.mails.tries",
+        "queue.mails.backoff",
+        "service.t"
+    ]);
+    assert_eq!(answer["applied"], applied);
+    let queue = app.client().queue("mails");
+    assert_eq!((&queue["weight"], &queue["limit"]), (&json!(3), &json!(7)));
+    assert_eq!(app.client().queue("t")["limit"], 5);
+    until("the pool has its size", || {
+        (app.workers().len() == 2).then_some(())
+    });
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "fail 64 no"));
+    let job = client.job_in(&id, "failed");
+    assert_eq!(job["attempt"], 2, "{job}");
+    // The next server has it too, without a reload.
+    procs::kill(app.server());
+    until("the server is back", || {
+        app.log()
+            .contains("the server was started again")
+            .then_some(())
+    });
+    app.ready();
+    assert_eq!(app.client().queue("mails")["limit"], 7);
+    assert_eq!(app.pool()["max"], 2);
+}
+
+// Issue 9, A25
+#[test]
+fn what_operators_have_set_stays_over_a_reload() {
+    let app = start("workers = 1\n[queue.mails]\nweight = 2");
+    let mut client = app.client();
+    let scale = json!({"op": "scale", "pool": "p", "min": 3, "max": 3});
+    client.own("stoker.pool", &scale);
+    client.own(
+        "stoker.queue",
+        &json!({"op": "set", "queue": "mails", "weight": 9}),
     );
-    assert_eq!(app.pool()["max"], 1);
+    let more = "workers = 2\n[queue.mails]\nweight = 4\nlimit = 6";
+    app.dir.write("stoker.toml", pool_of("serve", more));
+    let answer = reload(&app);
+    assert_eq!(
+        answer["kept"],
+        json!(["pool.p.workers", "queue.mails.weight"])
+    );
+    let queue = app.client().queue("mails");
+    assert_eq!((&queue["weight"], &queue["limit"]), (&json!(9), &json!(6)));
+    assert_eq!(app.pool()["max"], 3);
+    client.own(
+        "stoker.queue",
+        &json!({"op": "set", "queue": "mails", "reset": true}),
+    );
+    assert_eq!(
+        app.client().queue("mails")["weight"],
+        4,
+        "as the file says by now"
+    );
+    let output = app.cli(&["reload"]);
+    let told = "stoker: set by 'stoker scale' or 'stoker set', which goes before the configuration: pool.p.workers\n";
+    assert_eq!(output.stderr, told);
+}
+
+// Issue 9, A25
+#[test]
+fn pools_come_and_go_by_a_reload() {
+    let alone = pool_of("jobs mails;serve", "workers = 1");
+    let late = pool_of("jobs late;serve", "workers = 2").replace("pool.p", "pool.late");
+    let both = format!("{alone}{late}");
+    let app = start_of("jobs mails;serve", "workers = 1");
+    let before = app.pids();
+    app.dir.write("stoker.toml", &both);
+    let answer = reload(&app);
+    assert_eq!(answer["applied"], json!(["pool.late"]));
+    let pools = json!([{"name": "p", "version": 2, "reloaded": true},
+        {"name": "late", "version": 1, "reloaded": false, "added": true}]);
+    assert_eq!(answer["pools"], pools);
+    until("it has its workers", || {
+        (app.workers().len() == 3).then_some(())
+    });
+    let mut client = app.client();
+    let id = client.push(&Ask::push("late", "ok"));
+    client.job_in(&id, "done");
+    app.dir.write("stoker.toml", &alone);
+    let output = app.cli(&["reload"]);
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (0, "p runs version 3\n")
+    );
+    until("its workers have gone", || {
+        (app.workers().len() == 1).then_some(())
+    });
+    let waits = client.push(&Ask::push("late", "ok"));
+    assert_eq!(client.job(&waits)["state"], "ready", "nobody serves it");
+    app.dir.write("stoker.toml", &both);
+    reload(&app);
+    client.job_in(&waits, "done");
+    assert!(app.pids().iter().all(|pid| !before.contains(pid)));
+}
+
+// Issue 9, A25
+#[test]
+fn a_removed_queue_keeps_its_jobs_and_runs_them_when_it_is_back() {
+    let two = |rest: &str| {
+        pool_of("jobs none;serve", "workers = 1")
+            + &pool_of("jobs other;serve", "workers = 1").replace("pool.p", "pool.q")
+            + rest
+    };
+    let section = "[queue.mails]\npool = \"q\"\nlimit = 5\n";
+    let app = setup().config(&two(section)).start();
+    let mut client = app.client();
+    let done = client.push(&Ask::push("mails", "ok"));
+    client.job_in(&done, "done");
+    app.dir.write("stoker.toml", two(""));
+    let answer = reload(&app);
+    assert_eq!(answer["applied"], json!(["queue.mails"]));
+    assert_eq!(app.client().queue("mails")["limit"], Value::Null);
+    let waits = client.push(&Ask::push("mails", "ok"));
+    assert_eq!(client.job(&waits)["state"], "ready");
+    app.dir.write("stoker.toml", two(section));
+    reload(&app);
+    client.job_in(&waits, "done");
+    assert_eq!(app.client().queue("mails")["done"], 2);
+}
+
+// Issue 9, A25
+#[test]
+fn a_reload_of_one_pool_leaves_the_rest_and_says_so() {
+    let app = start("workers = 1");
+    let more = "workers = 2\n[queue.mails]\nweight = 3";
+    app.dir.write("stoker.toml", pool_of("serve", more));
+    let output = app.cli(&["reload", "p"]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let told = "stoker: applied from the configuration: pool.p.workers\nstoker: changed in the configuration, and \
+                not applied to one pool alone; use 'stoker reload' without a pool: queue.mails\n";
+    assert_eq!(output.stderr, told);
+    assert_eq!(app.pool()["max"], 2);
 }
 
 #[test]

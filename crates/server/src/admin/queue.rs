@@ -263,6 +263,18 @@ impl Plane {
         };
         let mut steered = self.steered_of(id);
         steered.set = set;
+        self.override_queue(id, steered);
+    }
+
+    /// The configuration says something else of a queue than before. What an operator has set goes before it.
+    pub(crate) fn configure_overridden(&mut self, id: QueueId, own: QueueConfig) {
+        self.core.configure_queue(id, own.clone());
+        if let Some(steered) = self.steered.remove(&id) {
+            self.override_queue(id, Steered { own, ..steered });
+        }
+    }
+
+    fn override_queue(&mut self, id: QueueId, steered: Steered) {
         let queue = self.core.queue(id);
         let (name, config) = (queue.name.to_owned(), steered.config(queue.config));
         // The configuration may have changed since; what does not fit it any more is left out.
@@ -299,7 +311,7 @@ impl Plane {
     }
 
     /// What of a queue is not as the configuration says.
-    fn set_by_hand(&self, id: QueueId) -> Vec<String> {
+    pub(super) fn set_by_hand(&self, id: QueueId) -> Vec<String> {
         let Some(steered) = self.steered.get(&id) else {
             return Vec::new();
         };

@@ -1,30 +1,22 @@
-//! What has changed in a configuration since the server read it, and what of that a reload takes.
+//! What has changed in a configuration since the server read it, and what of that a reload applies.
 
 use super::schema::{LOG, POOL, QUEUE, SERVICE, STOKER, STORE, Schema};
-use super::{Config, Pool, Queue, Service};
-use stoker_core::PoolConfig;
+use super::{Config, Pool, Queue, Service, write_time};
+
+/// A key, or a section that only one of two configurations has, in which they differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// Dotted, as in the file.
+    pub(crate) key: String,
+    /// A reload does not apply it.
+    pub(crate) needs_restart: bool,
+}
 
 impl Pool {
-    /// Whether a reload can make this pool the new one: who starts its workers and how they are spoken to
-    /// stays for the server's life.
+    /// Whether a reload can make this pool the new one, version by version: who starts its workers and how they
+    /// are spoken to can't change within a pool, so another one takes its place.
     pub(crate) fn can_become(&self, new: &Self) -> bool {
         self.core.spawned == new.core.spawned && self.core.protocol == new.core.protocol
-    }
-
-    /// Takes what a reload can change: all but the size, which belongs to `stoker scale` as well.
-    pub(crate) fn renew(&mut self, new: &Self) {
-        if !self.can_become(new) {
-            return;
-        }
-        let core = PoolConfig {
-            min: self.core.min,
-            max: self.core.max,
-            ..new.core.clone()
-        };
-        *self = Self {
-            core,
-            ..new.clone()
-        };
     }
 
     /// The keys by which a pool differs from another one, but for its size.
@@ -35,41 +27,70 @@ impl Pool {
 }
 
 impl Config {
-    /// Where a newer configuration differs from this one, as dotted keys of the file; a section that is
-    /// only in one of them by its name.
-    pub(crate) fn differences(&self, new: &Self) -> Vec<String> {
+    /// Where a newer configuration differs from this one.
+    pub(crate) fn differences(&self, new: &Self) -> Vec<Difference> {
         let mut all = Vec::new();
-        section(&STOKER, self, new, &mut all);
-        section(&LOG, &self.log, &new.log, &mut all);
-        section(&STORE, &self.store, &new.store, &mut all);
+        section(&STOKER, "stoker", self, new, &mut all);
+        section(&LOG, "log", &self.log, &new.log, &mut all);
+        section(&STORE, "store", &self.store, &new.store, &mut all);
         sections(&POOL, &self.pools, &new.pools, &mut all);
         sections(&QUEUE, &self.queues, &new.queues, &mut all);
         sections(&SERVICE, &self.services, &new.services, &mut all);
         all
     }
+
+    /// Takes of the server's own keys what needs no restart.
+    pub(crate) fn renew_server(&mut self, new: &Self) {
+        STOKER.renew(self, new);
+        LOG.renew(&mut self.log, &new.log);
+        STORE.renew(&mut self.store, &new.store);
+    }
+
+    /// What is valid and most likely not meant.
+    pub fn warnings(&self) -> Vec<String> {
+        let speaking = self.pools.iter().filter(|pool| pool.core.protocol);
+        let cut_off = speaking.filter(|pool| pool.core.stop_grace < pool.core.task_timeout);
+        let warnings = cut_off.map(|pool| {
+            let (name, grace) = (&pool.name, write_time(pool.core.stop_grace));
+            format!(
+                "pool.{name}.stop_grace is below task_timeout: a task that needs longer than {grace} is cut off at \
+                 every restart; raise stop_grace, or give the tasks less time"
+            )
+        });
+        warnings.collect()
+    }
+
+    /// Workers that the queues and services of a pool reserve.
+    pub(crate) fn reserved_of(&self, pool: &str) -> u64 {
+        let queues = self.queues.iter().map(|queue| (&queue.pool, &queue.core));
+        let services = self.services.iter();
+        let services = services.map(|service| (&service.pool, &service.core));
+        let of_pool = queues.chain(services).filter(|(of, _)| *of == pool);
+        of_pool.map(|(_, core)| u64::from(core.reserve)).sum()
+    }
 }
 
-fn section<T>(schema: &Schema<T>, now: &T, new: &T, all: &mut Vec<String>) {
-    let keys = schema.changed(now, new);
-    all.extend(keys.map(|key| format!("{}.{}", schema.kind, key.name)));
+fn section<T>(schema: &Schema<T>, path: &str, now: &T, new: &T, all: &mut Vec<Difference>) {
+    all.extend(schema.changed(now, new).map(|key| Difference {
+        key: format!("{path}.{}", key.name),
+        needs_restart: key.needs_restart,
+    }));
 }
 
-fn sections<T: Named>(schema: &Schema<T>, now: &[T], new: &[T], all: &mut Vec<String>) {
-    let of = |list: &'_ [T], name: &str| list.iter().position(|of| of.name() == name);
-    for section in now {
-        let full = format!("{}.{}", schema.kind, section.name());
-        match of(new, section.name()) {
-            None => all.push(full),
-            Some(at) => {
-                let keys = schema.changed(section, &new[at]);
-                all.extend(keys.map(|key| format!("{full}.{}", key.name)));
-            }
+fn sections<T: Named>(schema: &Schema<T>, now: &[T], new: &[T], all: &mut Vec<Difference>) {
+    let path = |section: &T| format!("{}.{}", schema.kind, section.name());
+    let whole = |section: &T| Difference {
+        key: path(section),
+        needs_restart: false,
+    };
+    for before in now {
+        match new.iter().find(|after| after.name() == before.name()) {
+            None => all.push(whole(before)),
+            Some(after) => section(schema, &path(before), before, after, all),
         }
     }
-    let added = new
-        .iter()
-        .filter(|section| of(now, section.name()).is_none());
-    all.extend(added.map(|section| format!("{}.{}", schema.kind, section.name())));
+    let is_new = |after: &&T| now.iter().all(|before| before.name() != after.name());
+    all.extend(new.iter().filter(is_new).map(whole));
 }
 
 /// A section of which there may be several.
@@ -97,6 +118,7 @@ impl Named for Service {
 
 #[cfg(test)]
 mod tests {
+    use super::Difference;
     use crate::config::resolve;
 
     #[test]
@@ -107,8 +129,9 @@ mod tests {
                    workers = 77\nmax_tasks = 3\n[pool.c]\ncommand = [\"x\"]\n[queue.q]\npool = \"c\"\n\
                    [queue.n]\npool = \"a\"\n[service.s]\npool = \"a\"\n";
         let (now, new) = (resolve("now", now).unwrap(), resolve("new", new).unwrap());
+        let keys = |of: Vec<Difference>| of.into_iter().map(|of| of.key).collect::<Vec<String>>();
         assert_eq!(
-            now.differences(&new),
+            keys(now.differences(&new)),
             [
                 "stoker.max_inflight",
                 "log.format",

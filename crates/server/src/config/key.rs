@@ -59,6 +59,8 @@ pub(crate) struct Other<T: 'static> {
     pub(crate) read: fn(&Section<'_, '_>, &str, &mut T, &mut Mistakes<'_>),
     /// As TOML; `None` if the key is left out.
     pub(crate) write: fn(&T) -> Option<String>,
+    /// Gives the second what the first has.
+    pub(crate) copy: fn(&T, &mut T),
 }
 
 pub(crate) struct Access<T: 'static, V> {
@@ -250,6 +252,20 @@ impl<T> Key<T> {
                 take(found, |at| set(into, at));
             }
             Field::Other(other) => (other.read)(section, key, into, out),
+        }
+    }
+
+    /// Gives `to` the value that `from` has.
+    pub(crate) fn copy(&self, from: &T, to: &mut T) {
+        match &self.field {
+            Field::Text(at) => (at.set)(to, (at.get)(from).clone()),
+            Field::Path(at) => (at.set)(to, (at.get)(from).clone()),
+            Field::Flag(at) => (at.set)(to, *(at.get)(from)),
+            Field::Texts(at, _) => (at.set)(to, (at.get)(from).clone()),
+            Field::Number { get, set, .. } | Field::Size { get, set } => set(to, get(from)),
+            Field::Time { access, .. } => (access.set)(to, *(access.get)(from)),
+            Field::Word { get, set, .. } => set(to, get(from)),
+            Field::Other(other) => (other.copy)(from, to),
         }
     }
 

@@ -1,8 +1,9 @@
 //! What the angel keeps for every server that it starts: the configuration, where it stands, and what
 //! reloads have changed of it.
 
-use super::schema::POOL;
-use super::{Config, ConfigError, MAX_FILE, Pool, resolve};
+use super::resolve::resolve_own;
+use super::schema::{LOG, POOL, QUEUE, SERVICE, STOKER, STORE};
+use super::{Config, ConfigError, MAX_FILE, Queue, Service, resolve};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -12,11 +13,14 @@ const BETWEEN: char = '\0';
 /// The configuration as a server gets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
-    /// The file that a reload reads again; `None` if there is none.
+    /// The file that a reload reads again, as it was named: symbolic links on the way to it are followed anew each
+    /// time. `None` if there is none.
     pub file: Option<PathBuf>,
+    /// The directory, without symbolic links, that paths of the configuration are relative to.
+    pub base: PathBuf,
     /// The configuration as it was at the start.
     pub text: String,
-    /// Pools as the last reload left them, as a configuration of their own; empty before the first.
+    /// What is served since the last reload, as a whole configuration; empty before the first.
     pub reloaded: String,
 }
 
@@ -24,41 +28,52 @@ impl Launch {
     /// As one text, which the angel passes on without a look.
     pub fn encode(&self) -> String {
         let file = self.file.as_deref().and_then(Path::to_str);
-        let parts = [file.unwrap_or_default(), &self.text, &self.reloaded];
-        parts.join(&BETWEEN.to_string())
+        let file = file.unwrap_or_default();
+        let base = self.base.to_str().unwrap_or_default();
+        [file, base, &self.text, &self.reloaded].join(&BETWEEN.to_string())
     }
 
     pub(crate) fn decode(text: &str) -> Self {
-        let mut parts = text.splitn(3, BETWEEN).map(str::to_owned);
+        let mut parts = text.splitn(4, BETWEEN).map(str::to_owned);
         let mut next = || parts.next().unwrap_or_default();
         let file = Some(next()).filter(|file| !file.is_empty());
         Self {
             file: file.map(PathBuf::from),
+            base: next().into(),
             text: next(),
             reloaded: next(),
         }
     }
 
-    /// What is to be served: the configuration of the start, with what reloads have changed.
+    /// What is to be served: the configuration of the last reload, or of the start.
     pub(crate) fn config(&self) -> Result<Config, ConfigError> {
-        let mut config = resolve("the configuration", &self.text)?;
-        if !self.reloaded.is_empty() {
-            let reloaded = resolve("the reloaded pools", &self.reloaded)?;
-            for pool in &mut config.pools {
-                let new = reloaded.pools.iter().find(|new| new.name == pool.name);
-                new.into_iter().for_each(|new| pool.renew(new));
-            }
+        match self.reloaded.is_empty() {
+            true => resolve("the configuration", &self.text),
+            false => resolve_own(&self.reloaded),
         }
-        Ok(config)
     }
 }
 
-/// Pools as a configuration of their own.
-pub(crate) fn to_toml<'p>(pools: impl IntoIterator<Item = &'p Pool>) -> String {
-    let sections = pools.into_iter();
-    sections
-        .map(|pool| POOL.to_toml(&pool.name, pool))
-        .collect()
+impl Config {
+    /// The whole configuration as a file that means the same.
+    pub(crate) fn to_toml(&self) -> String {
+        let mut text = STOKER.to_toml("", self, None);
+        text += &LOG.to_toml("", &self.log, None);
+        text += &STORE.to_toml("", &self.store, None);
+        for pool in &self.pools {
+            text += &POOL.to_toml(&pool.name, pool, None);
+        }
+        // There may be thousands of them.
+        let queue = Queue::new(String::new());
+        for of in &self.queues {
+            text += &QUEUE.to_toml(&of.name, of, Some(&queue));
+        }
+        let service = Service::new(String::new());
+        for of in &self.services {
+            text += &SERVICE.to_toml(&of.name, of, Some(&service));
+        }
+        text
+    }
 }
 
 /// The text of a configuration file.
@@ -76,7 +91,6 @@ pub fn read_file(file: &Path) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stoker_core::Span;
 
     const FULL: &str = r#"
         [pool."a.b"]
@@ -100,29 +114,57 @@ mod tests {
         workers = 1
         [queue.mails]
         pool = "far"
+        backoff = ["1s", "2m"]
+        tries = 0
+        ack = "delivery"
+        limit = 3
+        [queue."odd:name"]
+        pool = "a.b"
+        age_step = "none"
+        backoff = { base = "2s", cap = "1h" }
+        [service.users]
+        pool = "far"
+        idempotent = ["get"]
+        max_wait = "3s"
+        [stoker]
+        socket = "run/s.sock"
+        socket_mode = "0666"
+        socket_group = "33"
+        max_memory = "64MB"
+        [log]
+        format = "json"
+        [store]
+        driver = "memory"
     "#;
 
     #[test]
-    fn pools_come_back_as_they_were_written() {
+    fn a_configuration_comes_back_as_it_was_written() {
         let config = resolve("test", FULL).unwrap();
-        let text = to_toml(&config.pools);
-        assert_eq!(resolve("test", &text).unwrap().pools, config.pools);
+        assert_eq!(resolve("test", &config.to_toml()).unwrap(), config);
     }
 
+    /// A file of the largest size, written with all its keys, is larger than a file may be.
     #[test]
-    fn what_the_angel_keeps_is_the_start_and_what_reloads_changed() {
+    fn what_the_angel_keeps_is_what_the_last_reload_left() {
         let reloaded = FULL
             .replace("\"5s\"", "\"7s\"")
             .replace("max = 3", "max = 9");
-        let reloaded = to_toml(&resolve("test", &reloaded).unwrap().pools);
+        let many: String = (0..9_000)
+            .map(|n| format!("[queue.q{n}]\npool = \"far\"\n"))
+            .collect();
+        let reloaded = resolve_own(&(reloaded + &many)).unwrap();
         let launch = Launch {
-            file: Some("/srv/stoker.toml".into()),
+            file: Some("/srv/current/stoker.toml".into()),
+            base: "/srv/releases/1".into(),
             text: FULL.to_owned(),
-            reloaded,
+            reloaded: reloaded.to_toml(),
         };
         assert_eq!(Launch::decode(&launch.encode()), launch);
-        let pool = &launch.config().unwrap().pools[0];
-        assert_eq!(pool.core.boot_timeout, Span::from_secs(7));
-        assert_eq!(pool.core.max, 3, "the size is not a reload's to change");
+        assert_eq!(launch.config().unwrap(), reloaded);
+        let start = Launch {
+            reloaded: String::new(),
+            ..launch
+        };
+        assert_eq!(start.config().unwrap(), resolve("test", FULL).unwrap());
     }
 }

@@ -12,7 +12,6 @@ pub mod schema;
 mod units;
 
 pub use error::{ConfigError, Mistake};
-pub(crate) use launch::to_toml;
 pub use launch::{Launch, read_file};
 pub use places::Source;
 pub use resolve::resolve;

@@ -9,8 +9,17 @@ use toml::de::{DeTable, DeValue};
 
 /// Resolves the text of a configuration file. `file` is its name in error messages.
 pub fn resolve(file: &str, text: &str) -> Result<Config, ConfigError> {
+    resolve_up_to(MAX_FILE, file, text)
+}
+
+/// Resolves what the program itself has written, which names more keys than a file does.
+pub(super) fn resolve_own(text: &str) -> Result<Config, ConfigError> {
+    resolve_up_to(usize::MAX, "the configuration of the last reload", text)
+}
+
+fn resolve_up_to(limit: usize, file: &str, text: &str) -> Result<Config, ConfigError> {
     let mut mistakes = Mistakes::new(text);
-    let config = read(text, &mut mistakes);
+    let config = read(limit, text, &mut mistakes);
     match (config, mistakes.found) {
         (Some(config), found) if found.is_empty() => Ok(config),
         (_, mut found) => {
@@ -23,8 +32,8 @@ pub fn resolve(file: &str, text: &str) -> Result<Config, ConfigError> {
     }
 }
 
-fn read(text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config> {
-    if text.len() > MAX_FILE {
+fn read(limit: usize, text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config> {
+    if text.len() > limit {
         mistakes.add(
             0,
             "",
@@ -269,13 +278,7 @@ fn pool_of(
 /// A pool must always have as many workers as its queues reserve.
 fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     for pool in &config.pools {
-        let queues = config.queues.iter().map(|queue| (&queue.pool, &queue.core));
-        let services = config
-            .services
-            .iter()
-            .map(|service| (&service.pool, &service.core));
-        let of_pool = queues.chain(services).filter(|(of, _)| **of == pool.name);
-        let reserved: u64 = of_pool.map(|(_, core)| u64::from(core.reserve)).sum();
+        let reserved = config.reserved_of(&pool.name);
         if pool.core.spawned && reserved > u64::from(pool.core.min) {
             let what = format!(
                 "its queues reserve {}, but it has only {} for certain",

@@ -24,7 +24,11 @@ pub fn parse_size(text: &str) -> Option<u64> {
 
 /// A time as it is read, quoted.
 pub(crate) fn write_time(time: Span) -> String {
-    format!("\"{}ms\"", time.as_millis())
+    let ms = time.as_millis();
+    let units = TIMES.iter().rev();
+    let fits = |unit: &&(&str, u64)| ms.is_multiple_of(unit.1);
+    let (unit, factor) = units.filter(|_| ms > 0).find(fits).unwrap_or(&("s", 1));
+    format!("\"{}{unit}\"", ms / factor)
 }
 
 /// A size as people read it, with one decimal.

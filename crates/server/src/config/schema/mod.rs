@@ -55,9 +55,19 @@ impl<T> Schema<T> {
         keys.filter(|key| key.write(now) != key.write(new))
     }
 
-    /// The section as TOML. `name` is that of a named one.
-    pub(crate) fn to_toml(&self, name: &str, of: &T) -> String {
-        let lines = self.keys.iter();
+    /// Gives `now` what `new` has, but for what needs a restart.
+    pub(crate) fn renew(&self, now: &mut T, new: &T) {
+        let keys = self.keys.iter().filter(|key| !key.needs_restart);
+        keys.for_each(|key| key.copy(new, now));
+    }
+
+    /// The section as TOML. `name` is that of a named one. Keys that are as by `default` are left out.
+    pub(crate) fn to_toml(&self, name: &str, of: &T, default: Option<&T>) -> String {
+        let is_default = |key: &Key<T>| {
+            let default = default.map(|default| key.write(default));
+            default.is_some_and(|default| default == key.write(of))
+        };
+        let lines = self.keys.iter().filter(|key| !is_default(key));
         let lines = lines.filter_map(|key| Some(format!("{} = {}\n", key.name, key.write(of)?)));
         let heading = match self.is_named {
             true => format!("{}.{}", self.kind, quote(name)),

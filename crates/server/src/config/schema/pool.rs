@@ -1,9 +1,10 @@
 use super::Schema;
 use crate::config::key::{
-    Field, Other, at, key, number, size, start_key, time, time_above_zero, time_or_none,
+    Field, Other, at, key, number, size, time, time_above_zero, time_or_none,
 };
 use crate::config::reader::{Mistakes, Section, integer};
-use crate::config::{MAX_WORKERS, Pool, quote};
+use crate::config::{MAX_WORKERS, Pool, quote, write_time};
+use stoker_core::Span;
 use toml::de::{DeTable, DeValue};
 
 pub(crate) const POOL: Schema<Pool> = Schema {
@@ -73,11 +74,11 @@ pub(crate) const POOL: Schema<Pool> = Schema {
         ),
         key(
             "stop_grace",
-            "\"10s\"",
-            time(at!(core.stop_grace)),
-            "What a worker has to finish and go at shutdown. TERM in its last second, KILL at its end.",
+            "`task_timeout`",
+            Field::Other(STOP_GRACE),
+            "What a worker has to finish and go at shutdown. TERM in its last second, KILL at its end. 60s where `task_timeout` is \"none\". A task that needs longer is cut off at every restart.",
         ),
-        start_key(
+        key(
             "protocol",
             "true",
             Field::Flag(at!(core.protocol)),
@@ -122,6 +123,19 @@ pub(crate) const POOL: Schema<Pool> = Schema {
     ],
 };
 
+const STOP_GRACE: Other<Pool> = Other {
+    kind: "time",
+    read: |section, key, pool, mistakes| {
+        let given = section.time(key, Span::ZERO, false, mistakes);
+        pool.core.stop_grace = given.unwrap_or(match pool.core.task_timeout {
+            Span::FOREVER => Span::from_secs(60),
+            timeout => timeout,
+        });
+    },
+    write: |pool| Some(write_time(pool.core.stop_grace)),
+    copy: |from, to| to.core.stop_grace = from.core.stop_grace,
+};
+
 const COMMAND: Other<Pool> = Other {
     kind: "list of texts",
     read: |section, key, pool, mistakes| {
@@ -138,6 +152,10 @@ const COMMAND: Other<Pool> = Other {
         pool.core
             .spawned
             .then(|| format!("[{}]", quoted.join(", ")))
+    },
+    copy: |from, to| {
+        to.command.clone_from(&from.command);
+        to.core.spawned = from.core.spawned;
     },
 };
 
@@ -188,6 +206,7 @@ const ENV: Other<Pool> = Other {
         let pairs: Vec<String> = pairs.collect();
         (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", ")))
     },
+    copy: |from, to| to.env.clone_from(&from.env),
 };
 
 const WORKERS: Other<Pool> = Other {
@@ -197,6 +216,7 @@ const WORKERS: Other<Pool> = Other {
         let (min, max) = (pool.core.min, pool.core.max);
         Some(format!("{{ min = {min}, max = {max} }}"))
     },
+    copy: |from, to| (to.core.min, to.core.max) = (from.core.min, from.core.max),
 };
 
 fn read_workers(

@@ -1,5 +1,5 @@
 use super::Schema;
-use crate::config::key::{Field, Other, at, key, number, time, time_or_none, word};
+use crate::config::key::{Field, Other, at, key, number, start_key, time, time_or_none, word};
 use crate::config::reader::{Mistakes, Section};
 use crate::config::{MAX_WORKERS, Queue, parse_time, write_time};
 use stoker_core::{Backoff, Span};
@@ -15,6 +15,7 @@ macro_rules! pool_field {
                 of.pool = section.text(key, mistakes).unwrap_or_default();
             },
             write: |of| Some(crate::config::quote(&of.pool)),
+            copy: |from, to| to.pool.clone_from(&from.pool),
         })
     };
 }
@@ -85,7 +86,7 @@ pub(crate) const QUEUE: Schema<Queue> = Schema {
             Field::Other(BACKOFF),
             "Wait before a job's next run: exponential with full jitter, or a list whose last entry repeats.",
         ),
-        key(
+        start_key(
             "ordered",
             "false",
             Field::Flag(at!(core.ordered)),
@@ -140,6 +141,7 @@ const BACKOFF: Other<Queue> = Other {
     kind: "\"exponential\", list of times, or {base, cap}",
     read: read_backoff,
     write: |queue| Some(write_backoff(&queue.jobs.backoff)),
+    copy: |from, to| to.jobs.backoff = from.jobs.backoff.clone(),
 };
 
 /// Entries of a list of waits.

@@ -1,6 +1,6 @@
 use super::Schema;
 use crate::config::Config;
-use crate::config::key::{Field, Other, at, number, size, start_key, time_above_zero};
+use crate::config::key::{Field, Other, at, key, number, size, start_key, time_above_zero};
 use crate::config::quote;
 use stoker_core::Span;
 
@@ -33,31 +33,31 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             number!(boots_at_once, 1..=1_000),
             "Workers that boot at the same time.",
         ),
-        start_key(
+        key(
             "max_connections",
             "10_000",
             number!(max_connections, 1..=1_000_000),
             "Connections at once.",
         ),
-        start_key(
+        key(
             "max_inflight",
             "1024",
             number!(max_inflight, 1..=1_000_000),
             "Unanswered requests of one connection; beyond, they are refused with a retry hint.",
         ),
-        start_key(
+        key(
             "max_memory",
             "\"512MB\", or see right",
             size!(max_memory),
             "What the server holds in memory: bodies of calls and pushes, loaded jobs, answers until their clients have read them. The server's process as a whole takes at most 64 MB more. Without a value it is a quarter of the memory of the control group (container) or of the machine, 512 MB at the most. Beyond it new requests are refused with a retry hint, jobs stay on disk, and answers stay with their workers, whose `task_timeout` stands still meanwhile. Jobs in memory (`driver = \"memory\"`) count too; failed and cancelled ones may hold half as much besides, and the oldest failed ones make room.",
         ),
-        start_key(
+        key(
             "frame_timeout",
             "\"60s\"",
             time_above_zero(at!(frame_timeout)),
             "A client that begins a frame and does not end it is disconnected between half this time and all of it.",
         ),
-        start_key(
+        key(
             "watchdog",
             "\"60s\"",
             Field::Time {
@@ -81,4 +81,5 @@ const MODE: Other<Config> = Other {
         config.socket_mode = mode.unwrap_or(config.socket_mode);
     },
     write: |config| Some(quote(&format!("{:04o}", config.socket_mode))),
+    copy: |from, to| to.socket_mode = from.socket_mode,
 };

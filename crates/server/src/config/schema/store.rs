@@ -42,4 +42,5 @@ const PATH: Other<StoreConfig> = Other {
         store.path = path.or(store.path.take());
     },
     write: |store| store.path.as_deref().and_then(Path::to_str).map(quote),
+    copy: |from, to| to.path.clone_from(&from.path),
 };

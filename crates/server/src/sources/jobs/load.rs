@@ -48,6 +48,16 @@ impl Plane {
         });
     }
 
+    /// What a queue's jobs get from now on that do not say themselves, and what is kept of them.
+    pub(crate) fn configure_jobs(&mut self, id: QueueId, config: JobsConfig) {
+        let queue = self.core.queue(id);
+        let keep = keep(&config, queue.config.ordered, self.core.lane_size());
+        self.jobs.store.open_queue(queue.name, keep);
+        if let Some(of_queue) = self.jobs.queue_mut(id) {
+            of_queue.config = config;
+        }
+    }
+
     /// The queue of a name, opened if this is the first that is heard of it.
     pub(crate) fn known_queue(&mut self, name: NameId) -> QueueId {
         let id = self.core.queue_of_name(name);

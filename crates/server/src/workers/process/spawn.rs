@@ -57,7 +57,7 @@ impl Plane {
         if let Some(spec) = self.specs.get(&(pool, version)) {
             return Some(spec.clone());
         }
-        let spec = Arc::new(self.config.pools.get(pool.index())?.clone());
+        let spec = self.spec_to_start(self.pool_spec(pool)?);
         self.specs.insert((pool, version), spec.clone());
         Some(spec)
     }
@@ -138,7 +138,7 @@ impl Plane {
             return;
         };
         let is_root = rustix::process::geteuid().is_root();
-        let user = self.config.pools.get(link.pool.index());
+        let user = self.pool_spec(link.pool);
         let user = user.and_then(|pool| pool.user.as_deref());
         let hint = match user {
             Some(user) if !is_root => {

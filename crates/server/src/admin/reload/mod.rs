@@ -1,12 +1,13 @@
 //! New workers for old ones, as the configuration file says now.
 
+mod apply;
+
 use super::{Answered, Caller, Refused};
-use crate::config::{self, Config, Launch, Pool as PoolSpec, to_toml};
+use crate::config::{Launch, Pool as PoolSpec};
 use crate::net::ConnId;
 use crate::plane::Plane;
+use apply::Report;
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::Arc;
 use stoker_angel::{MAX_MESSAGE, ToAngel};
 use stoker_api::pool::{PoolReload, Reloaded};
 use stoker_core::{Event, PoolConfig, PoolId};
@@ -27,14 +28,26 @@ struct Reload {
     id: u32,
     pending: Vec<PoolId>,
     results: Vec<PoolReload>,
-    /// What has changed in the file and takes a restart.
-    restart: Vec<String>,
+    report: Report,
 }
 
 impl Reload {
     fn answer(self) -> (ConnId, u32, Reloaded) {
-        let (pools, restart) = (self.results, self.restart);
-        (self.conn, self.id, Reloaded { pools, restart })
+        let report = self.report;
+        let added = report.added.into_iter().map(|name| PoolReload {
+            name,
+            version: 1,
+            added: true,
+            ..PoolReload::default()
+        });
+        let reloaded = Reloaded {
+            pools: self.results.into_iter().chain(added).collect(),
+            applied: report.applied,
+            kept: report.kept,
+            restart: report.restart,
+            skipped: report.skipped,
+        };
+        (self.conn, self.id, reloaded)
     }
 }
 
@@ -44,6 +57,12 @@ impl Reloads {
     }
 
     pub(crate) fn is_healthy(&mut self, pool: PoolId) {
+        self.failed_boots.remove(&pool);
+    }
+
+    /// Forgets a pool that is removed, or that had its number before.
+    pub(crate) fn forget(&mut self, pool: PoolId) {
+        self.before.remove(&pool);
         self.failed_boots.remove(&pool);
     }
 
@@ -65,27 +84,32 @@ impl Reloads {
 }
 
 impl Plane {
-    /// Replaces the workers of one pool, or of all. Answered when that is done.
+    /// Applies the configuration file and replaces the workers of one pool, or of all. Answered when that is done.
     pub(super) fn reload_pools(
         &mut self,
         caller: Caller,
         pool: Option<&str>,
     ) -> Answered<Reloaded> {
-        let pools = match pool {
-            None => self.core.pools().collect(),
-            Some(name) => vec![self.pool_named(name)?],
-        };
-        let restart = self
-            .read_again(&pools)
+        let only = pool.map(|name| self.pool_named(name)).transpose()?;
+        let report = self
+            .read_again(only)
             .map_err(|text| Refused::new(Status::FAILED_PRECONDITION, text))?;
+        let pools = match only {
+            None => self.pools_but(&report.added),
+            Some(pool) => vec![pool],
+        };
+        let reload = Reload {
+            conn: caller.conn,
+            id: caller.id,
+            pending: pools.clone(),
+            results: Vec::new(),
+            report,
+        };
+        if pools.is_empty() {
+            return Ok(Some(reload.answer().2));
+        }
         if !caller.is_oneway {
-            self.reloads.waiting.push(Reload {
-                conn: caller.conn,
-                id: caller.id,
-                pending: pools.clone(),
-                results: Vec::new(),
-                restart,
-            });
+            self.reloads.waiting.push(reload);
         }
         for pool in pools {
             self.reload(pool);
@@ -95,70 +119,32 @@ impl Plane {
 
     /// As the angel's signal asks for it.
     pub(crate) fn reload_all(&mut self) {
-        let pools: Vec<PoolId> = self.core.pools().collect();
-        match self.read_again(&pools) {
-            Ok(_) => pools.into_iter().for_each(|pool| self.reload(pool)),
+        match self.read_again(None) {
+            Ok(report) => {
+                for pool in self.pools_but(&report.added) {
+                    self.reload(pool);
+                }
+            }
             Err(text) => self.log.error(format!("nothing is reloaded: {text}")),
         }
     }
 
-    /// Reads the file again, and gives these pools what it says now. Returns what else has changed in it.
-    fn read_again(&mut self, pools: &[PoolId]) -> Result<Vec<String>, String> {
-        let Some(file) = self.launch.file.clone() else {
-            return Ok(Vec::new());
-        };
-        let text = config::read_file(&file)?;
-        let shown = file.display().to_string();
-        let new = config::resolve(&shown, &text).map_err(|error| error.to_string())?;
-        for pool in pools {
-            self.try_out(*pool, &new, &file);
-        }
-        // What other pools could take is not told: their own reload takes it.
-        let mut all_reloaded = self.config.clone();
-        for pool in &mut all_reloaded.pools {
-            let next = new.pools.iter().find(|next| next.name == pool.name);
-            next.into_iter().for_each(|next| pool.renew(next));
-        }
-        let others = all_reloaded.differences(&new);
-        if !others.is_empty() {
-            let others = others.join(", ");
-            self.log.warn(format!(
-                "{shown} has changed since the start in what this reload does not take; that needs a \
-                 restart: {others}"
-            ));
-        }
-        Ok(others)
-    }
-
-    /// Gives a pool what a reload can give it. It is for good once workers have shown that it can run.
-    fn try_out(&mut self, id: PoolId, new: &Config, file: &Path) {
-        let Some(pool) = self.config.pools.get_mut(id.index()) else {
-            return;
-        };
-        let Some(new) = new.pools.iter().find(|new| new.name == pool.name) else {
-            return;
-        };
-        let keys = pool.changed_keys(new);
-        if keys.is_empty() || !pool.can_become(new) {
-            return;
-        }
-        let before = pool.clone();
-        pool.renew(new);
-        let (file, keys) = (file.display(), keys.join(", "));
-        let text = format!("pool {} as {file} says now: {keys}", pool.name);
-        // A reload upon a reload goes back to what last stood.
-        self.reloads.before.entry(id).or_insert(before);
-        self.configure_pool(id);
-        self.log.info(text);
+    /// Pools whose workers are to be replaced: those that were just added have new ones.
+    fn pools_but(&self, added: &[String]) -> Vec<PoolId> {
+        let is_old = |pool: &PoolId| !added.iter().any(|name| *name == self.core.pool(*pool).0);
+        self.core.pools().filter(is_old).collect()
     }
 
     /// Tells the core what a pool is like now, but for its size, which may have been scaled.
     fn configure_pool(&mut self, id: PoolId) {
+        let Some(spec) = self.pool_spec(id) else {
+            return;
+        };
         let (_, now, _, _) = self.core.pool(id);
         let config = PoolConfig {
             min: now.min,
             max: now.max,
-            ..self.config.pools[id.index()].core.clone()
+            ..spec.core.clone()
         };
         self.core.configure_pool(id, config);
         self.send_timeouts();
@@ -172,9 +158,9 @@ impl Plane {
         if version != before {
             let text = format!("pool {name} is reloaded as version {version}");
             self.log.info(text);
-            let spec = &self.config.pools[pool.index()];
-            let spec = || Arc::new(spec.clone());
-            self.specs.entry((pool, version)).or_insert_with(spec);
+            if let Some(spec) = self.pool_spec(pool).map(|spec| self.spec_to_start(spec)) {
+                self.specs.entry((pool, version)).or_insert(spec);
+            }
         }
         self.settle();
     }
@@ -182,11 +168,12 @@ impl Plane {
     /// A reload has ended, one way or the other.
     pub(crate) fn reloaded(&mut self, pool: PoolId, done: bool) {
         let (name, _, _, version) = self.core.pool(pool);
+        let name = name.to_owned();
         let mut result = PoolReload {
-            name: name.to_owned(),
+            name: name.clone(),
             version,
             reloaded: done,
-            error: None,
+            ..PoolReload::default()
         };
         let before = self.reloads.before.remove(&pool);
         if done {
@@ -194,13 +181,13 @@ impl Plane {
             self.log.info(text);
             self.specs
                 .retain(|(of, old), _| *of != pool || *old >= version);
-            if before.is_some() {
-                self.keep_for_restarts();
-            }
+            self.keep_for_restarts();
+        } else if self.core.pools().all(|present| present != pool) {
+            result.removed = true;
         } else {
             result.error = self.reloads.failed_boot(pool).cloned();
             if let Some(before) = before {
-                self.config.pools[pool.index()] = before;
+                self.undo_trial(&name, before);
                 self.configure_pool(pool);
             }
         }
@@ -210,14 +197,29 @@ impl Plane {
         }
     }
 
-    /// Has the angel give a server that it starts after this one's death the pools as they are now; those
+    /// A pool is as it was before it was on trial, but for its size, which had nothing to do with that.
+    fn undo_trial(&mut self, name: &str, before: PoolSpec) {
+        if let Some(spec) = self.config.pools.iter_mut().find(|spec| spec.name == name) {
+            let (min, max) = (spec.core.min, spec.core.max);
+            *spec = before;
+            (spec.core.min, spec.core.max) = (min, max);
+        }
+    }
+
+    /// Has the angel give a server that it starts after this one's death the configuration as it is now; pools
     /// on trial as they were before.
     fn keep_for_restarts(&mut self) {
-        let pools = self.config.pools.iter().enumerate();
-        let before = &self.reloads.before;
-        let kept = pools.map(|(at, pool)| before.get(&PoolId(at as u32)).unwrap_or(pool));
+        let mut config = self.config.clone();
+        for pool in &mut config.pools {
+            let id = self.core.find_pool(&pool.name);
+            if let Some(before) = id.and_then(|id| self.reloads.before.get(&id)) {
+                let (min, max) = (pool.core.min, pool.core.max);
+                *pool = before.clone();
+                (pool.core.min, pool.core.max) = (min, max);
+            }
+        }
         let launch = Launch {
-            reloaded: to_toml(kept),
+            reloaded: config.to_toml(),
             ..self.launch.clone()
         };
         let text = launch.encode();
@@ -227,7 +229,7 @@ impl Plane {
         if long {
             self.log.warn(
                 "the configuration is too large to be kept twice: a server that is started again after \
-                 a crash has its pools as they were at the start",
+                 a crash has it as it was at the start",
             );
             return;
         }

@@ -1,0 +1,284 @@
+//! What a reload does with what the configuration file says now.
+
+use crate::config::{self, Config, Pool as PoolSpec, Service};
+use crate::plane::Plane;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+use stoker_core::{Event, Kind, PoolConfig, PoolId};
+
+/// What became of the differences between the file and what is served, as dotted keys of the file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    /// Names of pools that were not there before.
+    pub(super) added: Vec<String>,
+    /// In effect now.
+    pub(super) applied: Vec<String>,
+    /// Set by `stoker scale` or `stoker set`, which goes before the file.
+    pub(super) kept: Vec<String>,
+    /// In effect after a restart.
+    pub(super) restart: Vec<String>,
+    /// In effect after a reload of all pools.
+    pub(super) skipped: Vec<String>,
+}
+
+impl Plane {
+    /// Reads the file again and applies it: all of it, or what it says of one pool.
+    pub(super) fn read_again(&mut self, only: Option<PoolId>) -> Result<Report, String> {
+        let Some(file) = self.launch.file.clone() else {
+            return Ok(Report::default());
+        };
+        let text = config::read_file(&file)?;
+        let shown = file.display().to_string();
+        let new = config::resolve(&shown, &text).map_err(|error| error.to_string())?;
+        if self.core.is_draining() {
+            return Err("the server is shutting down".to_owned());
+        }
+        self.find_base(&file)?;
+        let report = match only {
+            None => self.apply(new, &shown),
+            Some(pool) => self.apply_to_pool(pool, new, &shown)?,
+        };
+        self.log_report(&shown, &report);
+        Ok(report)
+    }
+
+    /// The directory of the file may be another one than before: that of the next release.
+    fn find_base(&mut self, file: &Path) -> Result<(), String> {
+        let directory = file.parent().unwrap_or(file);
+        let base = fs::canonicalize(directory)
+            .map_err(|error| format!("cannot find {}: {error}", directory.display()))?;
+        if base != self.launch.base {
+            let (old, new) = (self.launch.base.display(), base.display());
+            let text = format!("new workers run in {new}, no longer in {old}");
+            self.log.info(text);
+            self.launch.base = base;
+        }
+        Ok(())
+    }
+
+    fn log_report(&mut self, file: &str, report: &Report) {
+        if !report.applied.is_empty() {
+            let keys = report.applied.join(", ");
+            self.log.info(format!("applied from {file}: {keys}"));
+        }
+        if !report.kept.is_empty() {
+            let keys = report.kept.join(", ");
+            self.log.info(format!(
+                "set by an operator, which goes before {file}: {keys}"
+            ));
+        }
+        if !report.restart.is_empty() {
+            let keys = report.restart.join(", ");
+            self.log.warn(format!(
+                "{file} has changed in what needs a restart: {keys}"
+            ));
+        }
+    }
+
+    fn apply(&mut self, mut new: Config, file: &str) -> Report {
+        let mut report = Report::default();
+        self.keep_order(&mut new, &mut report);
+        for difference in self.config.differences(&new) {
+            match difference.needs_restart {
+                true => report.restart.push(difference.key),
+                false => report.applied.push(difference.key),
+            }
+        }
+        if new.socket_group.is_none() && users(&self.config) != users(&new) {
+            report.restart.push("stoker.socket_group".to_owned());
+        }
+        self.config.renew_server(&new);
+        let fresh = self.apply_pools(&new, file);
+        self.apply_queues(&new, &fresh);
+        self.apply_services(&new, &fresh);
+        self.send_timeouts();
+        self.step(Event::Tick, None);
+        self.settle();
+        self.keep_for_restarts();
+        report.kept = self.overridden();
+        report.added = fresh.into_iter().collect();
+        report
+    }
+
+    /// Whether jobs of a queue keep an order is decided when it is opened: jobs that are out already had none.
+    fn keep_order(&self, new: &mut Config, report: &mut Report) {
+        for queue in &mut new.queues {
+            let Some(id) = self.core.find_queue(Kind::Jobs, &queue.name) else {
+                continue;
+            };
+            let ordered = self.core.queue(id).config.ordered;
+            if ordered != queue.core.ordered {
+                report.restart.push(format!("queue.{}.ordered", queue.name));
+                queue.core.ordered = ordered;
+            }
+        }
+    }
+
+    /// Returns the names of the pools that were not there before.
+    fn apply_pools(&mut self, new: &Config, file: &str) -> HashSet<String> {
+        let old = std::mem::replace(&mut self.config.pools, new.pools.clone());
+        let mut fresh: HashSet<String> = new.pools.iter().map(|pool| pool.name.clone()).collect();
+        for before in &old {
+            let Some(id) = self.core.find_pool(&before.name) else {
+                continue;
+            };
+            let after = new.pools.iter().find(|pool| pool.name == before.name);
+            match after.filter(|after| before.can_become(after)) {
+                Some(after) => {
+                    fresh.remove(&before.name);
+                    self.change_pool(id, before, after, new.reserved_of(&after.name), file);
+                }
+                None => {
+                    let text = format!("pool {} is removed; its workers finish", before.name);
+                    self.log.info(text);
+                    self.remove_pool(id);
+                }
+            }
+        }
+        for pool in new.pools.iter().filter(|pool| fresh.contains(&pool.name)) {
+            self.log.info(format!("pool {} is added", pool.name));
+            self.add_pool(pool);
+        }
+        fresh
+    }
+
+    /// Gives a pool what the file says of it now. How its workers are started is for good once they have shown
+    /// that they can run.
+    fn change_pool(
+        &mut self,
+        id: PoolId,
+        before: &PoolSpec,
+        after: &PoolSpec,
+        reserved: u64,
+        file: &str,
+    ) {
+        self.resize_pool(id, before, after, reserved);
+        let keys = before.changed_keys(after);
+        if keys.is_empty() {
+            return;
+        }
+        // A reload upon a reload goes back to what last stood.
+        self.reloads
+            .before
+            .entry(id)
+            .or_insert_with(|| before.clone());
+        self.configure_pool(id);
+        let text = format!(
+            "pool {} as {file} says now: {}",
+            after.name,
+            keys.join(", ")
+        );
+        self.log.info(text);
+    }
+
+    /// A size that an operator has set stays, unless the file's queues reserve more workers than that.
+    fn resize_pool(&mut self, id: PoolId, before: &PoolSpec, after: &PoolSpec, reserved: u64) {
+        let size = |config: &PoolConfig| (config.min, config.max);
+        let now = size(self.core.pool(id).1);
+        let (min, max) = size(&after.core);
+        let is_scaled = now != size(&before.core);
+        if is_scaled && u64::from(now.0) >= reserved {
+            return;
+        }
+        if is_scaled {
+            self.log.warn(format!(
+                "pool {} has its size of the configuration again: its queues reserve {reserved}, and 'stoker \
+                 scale' had set a minimum of {}",
+                after.name, now.0
+            ));
+        }
+        if now != (min, max) {
+            let pool = id;
+            self.step(Event::Scale { pool, min, max }, None);
+        }
+    }
+
+    fn apply_queues(&mut self, new: &Config, fresh: &HashSet<String>) {
+        let old = std::mem::replace(&mut self.config.queues, new.queues.clone());
+        let mut old: HashMap<&str, _> = old.iter().map(|queue| (&*queue.name, queue)).collect();
+        for queue in &new.queues {
+            let before = old.remove(&*queue.name);
+            if before != Some(queue) || fresh.contains(&queue.pool) {
+                self.configure_queue(queue);
+            }
+        }
+        for name in old.into_keys() {
+            self.unconfigure(Kind::Jobs, name);
+        }
+    }
+
+    fn apply_services(&mut self, new: &Config, fresh: &HashSet<String>) {
+        let old = std::mem::replace(&mut self.config.services, new.services.clone());
+        let named = |service: &'_ Service| service.name.clone();
+        let mut old: HashMap<String, Service> = old
+            .into_iter()
+            .map(|service| (named(&service), service))
+            .collect();
+        for service in &new.services {
+            let before = old.remove(&service.name);
+            if before.as_ref() != Some(service) || fresh.contains(&service.pool) {
+                self.configure_service(service);
+            }
+        }
+        for name in old.into_keys() {
+            self.unconfigure(Kind::Calls, &name);
+        }
+    }
+
+    /// Applies what the file says of one pool only.
+    fn apply_to_pool(&mut self, id: PoolId, new: Config, file: &str) -> Result<Report, String> {
+        let name = self.core.pool(id).0.to_owned();
+        let place = self.config.pools.iter().position(|pool| pool.name == name);
+        let after = new.pools.iter().find(|pool| pool.name == name);
+        let (Some(place), Some(after)) = (place, after) else {
+            return Err(format!(
+                "{file} has no pool '{name}' any more; 'stoker reload' without a pool removes it"
+            ));
+        };
+        let before = self.config.pools[place].clone();
+        let reserved = self.config.reserved_of(&name);
+        let mut report = Report::default();
+        if before.can_become(after) && u64::from(after.core.min) >= reserved {
+            let all = self.config.differences(&new);
+            let path = format!("pool.{name}.");
+            let ours = all.into_iter().filter(|of| of.key.starts_with(&path));
+            report.applied = ours.map(|difference| difference.key).collect();
+            self.config.pools[place] = after.clone();
+            self.change_pool(id, &before, after, reserved, file);
+            self.keep_for_restarts();
+        }
+        for difference in self.config.differences(&new) {
+            match difference.needs_restart {
+                true => report.restart.push(difference.key),
+                false => report.skipped.push(difference.key),
+            }
+        }
+        report.kept = self.overridden();
+        Ok(report)
+    }
+
+    /// What operators have set that differs from the configuration.
+    fn overridden(&self) -> Vec<String> {
+        let pools = self.config.pools.iter().filter_map(|pool| {
+            let (_, now, _, _) = self.core.pool(self.core.find_pool(&pool.name)?);
+            let is_scaled = (now.min, now.max) != (pool.core.min, pool.core.max);
+            is_scaled.then(|| format!("pool.{}.workers", pool.name))
+        });
+        let queues = self.core.queues().flat_map(|queue| {
+            let kind = match queue.kind {
+                Kind::Jobs => "queue",
+                Kind::Calls => "service",
+            };
+            let keys = self.set_by_hand(queue.id).into_iter();
+            keys.map(move |key| format!("{kind}.{}.{key}", queue.name))
+        });
+        pools.chain(queues).collect()
+    }
+}
+
+/// The users of workers, which the group of the socket follows from where none is configured.
+fn users(config: &Config) -> BTreeSet<&str> {
+    let users = config.pools.iter();
+    users.filter_map(|pool| pool.user.as_deref()).collect()
+}

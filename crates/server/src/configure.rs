@@ -1,0 +1,104 @@
+//! Brings pools, queues and services to what the configuration says: at the start, and by a reload.
+
+use crate::config::{JobsConfig, Pool as PoolSpec, Queue, Service};
+use crate::plane::Plane;
+use std::sync::Arc;
+use stoker_core::{Event, Kind, PoolId, QueueConfig};
+
+impl Plane {
+    /// All of the configuration, once.
+    pub(crate) fn add_pools_and_queues(&mut self) {
+        let config = self.config.clone();
+        for pool in &config.pools {
+            self.add_pool(pool);
+        }
+        for queue in &config.queues {
+            self.configure_queue(queue);
+        }
+        self.restore_queues();
+        for service in &config.services {
+            self.configure_service(service);
+        }
+    }
+
+    pub(crate) fn add_pool(&mut self, pool: &PoolSpec) {
+        let id = self.core.add_pool(&pool.name, pool.core.clone());
+        // A pool that was removed may have had this number.
+        self.specs.retain(|(of, _), _| *of != id);
+        self.restarts.remove(&id);
+        self.last_exits.remove(&id);
+        self.reloads.forget(id);
+        self.specs.insert((id, 1), self.spec_to_start(pool));
+    }
+
+    pub(crate) fn remove_pool(&mut self, pool: PoolId) {
+        self.reloads.forget(pool);
+        self.step(Event::PoolRemoved { pool }, None);
+    }
+
+    /// What the configuration says of a pool.
+    pub(crate) fn pool_spec(&self, id: PoolId) -> Option<&PoolSpec> {
+        let name = self.core.pool(id).0;
+        self.config.pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// How workers of a pool are started from now on: where the configuration lies now, which a deploy may change.
+    pub(crate) fn spec_to_start(&self, pool: &PoolSpec) -> Arc<PoolSpec> {
+        let base = &self.launch.base;
+        let directory = pool
+            .directory
+            .as_ref()
+            .map(|directory| base.join(directory));
+        Arc::new(PoolSpec {
+            directory: Some(directory.unwrap_or_else(|| base.clone())),
+            ..pool.clone()
+        })
+    }
+
+    pub(crate) fn configure_queue(&mut self, queue: &Queue) {
+        let Some(pool) = self.core.find_pool(&queue.pool) else {
+            return;
+        };
+        let (kind, share) = (Kind::Jobs, [(pool, 1)]);
+        let id = self
+            .core
+            .add_queue(kind, &queue.name, queue.core.clone(), &share);
+        self.core.keep_pools(id, &[pool]);
+        if self.jobs.queue(id).is_none() {
+            return self.open_queue(id, queue.jobs.clone());
+        }
+        self.configure_jobs(id, queue.jobs.clone());
+        self.configure_overridden(id, queue.core.clone());
+    }
+
+    pub(crate) fn configure_service(&mut self, service: &Service) {
+        let Some(pool) = self.core.find_pool(&service.pool) else {
+            return;
+        };
+        let (kind, share) = (Kind::Calls, [(pool, 1)]);
+        let id = self
+            .core
+            .add_queue(kind, &service.name, service.core.clone(), &share);
+        self.core.keep_pools(id, &[pool]);
+        self.core.undeclare_idempotent(id);
+        for method in &service.idempotent {
+            let call = format!("{}.{method}", service.name);
+            self.core.declare_idempotent(&call);
+        }
+        self.configure_overridden(id, service.core.clone());
+    }
+
+    /// The configuration names a queue or service no more. Its jobs stay in the store.
+    pub(crate) fn unconfigure(&mut self, kind: Kind, name: &str) {
+        let Some(queue) = self.core.find_queue(kind, name) else {
+            return;
+        };
+        self.step(Event::Unconfigured { queue }, None);
+        match kind {
+            Kind::Jobs => self.configure_jobs(queue, JobsConfig::default()),
+            Kind::Calls => self.core.undeclare_idempotent(queue),
+        }
+        let config: QueueConfig = self.core.queue(queue).config.clone();
+        self.configure_overridden(queue, config);
+    }
+}
