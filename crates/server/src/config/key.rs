@@ -262,7 +262,7 @@ impl<T> Key<T> {
             Field::Path(at) => (at.set)(to, (at.get)(from).clone()),
             Field::Flag(at) => (at.set)(to, *(at.get)(from)),
             Field::Texts(at, _) => (at.set)(to, (at.get)(from).clone()),
-            Field::Number { get, set, .. } | Field::Size { get, set } => set(to, get(from)),
+            Field::Number { get, set, .. } | Field::Size { get, set, .. } => set(to, get(from)),
             Field::Time { access, .. } => (access.set)(to, *(access.get)(from)),
             Field::Word { get, set, .. } => set(to, get(from)),
             Field::Other(other) => (other.copy)(from, to),

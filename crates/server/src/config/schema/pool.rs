@@ -186,6 +186,7 @@ const ENV_PASS: Other<Pool> = Other {
         let quoted: Vec<String> = pool.env_pass.iter().map(|name| quote(name)).collect();
         (!quoted.is_empty()).then(|| format!("[{}]", quoted.join(", ")))
     },
+    copy: |from, to| to.env_pass.clone_from(&from.env_pass),
 };
 
 const ENV: Other<Pool> = Other {
