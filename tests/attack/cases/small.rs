@@ -103,7 +103,7 @@ pub(crate) fn groups() -> Vec<Group> {
                     .setup()
                     .config("[pool.p]\ncommand = [\"true\"]\nworkers = 1\n");
                 arena.take(setup.launch());
-                let line = arena.app().wait_for_log("ended before");
+                let line = arena.app().wait_for_log("p-1*exit code 0");
                 assert!(
                     line.contains("HELLO") || line.contains("run()"),
                     "it says what was missing: {line}"
@@ -177,7 +177,7 @@ fn hellos(config: String) -> Vec<Group> {
         ),
         ("of no pool", worker(json!({"pool": "nowhere"}))),
         ("of 70 KB", format!("{{\"v\":[1],\"name\":\"{long}\"}}")),
-        ("of 5,000 levels", format!("{{\"v\":[1],\"x\":{deep}}}")),
+        ("of 5,000 levels", format!("{{\"v\":[1],\"name\":{deep}}}")),
         ("that is a list", "[1]".to_owned()),
         (
             "that pulls with two slots",

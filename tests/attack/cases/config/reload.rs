@@ -53,7 +53,7 @@ fn changes() -> Vec<(&'static str, String, Look)> {
             "a new pool",
             format!(
                 "{}{}",
-                pool_of("serve", "workers = 1\n[queue.q]"),
+                pool_of("serve", "workers = 1\n[queue.q]\npool = \"p\""),
                 pool_of("calls u.run;serve", "workers = 1").replace("[pool.p]", "[pool.second]")
             ),
             |arena| {
