@@ -61,6 +61,7 @@ fn fault(name: &'static str, script: &'static str) -> Group {
     let group = Group::new("A6", format!("a worker's fault, {name}"));
     let group = group.config(config).bounds(Bounds {
         rss_mb: 192,
+        log_mb: 32,
         // Angel, server, one worker, its successor, those that leave, and what they started.
         processes: 12,
         ..Bounds::USUAL
