@@ -194,20 +194,21 @@ fn metadata() -> Group {
 }
 
 fn output(name: &str, script: &'static str) -> Group {
-    let script = match script {
+    // Long ones are made when they are sent.
+    let long = move || match script {
         "logs" => format!("{}ok", format!("log {};", "l".repeat(1_000_000)).repeat(12)),
         "words" => format!("last-words {};ok", "w".repeat(10_000_000)),
-        "progress" => format!(
-            "progress {{\"percent\":1,\"text\":\"{}\"}};ok",
-            "p".repeat(10_000_000)
-        ),
+        "progress" => {
+            let text = "p".repeat(10_000_000);
+            format!("progress {{\"percent\":1,\"text\":\"{text}\"}};ok")
+        }
         script => script.to_owned(),
     };
     bounded(&format!("a worker's {name}")).attack(move |arena| {
         let server = arena.app().server();
         let mut client = arena.client();
         for _ in 0..4 {
-            client.ask(&Ask::call("t.run", &*script).ttl(20_000));
+            client.ask(&Ask::call("t.run", long()).ttl(20_000));
         }
         arena.still_serves(server);
     })

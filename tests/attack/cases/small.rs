@@ -141,7 +141,7 @@ fn hellos(config: String) -> Vec<Group> {
     let mut group = Group::new("A21", "a HELLO").config(config);
     let long = "x".repeat(70_000);
     let many: Vec<String> = (0..1_001).map(|n| format!("m{n}.run")).collect();
-    let deep = (0..5_000).fold("1".to_owned(), |inner, _| format!("[{inner}]"));
+    let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
     let worker = |more: Value| {
         let mut hello = json!({"v": [1], "role": "worker", "pool": "p", "jobs": ["q"]});
         let fields = more.as_object().cloned().unwrap_or_default();
