@@ -47,7 +47,7 @@ setup:
 
 attack: build
 	cargo build --workspace --all-targets --quiet
-	cargo test -p stoker-attack -- --all --strict --seed $(SEED) --binary $(CURDIR)/$(STOKER)
+	cargo test -p stoker-attack -- --all --strict --jobs 1 --seed $(SEED) --binary $(CURDIR)/$(STOKER)
 
 campaign: build
 	campaign/run.py --seed $(SEED) --rounds $(ROUNDS) --jobs 2

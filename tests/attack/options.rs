@@ -10,7 +10,7 @@ usage: attack [FILTER] [--all] [--strict] [--list] [--seed N] [--jobs N] [--bina
   --strict   an administrator is always answered within the bound, not only in the median
   --list     print the names of the cases and their number
   --seed N   what the drawn combinations are drawn from (1)
-  --jobs N   groups that run at the same time (1)
+  --jobs N   groups that run at the same time (as many as there are processors)
   --binary   the stoker to attack (the one that Cargo has built)";
 
 pub(crate) struct Options {
@@ -63,7 +63,7 @@ impl Default for Options {
             strict: false,
             list: false,
             seed: 1,
-            jobs: 1,
+            jobs: std::thread::available_parallelism().map_or(1, usize::from),
             binary: PathBuf::new(),
             group: None,
         }

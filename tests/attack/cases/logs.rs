@@ -21,7 +21,7 @@ pub(crate) fn groups() -> Vec<Group> {
             .attack(move |arena| print(arena, script))
     };
     vec![
-        flood("lines without end", "flood-stdout 1000000"),
+        flood("lines without end", "flood-stdout 300000"),
         flood("one line without end", "line 60000000").slow(),
         flood("to standard error", "stderr-without-end").slow(),
         Group::new("A26", "300 jobs that fail leave 300 lines")

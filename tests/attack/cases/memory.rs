@@ -39,13 +39,13 @@ pub(crate) fn groups() -> Vec<Group> {
         )
         .slow(),
         edited_again_and_again(),
-        pushes_of_paused_queue(),
+        pushes_of_paused_queue().slow(),
         calls_that_wait(),
-        metadata(),
+        metadata().slow(),
         output("stdout, 40 MB in a line", "line 40000000;ok"),
-        output("40 log events of 1 MB", "logs"),
-        output("a last word of 10 MB", "words"),
-        output("progress of 10 MB", "progress"),
+        output("40 log events of 1 MB", "logs").slow(),
+        output("a last word of 10 MB", "words").slow(),
+        output("progress of 10 MB", "progress").slow(),
         import_of_much(),
     ]
 }

@@ -14,8 +14,8 @@ use stoker_testkit::{Ask, pool_of};
 use stoker_wire::{Key, Status};
 
 /// Combinations in the quick run, and in the full one.
-const QUICK: usize = 24;
-const ALL: usize = 80;
+const QUICK: usize = 16;
+const ALL: usize = 100;
 
 pub(crate) fn groups(seed: u64) -> Vec<Group> {
     let mut groups = vec![

@@ -55,7 +55,7 @@ pub(crate) fn groups() -> Vec<Group> {
                 ..Bounds::NO_ADMIN
             };
             let group = Group::new("A3", format!("{name} on a {what} disk")).bounds(bounds);
-            let quick = what == "full" && matches!(name, "cancel" | "resume");
+            let quick = what == "full" && name == "cancel";
             let group = group.attack(move |arena| command(arena, fault, method, &ask));
             groups.push(if quick { group } else { group.slow() });
         }
