@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod alarms;
 mod answers;
 mod clock;
 pub mod config;
@@ -17,6 +18,7 @@ mod plane;
 mod sources;
 
 mod turn;
+mod users;
 mod watch;
 mod workers;
 

@@ -9,6 +9,7 @@
 use crate::MAX_FRAME;
 use crate::net::{Charge, Client, Conn, ConnId, Counted, LARGE, Role};
 use crate::plane::Plane;
+use crate::users::{UserId, Users};
 use crate::sources::Origin;
 use std::collections::VecDeque;
 use stoker_core::{Event, Span, TaskId, Time, WorkerId};
@@ -26,6 +27,8 @@ const SWEEP: Span = Span::from_secs(1);
 /// Bytes held by connections, and who waits for some of them to be freed.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
+    /// What each user has of it, and of what else is shared.
+    pub(crate) users: Users,
     /// Half-read frames of clients.
     requests: usize,
     /// Half-read frames of workers: those that may be read to their ends count as a whole, of the others
@@ -65,7 +68,7 @@ impl Memory {
 
     /// Counts a connection's output anew.
     pub(crate) fn count_output(&mut self, conn: &mut Conn) {
-        self.forget_output(conn.counted);
+        self.forget_output(conn);
         let counted = Counted {
             unsent: conn.out.unsent(),
             held: conn.out.held(),
@@ -76,10 +79,17 @@ impl Memory {
             true => self.to_workers += counted.unsent,
             false => self.to_clients += counted.unsent,
         }
+        if let Some(user) = conn.user {
+            self.users[user].bytes += counted.held;
+        }
         conn.counted = counted;
     }
 
-    fn forget_output(&mut self, counted: Counted) {
+    fn forget_output(&mut self, conn: &Conn) {
+        let counted = conn.counted;
+        if let Some(user) = conn.user {
+            self.users[user].bytes -= counted.held;
+        }
         self.outputs -= counted.held;
         match counted.to_worker {
             true => self.to_workers -= counted.unsent,
@@ -89,7 +99,7 @@ impl Memory {
 
     /// Counts a connection's half-read frame anew.
     pub(crate) fn count_input(&mut self, conn: &mut Conn) {
-        self.forget_input(conn.charged);
+        self.forget_input(conn);
         let memory = conn.splitter.memory();
         conn.charged = match (&conn.role, conn.splitter.wanted()) {
             (Role::Worker(_), Some(whole)) if conn.granted => Charge::Granted(whole),
@@ -101,19 +111,28 @@ impl Memory {
             Charge::Begun(len) => self.begun += len,
             Charge::Granted(len) => self.granted += len,
         }
+        if let Some(user) = conn.user {
+            self.users[user].bytes += conn.charged.len();
+        }
     }
 
-    fn forget_input(&mut self, charge: Charge) {
-        match charge {
+    fn forget_input(&mut self, conn: &Conn) {
+        match conn.charged {
             Charge::Request(len) => self.requests -= len,
             Charge::Begun(len) => self.begun -= len,
             Charge::Granted(len) => self.granted -= len,
         }
+        if let Some(user) = conn.user {
+            self.users[user].bytes -= conn.charged.len();
+        }
     }
 
     pub(crate) fn forget(&mut self, conn: &Conn) {
-        self.forget_input(conn.charged);
-        self.forget_output(conn.counted);
+        self.forget_input(conn);
+        self.forget_output(conn);
+        if let Some(user) = conn.user {
+            self.users[user].connections -= 1;
+        }
     }
 }
 
@@ -128,6 +147,40 @@ impl Plane {
         let fits = self.bytes_held() + self.memory.reserved + len <= self.config.max_memory;
         self.memory.is_short |= !fits;
         fits
+    }
+
+    /// Why a user can't make another call with a body of so many bytes, if so.
+    pub(crate) fn over_quota(&self, user: UserId, len: usize) -> Option<String> {
+        let of_user = &self.memory.users[user];
+        let (uid, calls) = (of_user.uid, of_user.inflight);
+        let memory = match self.config.user_memory {
+            0 => self.config.max_memory / 4 * 3,
+            memory => memory,
+        };
+        if calls >= self.config.user_inflight {
+            let text = format!("user {uid} has {calls} calls under way (stoker.user_inflight)");
+            return Some(text);
+        }
+        (of_user.bytes + len > memory).then(|| {
+            format!("the calls and answers of user {uid} take {memory} bytes (stoker.user_memory)")
+        })
+    }
+
+    /// Counts a call for its user, as long as its task is there.
+    pub(crate) fn charge(&mut self, user: UserId, task: TaskId) {
+        let bytes = self.loads.charge(task, user);
+        let of_user = &mut self.memory.users[user];
+        of_user.inflight += 1;
+        of_user.bytes += bytes;
+    }
+
+    /// A task is gone.
+    pub(crate) fn discharge(&mut self, task: TaskId) {
+        if let Some((user, bytes)) = self.loads.discharge(task) {
+            let of_user = &mut self.memory.users[user];
+            of_user.inflight -= 1;
+            of_user.bytes -= bytes;
+        }
     }
 
     /// Whether the half-read requests of clients take what they may not.

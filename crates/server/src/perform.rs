@@ -96,6 +96,7 @@ impl Plane {
     /// Frees a task's number, and what was reserved for its answer.
     fn free(&mut self, task: TaskId) {
         self.unreserve(task);
+        self.discharge(task);
         self.loads.remove(task);
     }
 

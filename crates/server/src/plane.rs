@@ -1,6 +1,7 @@
 //! The state of the server, owned by one thread.
 
 use crate::admin::{Listings, Quarantine, Reloads, Steered};
+use crate::alarms::Alarms;
 use crate::answers::AnswerSizes;
 use crate::clock::Clock;
 use crate::config::{Config, Launch, Pool as PoolSpec};
@@ -9,6 +10,7 @@ use crate::memory::Memory;
 use crate::net::{Conn, ConnId, Poller, Slots};
 use crate::observe::{Log, Recent};
 use crate::sources::jobs::Jobs;
+use crate::sources::rpc::Places;
 use crate::sources::{Load, Loads};
 use crate::workers::Link;
 use rustix::fd::OwnedFd;
@@ -104,7 +106,7 @@ pub(crate) struct Plane {
     /// Connections with something to flush at the end of the turn.
     pub(crate) dirty: Vec<ConnId>,
     /// What is to be looked at again at some time.
-    pub(crate) alarms: Vec<(Time, Alarm)>,
+    pub(crate) alarms: Alarms,
     /// By the slot of the worker's number.
     pub(crate) links: Vec<Option<Link>>,
     /// Worker outputs that rest until the log has caught up.
@@ -132,6 +134,7 @@ pub(crate) struct Plane {
     pub(crate) lost_angel: bool,
     pub(crate) max_lag_us: u64,
     pub(crate) memory: Memory,
+    pub(crate) places: Places,
     pub(crate) answer_sizes: AnswerSizes,
 }
 

@@ -1,6 +1,7 @@
 //! The data plane's loop.
 
 use crate::admin::{Listings, Quarantine, Reloads};
+use crate::alarms::Alarms;
 use crate::answers::AnswerSizes;
 use crate::clock::{Clock, duration, wall_ms};
 use crate::config::Launch;
@@ -12,7 +13,7 @@ use crate::observe::Log;
 use crate::plane::{Alarm, Plane};
 use crate::sources::Loads;
 use crate::sources::jobs::{Jobs, open_store};
-use crate::sources::rpc::exit_text;
+use crate::sources::rpc::{Places, exit_text};
 use crate::watch;
 use crate::workers::kill_marked;
 use rustix::fd::{AsFd, OwnedFd};
@@ -166,7 +167,7 @@ impl Plane {
             listener,
             conns: Slots::default(),
             dirty: Vec::new(),
-            alarms: Vec::new(),
+            alarms: Alarms::default(),
             links: Vec::new(),
             resting: Vec::new(),
             loads: Loads::default(),
@@ -188,6 +189,7 @@ impl Plane {
             lost_angel: false,
             max_lag_us: 0,
             memory: Memory::default(),
+            places: Places::default(),
             answer_sizes: AnswerSizes::default(),
             config,
             launch,
@@ -195,6 +197,7 @@ impl Plane {
     }
 
     fn start(&mut self, restarts: u32, previous: Option<Previous>) -> io::Result<()> {
+        self.count_places();
         self.poller.add(&self.listener, Source::Listener)?;
         self.poller.add(&self.channel, Source::Control)?;
         self.poller.add(&*self.log.wake, Source::Log)?;
@@ -351,26 +354,21 @@ impl Plane {
             self.settle();
         }
         self.wake_due_jobs();
-        if self.alarms.iter().any(|(at, _)| *at <= self.now) {
-            let due = self
-                .alarms
-                .extract_if(.., |(at, _)| *at <= self.now)
-                .collect::<Vec<_>>();
-            for (_, alarm) in due {
-                match alarm {
-                    Alarm::Stalled(conn) => self.drop_if_stalled(conn),
-                    Alarm::Closed(worker) => self.socketless(worker),
-                    Alarm::HalfFrame(conn) => self.half_frame_due(conn),
-                    Alarm::Untold(task) => self.tell_what_waited(task),
-                    Alarm::Dropped(worker) => self.report_dropped(worker),
-                    Alarm::Accept => self.accept_again(),
-                    Alarm::Counted(look) => self.counted_until(look),
-                    Alarm::Cancelling(no) => self.cancelling_is_due(no),
-                    Alarm::Operator(ticket) => self.operator_waited(ticket),
-                }
+        while let Some(alarm) = self.alarms.ring(self.now) {
+            match alarm {
+                Alarm::Stalled(conn) => self.drop_if_stalled(conn),
+                Alarm::Closed(worker) => self.socketless(worker),
+                Alarm::HalfFrame(conn) => self.half_frame_due(conn),
+                Alarm::Untold(task) => self.tell_what_waited(task),
+                Alarm::Dropped(worker) => self.report_dropped(worker),
+                Alarm::Accept => self.accept_again(),
+                Alarm::Counted(look) => self.counted_until(look),
+                Alarm::Cancelling(no) => self.cancelling_is_due(no),
+                Alarm::Operator(ticket) => self.operator_waited(ticket),
             }
             self.settle();
         }
+        self.end_silence();
     }
 
     fn time_to_wait(&self) -> Option<Duration> {
@@ -378,8 +376,12 @@ impl Plane {
             return Some(Duration::ZERO);
         }
         let now = self.clock.now();
-        let alarm = self.alarms.iter().map(|(at, _)| *at).min();
-        let next = [self.core.next_deadline(), alarm, Some(self.heart.due)];
+        let next = [
+            self.core.next_deadline(),
+            self.alarms.next(),
+            self.next_silent(),
+            Some(self.heart.due),
+        ];
         let next = next.into_iter().flatten().min();
         // Without a watchdog no report is ever due.
         let next = next.filter(|at| *at < Time::NEVER);
@@ -411,7 +413,7 @@ impl Plane {
         buffer: &mut [u8],
     ) -> io::Result<()> {
         let until = self.now + LAST_ANSWERS;
-        self.alarms.push((until, Alarm::Accept));
+        self.alarms.set(until, Alarm::Accept);
         self.flush();
         while self.memory.unsent() > 0 && self.now < until && !self.lost_angel {
             self.turn(ready, buffer)?;

@@ -341,8 +341,15 @@ fn http_and_tls_are_told_what_this_is() {
 #[test]
 fn beyond_the_bound_of_connections_new_ones_are_closed() {
     let app = start("workers = 1\n[stoker]\nmax_connections = 4");
-    // One of the four is the worker's.
-    let mut clients: Vec<Client> = (0..3).map(|_| app.client()).collect();
+    let gate = app.dir.gate("gate");
+    // One of the four is the worker's, and sixteen more are for administrators. All of them wait for answers.
+    let mut clients: Vec<Client> = (0..3 + 16).map(|_| app.client()).collect();
+    let calls: Vec<u32> = clients
+        .iter_mut()
+        .map(|client| client.send(&Ask::call("t.run", "gate gate;ok")))
+        .collect();
+    clients.iter_mut().for_each(Client::fence);
+    let held = gate.meet();
     let turned_away = refused(&app, &hello(HELLO));
     assert_eq!(turned_away.status(), Status::RESOURCE_EXHAUSTED);
     assert!(
@@ -350,8 +357,10 @@ fn beyond_the_bound_of_connections_new_ones_are_closed() {
             .text()
             .contains("4 connections are open already")
     );
-    for client in &mut clients {
-        assert_eq!(client.call("t.run", "ok").status(), Status::OK);
+    drop(held);
+    gate.open();
+    for (client, call) in clients.iter_mut().zip(calls) {
+        assert_eq!(client.answer(call).status(), Status::OK);
     }
     drop(clients);
     app.ready();

@@ -21,6 +21,7 @@ mod php;
 mod places;
 mod poison;
 mod pull;
+mod quotas;
 mod reload;
 mod requests;
 mod retention;

@@ -76,7 +76,7 @@ impl Plane {
         self.jobs.store.ask(Ask::Look { ticket, look: none });
         self.jobs.store.flush();
         self.alarms
-            .push((self.now + PATIENCE, Alarm::Counted(look)));
+            .set(self.now + PATIENCE, Alarm::Counted(look));
     }
 
     /// The store has counted what it had been asked before this look, or takes too long.

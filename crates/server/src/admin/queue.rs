@@ -208,7 +208,7 @@ impl Plane {
             Some(_) => FAILING_WITHIN,
             None => ANSWER_WITHIN,
         };
-        self.alarms.push((self.now + within, Alarm::Operator(told)));
+        self.alarms.set(self.now + within, Alarm::Operator(told));
         Ok(None)
     }
 

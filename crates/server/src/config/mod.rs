@@ -43,6 +43,13 @@ pub struct Config {
     pub max_inflight: usize,
     pub max_memory: usize,
     pub frame_timeout: Span,
+    pub hello_timeout: Span,
+    /// What one user may have of connections, calls and pushes under way, and bytes of calls; 0 bytes stand
+    /// for three quarters of `max_memory`.
+    pub user_connections: usize,
+    pub user_inflight: usize,
+    pub user_pushes: usize,
+    pub user_memory: usize,
     /// How long the server may go without progress; [`Span::FOREVER`] for as long as it likes.
     pub watchdog: Span,
     pub log: LogConfig,
@@ -63,6 +70,11 @@ impl Default for Config {
             max_inflight: 1_024,
             max_memory: memory::default_memory(),
             frame_timeout: Span::from_secs(60),
+            hello_timeout: Span::from_secs(10),
+            user_connections: 9_000,
+            user_inflight: 50_000,
+            user_pushes: 50_000,
+            user_memory: 0,
             watchdog: Span::from_secs(60),
             log: LogConfig::default(),
             store: StoreConfig::default(),

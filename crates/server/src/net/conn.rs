@@ -1,6 +1,8 @@
 use super::ids::IdMap;
 use super::out::{Out, Shared, Written};
 use crate::MAX_FRAME;
+use crate::alarms::AlarmKey;
+use crate::users::UserId;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use rustix::fd::OwnedFd;
@@ -9,7 +11,7 @@ use rustix::net::Shutdown;
 use std::collections::VecDeque;
 use std::io;
 use stoker_core::{NameId, TaskId, Time, WorkerId};
-use stoker_wire::{Encode, Splitter};
+use stoker_wire::{Encode, Splitter, Type};
 
 /// Output that may wait for a peer before nothing more is read from it.
 const OUT_HIGH: usize = 4 << 20;
@@ -73,6 +75,14 @@ pub(crate) enum Charge {
     Granted(usize),
 }
 
+impl Charge {
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::Request(len) | Self::Begun(len) | Self::Granted(len) => len,
+        }
+    }
+}
+
 /// A connection's output as it was counted last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
@@ -100,7 +110,12 @@ pub(crate) struct Conn {
     pub(crate) peer: Peer,
     /// The process that a worker's HELLO names.
     pub(crate) named_pid: Option<u32>,
+    /// Whose it is; nobody's if the server started the worker at its end.
+    pub(crate) user: Option<UserId>,
     pub(crate) role: Role,
+    /// Requests that were not answered yet, and when the last one came.
+    pub(crate) awaited: u32,
+    pub(crate) asked_at: Time,
     pub(crate) splitter: Splitter,
     pub(crate) out: Out,
     /// Bytes of a frame that is half read.
@@ -112,7 +127,7 @@ pub(crate) struct Conn {
     /// A worker that is not read until there is memory for its answer.
     pub(crate) unread: bool,
     /// A half-read frame is being watched, and was there the last time already.
-    pub(crate) half_frame: bool,
+    pub(crate) half_frame: Option<AlarmKey>,
     pub(crate) was_half: bool,
     /// What its output counts in memory, and whether it counts as a worker's.
     pub(crate) counted: Counted,
@@ -129,7 +144,7 @@ pub(crate) struct Conn {
     /// Bytes that it has taken since.
     taken: usize,
     /// An alarm for that is set.
-    pub(crate) stall_alarm: bool,
+    pub(crate) stall_alarm: Option<AlarmKey>,
     pub(crate) waits_to_write: bool,
     pub(crate) reads: bool,
 }
@@ -150,14 +165,17 @@ impl Conn {
             fd,
             peer,
             named_pid: None,
+            user: None,
             role: Role::New,
+            awaited: 0,
+            asked_at: Time::ZERO,
             splitter: Splitter::new(MAX_FRAME),
             out: Out::default(),
             partial: 0,
             charged: Charge::Request(0),
             granted: false,
             unread: false,
-            half_frame: false,
+            half_frame: None,
             was_half: false,
             counted: Counted::default(),
             leaving: false,
@@ -166,7 +184,7 @@ impl Conn {
             closing: false,
             stalled: None,
             taken: 0,
-            stall_alarm: false,
+            stall_alarm: None,
             waits_to_write: false,
             reads: true,
         }
@@ -174,6 +192,7 @@ impl Conn {
 
     /// Appends a frame to what is to be written.
     pub(crate) fn put(&mut self, frame: Encode<'_>) {
+        self.note_answer(&frame);
         if !self.closing {
             self.out.frame(frame);
         }
@@ -181,6 +200,7 @@ impl Conn {
 
     /// The same with a body that is given away.
     pub(crate) fn put_with(&mut self, frame: Encode<'_>, body: Vec<u8>) {
+        self.note_answer(&frame);
         if !self.closing {
             self.out.frame_with(frame, body);
         }
@@ -191,6 +211,18 @@ impl Conn {
         if !self.closing {
             self.out.frame_of(frame, body);
         }
+    }
+
+    fn note_answer(&mut self, frame: &Encode<'_>) {
+        if frame.kind == Type::Res && frame.id != 0 {
+            self.awaited = self.awaited.saturating_sub(1);
+        }
+    }
+
+    /// Whether this is a client that waits for nothing and has not begun to ask for anything.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_client = matches!(self.role, Role::Client(_)) && !self.closing;
+        is_client && self.awaited == 0 && self.partial == 0 && self.out.is_empty()
     }
 
     /// Reads once into `buffer`.

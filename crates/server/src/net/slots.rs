@@ -65,16 +65,18 @@ impl<T> Slots<T> {
         value.as_mut().filter(|_| *generation == id.generation)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnId, &T)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(slot, (generation, value))| {
+            let id = ConnId {
+                slot: slot as u32,
+                generation: *generation,
+            };
+            Some((id, value.as_ref()?))
+        })
+    }
+
     pub(crate) fn ids(&self) -> Vec<ConnId> {
-        let used = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, value))| value.is_some());
-        let ids = used.map(|(slot, (generation, _))| ConnId {
-            slot: slot as u32,
-            generation: *generation,
-        });
-        ids.collect()
+        self.iter().map(|(id, _)| id).collect()
     }
 }

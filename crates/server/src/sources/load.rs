@@ -1,4 +1,5 @@
 use crate::net::{ConnId, LARGE, Shared};
+use crate::users::UserId;
 use std::sync::Arc;
 use stoker_core::{NameId, TaskId};
 use stoker_store::JobId;
@@ -37,6 +38,8 @@ pub(crate) struct Load {
     bytes: Vec<u8>,
     /// A large body: it is sent from here without another copy.
     large: Option<Arc<[u8]>>,
+    /// Whose call it is.
+    user: Option<UserId>,
     /// What is reserved for its answer.
     reserved: usize,
     /// Its answer's room was reserved before it was assigned.
@@ -87,6 +90,20 @@ impl Loads {
         std::mem::replace(&mut self.slots[id.index()].reserved, bytes)
     }
 
+    /// Notes whose call a task is. Returns the bytes that it takes.
+    pub(crate) fn charge(&mut self, id: TaskId, user: UserId) -> usize {
+        let load = &mut self.slots[id.index()];
+        load.user = Some(user);
+        load.len() + TASK
+    }
+
+    /// Whose call a task was, and the bytes that it took.
+    pub(crate) fn discharge(&mut self, id: TaskId) -> Option<(UserId, usize)> {
+        let load = &mut self.slots[id.index()];
+        let user = load.user.take()?;
+        Some((user, load.len() + TASK))
+    }
+
     pub(crate) fn clear_for_worker(&mut self, id: TaskId) {
         self.slots[id.index()].cleared = true;
     }
@@ -114,6 +131,7 @@ impl Loads {
                 meta_len: 0,
                 bytes,
                 large: None,
+                user: None,
                 reserved: 0,
                 cleared: false,
             });

@@ -107,7 +107,7 @@ impl Plane {
         }
         // Nearly always its process is ending, and its exit follows and tells the cause. One that lives
         // on without its socket can neither be given work nor answer.
-        self.alarms.push((self.now + LINGER, Alarm::Closed(id)));
+        self.alarms.set(self.now + LINGER, Alarm::Closed(id));
     }
 
     /// A worker has lived on without its socket.

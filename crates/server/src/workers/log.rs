@@ -20,7 +20,7 @@ impl Plane {
             self.log.cut(&log, stream);
         }
         if admitted.is_first_drop {
-            self.alarms.push((now + REPORT_EVERY, Alarm::Dropped(id)));
+            self.alarms.set(now + REPORT_EVERY, Alarm::Dropped(id));
         }
         if !admitted.bytes.is_empty() {
             self.log.output(&log, stream, tag, admitted.bytes.to_vec());

@@ -37,7 +37,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "max_connections",
             "10_000",
             number!(max_connections, 1..=1_000_000),
-            "Connections at once.",
+            "Connections at once, as far as the limit of descriptors allows. Where all places are taken, connections without HELLO make room, the oldest first, then those that have been idle for a minute. 16 places more are for administrators.",
         ),
         key(
             "max_inflight",
@@ -56,6 +56,36 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "\"60s\"",
             time_above_zero(at!(frame_timeout)),
             "A client that begins a frame and does not end it is disconnected between half this time and all of it.",
+        ),
+        key(
+            "hello_timeout",
+            "\"10s\"",
+            time_above_zero(at!(hello_timeout)),
+            "A connection on which no HELLO comes within this time is closed.",
+        ),
+        key(
+            "user_connections",
+            "9_000",
+            number!(user_connections, 1..=1_000_000),
+            "Connections of one user (by uid). As with `max_connections`, those without HELLO make room first, the oldest first, then those idle for a minute; administrators get in even then.",
+        ),
+        key(
+            "user_inflight",
+            "50_000",
+            number!(user_inflight, 1..=100_000_000),
+            "Calls of one user that have not ended, on all of its connections; beyond, they are refused with a retry hint.",
+        ),
+        key(
+            "user_pushes",
+            "50_000",
+            number!(user_pushes, 1..=100_000_000),
+            "Pushes of one user that are not stored yet; beyond, they are refused with a retry hint.",
+        ),
+        key(
+            "user_memory",
+            "three quarters of `max_memory`",
+            size!(user_memory),
+            "Bytes of one user's calls that wait or run, and of answers that it has not read; beyond, new calls are refused with a retry hint.",
         ),
         key(
             "watchdog",

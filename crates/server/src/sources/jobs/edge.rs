@@ -4,6 +4,7 @@ use super::recall::Recalled;
 use super::resting::Resting;
 use crate::config::JobsConfig;
 use crate::net::ConnId;
+use crate::users::UserId;
 use crate::plane::Todo;
 use std::collections::{HashMap, VecDeque};
 use stoker_core::{NameId, QueueId, TaskId, WorkerId};
@@ -57,6 +58,8 @@ pub(crate) enum Asked {
     Push {
         queue: QueueId,
         to: Option<(ConnId, u32)>,
+        /// Whose push it is.
+        user: Option<UserId>,
     },
     /// Operators who cancel a job that ended.
     Cancelled(Vec<u64>),

@@ -4,6 +4,7 @@ use crate::counted;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::rpc::RETRY_MS;
+use crate::users::UserId;
 use std::sync::Arc;
 use stoker_core::{Kind, QueueId};
 use stoker_store::{Ask, NewJob, Options, Pushed, Trouble, Unique, lossless};
@@ -45,7 +46,11 @@ impl Plane {
         if let Some(trouble) = &self.jobs.failing {
             return Err(refusal_of(trouble));
         }
-        if let Some(text) = self.no_room_for_job(queue, frame.body.len()) {
+        let user = self.conns.get(conn).and_then(|conn| conn.user);
+        let refusal = user
+            .and_then(|user| self.too_many_pushes(user))
+            .or_else(|| self.no_room_for_job(queue, frame.body.len()));
+        if let Some(text) = refusal {
             return Err((Status::RESOURCE_EXHAUSTED, text));
         }
         let job = Box::new(self.new_job(queue, frame));
@@ -53,7 +58,10 @@ impl Plane {
         let room = (self.jobs.inline || self.has_memory_to_load())
             && self.core.has_room(queue, job.class, &job.key);
         let to = (!frame.flags.has(Flags::ONEWAY)).then_some((conn, frame.id));
-        let ticket = self.jobs.ticket(Asked::Push { queue, to });
+        if let Some(user) = user {
+            self.memory.users[user].pushes += 1;
+        }
+        let ticket = self.jobs.ticket(Asked::Push { queue, to, user });
         if let Some(of_queue) = self.jobs.queue_mut(queue) {
             of_queue.pending += 1;
         }
@@ -96,6 +104,15 @@ impl Plane {
         if let Pushed::Accepted { job: Some(job), .. } = pushed {
             self.load_job(*job);
         }
+    }
+
+    /// Why a user can't push another job now, if so.
+    fn too_many_pushes(&self, user: UserId) -> Option<String> {
+        let of_user = &self.memory.users[user];
+        (of_user.pushes >= self.config.user_pushes).then(|| {
+            let (uid, pushes) = (of_user.uid, of_user.pushes);
+            format!("user {uid} has {pushes} pushes under way (stoker.user_pushes)")
+        })
     }
 
     /// Why another job can't be taken now, if so.

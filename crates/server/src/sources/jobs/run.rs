@@ -118,7 +118,7 @@ impl Plane {
                 .for_each(|ask| self.jobs.ask(ask));
         } else if !std::mem::replace(&mut held.is_put_off, true) {
             let at = held.told_at + TELL_EVERY;
-            self.alarms.push((at, Alarm::Untold(task)));
+            self.alarms.set(at, Alarm::Untold(task));
         }
     }
 

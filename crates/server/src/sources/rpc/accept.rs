@@ -1,7 +1,7 @@
 use crate::MAX_FRAME;
-use crate::counted;
 use crate::net::{Conn, ConnId, Flow, Role, Source};
 use crate::plane::{Alarm, Plane};
+use crate::users::UserId;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use stoker_core::{Event, Span};
@@ -23,12 +23,8 @@ impl Plane {
     pub(crate) fn accept(&mut self) -> bool {
         for _ in 0..ACCEPTS {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) if self.conns.len() >= self.config.max_connections => {
-                    turn_away(&socket, self.config.max_connections);
-                }
-                Ok(socket) => {
-                    self.add_conn(socket, Role::New);
-                }
+                Ok(socket) => self.let_in(socket),
+                Err(Errno::MFILE | Errno::NFILE) if self.free_descriptor() => {}
                 Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return false,
                 Err(error) => {
                     self.rest_listener(error);
@@ -37,6 +33,18 @@ impl Plane {
             }
         }
         true
+    }
+
+    fn let_in(&mut self, socket: rustix::fd::OwnedFd) {
+        let conn = Conn::new(socket);
+        let user = self.memory.users.of(conn.peer.uid);
+        match self.find_place(user) {
+            Ok(()) => {
+                let id = self.add(conn, Some(user));
+                self.await_hello(id);
+            }
+            Err(why) => turn_away(&conn.fd, &why),
+        }
     }
 
     /// Listens on another socket, because the file of the present one is gone. Who is in the old one's queue is
@@ -62,7 +70,7 @@ impl Plane {
             .error(format!("cannot accept connections for a moment: {error}"));
         self.poller
             .set(&self.listener, Source::Listener, false, false);
-        self.alarms.push((self.now + ACCEPT_AGAIN, Alarm::Accept));
+        self.alarms.set(self.now + ACCEPT_AGAIN, Alarm::Accept);
     }
 
     pub(crate) fn accept_again(&mut self) {
@@ -70,14 +78,25 @@ impl Plane {
             .set(&self.listener, Source::Listener, true, false);
     }
 
+    /// Adds the socket of a worker that was started for this server.
     pub(crate) fn add_conn(&mut self, socket: rustix::fd::OwnedFd, role: Role) -> ConnId {
-        let id = self.conns.insert(Conn::new(socket));
-        if let Some(conn) = self.conns.get_mut(id) {
-            conn.role = role;
-            if let Err(error) = self.poller.add(&conn.fd, Source::Conn(id)) {
-                self.log
-                    .error(format!("cannot watch a connection: {error}"));
-            }
+        let mut conn = Conn::new(socket);
+        conn.role = role;
+        self.add(conn, None)
+    }
+
+    fn add(&mut self, mut conn: Conn, user: Option<UserId>) -> ConnId {
+        conn.user = user;
+        conn.asked_at = self.now;
+        if let Some(user) = user {
+            self.memory.users[user].connections += 1;
+        }
+        let id = self.conns.insert(conn);
+        if let Some(conn) = self.conns.get(id)
+            && let Err(error) = self.poller.add(&conn.fd, Source::Conn(id))
+        {
+            self.log
+                .error(format!("cannot watch a connection: {error}"));
         }
         id
     }
@@ -162,7 +181,7 @@ impl Plane {
         self.memory.count_input(conn);
         // A worker's answer is the end of a body that was let in; to refuse it would be to kill it.
         let counts = conn.partial > 0 && !matches!(conn.role, Role::Worker(_));
-        if counts && !std::mem::replace(&mut conn.half_frame, true) {
+        if counts && conn.half_frame.is_none() {
             self.look_at_half_frame(id);
         }
         if counts && self.has_too_many_half_frames() {
@@ -176,7 +195,9 @@ impl Plane {
     /// given up.
     fn look_at_half_frame(&mut self, id: ConnId) {
         let at = self.now + Span(self.config.frame_timeout.0 / 2);
-        self.alarms.push((at, Alarm::HalfFrame(id)));
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.half_frame = Some(self.alarms.set(at, Alarm::HalfFrame(id)));
+        }
     }
 
     /// A client that began a frame some time ago. Whoever never ends one must not hold its bytes for ever.
@@ -184,9 +205,8 @@ impl Plane {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
-        conn.half_frame = false;
+        conn.half_frame = None;
         if conn.partial > 0 && !std::mem::replace(&mut conn.was_half, true) {
-            conn.half_frame = true;
             self.look_at_half_frame(id);
         } else if conn.partial > 0 {
             let text = "a frame was begun and not ended in time (stoker.frame_timeout)";
@@ -243,7 +263,7 @@ impl Plane {
     }
 
     /// Ends a connection whose bytes can't be trusted any more, with the reason as its last frame.
-    fn fault(&mut self, id: ConnId, fault: &Fault) {
+    pub(crate) fn fault(&mut self, id: ConnId, fault: &Fault) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
@@ -287,6 +307,9 @@ impl Plane {
     pub(crate) fn forget_conn(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.remove(id) {
             self.memory.forget(&conn);
+            let alarms = [conn.half_frame, conn.stall_alarm];
+            let alarms = alarms.into_iter().flatten();
+            alarms.for_each(|alarm| self.alarms.take_back(alarm));
             self.poller.remove(&conn.fd);
         }
     }
@@ -366,13 +389,13 @@ impl Plane {
         let read = !rests && (is_worker || !conn.is_clogged());
         let write = !conn.out.is_empty();
         self.memory.count_output(conn);
-        let newly = write && !is_worker && !std::mem::replace(&mut conn.stall_alarm, true);
+        if write && !is_worker && conn.stall_alarm.is_none() {
+            let alarm = Alarm::Stalled(id);
+            conn.stall_alarm = Some(self.alarms.set(self.now + STALL, alarm));
+        }
         if (write, read) != (conn.waits_to_write, conn.reads) {
             (conn.waits_to_write, conn.reads) = (write, read);
             self.poller.set(&conn.fd, Source::Conn(id), read, write);
-        }
-        if newly {
-            self.alarms.push((self.now + STALL, Alarm::Stalled(id)));
         }
     }
 
@@ -381,12 +404,14 @@ impl Plane {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
+        conn.stall_alarm = None;
         let Some(since) = conn.stalled else {
-            conn.stall_alarm = false;
             return;
         };
         if self.now.since(since) < STALL {
-            return self.alarms.push((since + STALL, Alarm::Stalled(id)));
+            let alarm = Alarm::Stalled(id);
+            conn.stall_alarm = Some(self.alarms.set(since + STALL, alarm));
+            return;
         }
         let is_worker = self
             .conns
@@ -401,12 +426,7 @@ impl Plane {
 }
 
 /// Tells one connection too many why it is not served. It may not hear it; it is gone either way.
-fn turn_away(socket: &rustix::fd::OwnedFd, max: usize) {
-    let text = format!(
-        "{} {} open already (stoker.max_connections)",
-        counted(max as u64, "connection"),
-        if max == 1 { "is" } else { "are" }
-    );
+fn turn_away(socket: &rustix::fd::OwnedFd, text: &str) {
     let mut out = Vec::new();
     let (code, body) = (Status::RESOURCE_EXHAUSTED.0, text.as_bytes());
     encode(

@@ -2,10 +2,12 @@
 
 mod accept;
 mod hello;
+mod places;
 mod reply;
 mod request;
 
 pub(crate) use accept::Fault;
 pub(crate) use hello::offer;
+pub(crate) use places::Places;
 pub(crate) use reply::{exit_text, ran};
 pub(crate) use request::RETRY_MS;

@@ -12,12 +12,16 @@ impl Plane {
     /// A REQ of a client: a call, or something the broker itself does.
     pub(crate) fn request(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let max_inflight = self.config.max_inflight;
-        let Some(conn) = self.conns.get(id) else {
+        let now = self.now;
+        let Some(conn) = self.conns.get_mut(id) else {
             return Ok(());
         };
+        let user = conn.user;
         let Role::Client(client) = &conn.role else {
             return Ok(());
         };
+        conn.asked_at = now;
+        conn.awaited += u32::from(!frame.flags.has(Flags::ONEWAY));
         if client.inflight.contains_key(&frame.id) {
             return Err(Fault::State("the id of this REQ is still unanswered"));
         }
@@ -42,6 +46,8 @@ impl Plane {
         } else if !self.has_memory_for(frame.body.len()) {
             let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
             self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, text, Some(RETRY_MS));
+        } else if let Some(text) = user.and_then(|user| self.over_quota(user, frame.body.len())) {
+            self.refuse(id, frame, Status::RESOURCE_EXHAUSTED, &text, Some(RETRY_MS));
         } else {
             let same = last.filter(|last| self.core.name(*last) == frame.name);
             match same.map_or_else(|| self.core.resolve_call(frame.name), Ok) {
@@ -71,6 +77,9 @@ impl Plane {
         let task = self
             .loads
             .insert(origin, name, head, frame.meta.bytes(), frame.body);
+        if let Some(user) = self.conns.get(id).and_then(|conn| conn.user) {
+            self.charge(user, task);
+        }
         if let Some(client) = self.client(id) {
             client.last = Some(name);
             if !oneway {
@@ -109,6 +118,9 @@ impl Plane {
     pub(crate) fn cancel(&mut self, id: ConnId, call: u32) {
         let client = self.client(id);
         if let Some(task) = client.and_then(|client| client.inflight.remove(&call)) {
+            if let Some(conn) = self.conns.get_mut(id) {
+                conn.awaited = conn.awaited.saturating_sub(1);
+            }
             self.step(Event::Cancel { task, kill: false }, None);
         }
     }

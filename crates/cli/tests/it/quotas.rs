@@ -1,0 +1,181 @@
+//! What one user may take of what all share, and that an operator gets in all the same.
+
+use crate::{pool_of, setup, start};
+use serde_json::json;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use stoker_testkit::{App, Ask, Client, frame, limit, until};
+use stoker_wire::{Encode, Key, Status, Type};
+
+/// What an operator waits for an answer at the most, however the server is attacked.
+const PROMPT: f64 = 0.5;
+
+/// An operator's command is answered in time. The machine may be busy, so the best of three counts.
+#[track_caller]
+fn operator_gets_in(app: &App) {
+    let ask = || {
+        let began = Instant::now();
+        let mut operator = Client::try_connect(&app.socket())?;
+        let asked = operator.try_own("stoker.queue", &json!({"op": "list"}));
+        asked.is_ok().then(|| began.elapsed())
+    };
+    let best = (0..3).filter_map(|_| ask()).min();
+    let best = best.expect("an operator is let in");
+    assert!(best <= limit(PROMPT), "an operator waited {best:?}");
+}
+
+/// So many connections that say nothing.
+fn silent(app: &App, count: usize) -> Vec<UnixStream> {
+    let connect = |_| UnixStream::connect(app.socket()).expect("it listens");
+    (0..count).map(connect).collect()
+}
+
+/// Whether the server has closed this connection.
+fn is_closed(stream: &mut UnixStream) -> bool {
+    stream.set_nonblocking(true).expect("that can be set");
+    let mut buffer = [0; 1024];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+// Issue 9, A9
+#[test]
+fn silent_connections_make_room_for_those_that_speak() {
+    let app = start("workers = 1\n[stoker]\nmax_connections = 50");
+    let mut silent = silent(&app, 60);
+    operator_gets_in(&app);
+    let mut clients: Vec<Client> = (0..20).map(|_| app.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.call("t.run", "ok").status(), Status::OK);
+    }
+    let are_gone = silent[..20].iter_mut().all(is_closed);
+    assert!(are_gone, "the oldest go first");
+}
+
+// Issue 9, A9
+#[test]
+fn who_says_no_hello_in_time_is_disconnected() {
+    let app = start("workers = 1\n[stoker]\nhello_timeout = \"200ms\"");
+    let mut quiet = Client::silent(&app.socket());
+    let told = quiet.frame().expect("the reason comes first");
+    assert_eq!(told.status(), Status::DEADLINE_EXCEEDED);
+    assert!(told.text().contains("stoker.hello_timeout"), "{}", told.text());
+    assert!(quiet.frame().is_none());
+    let mut client = app.client();
+    stoker_testkit::pause(Duration::from_millis(400));
+    assert_eq!(client.call("t.run", "ok").status(), Status::OK, "a HELLO is enough");
+}
+
+// Issue 9, A9
+#[test]
+fn an_operator_gets_in_where_all_places_are_taken_by_clients() {
+    let app = start("workers = 1\n[stoker]\nmax_connections = 20\nuser_connections = 20");
+    // They have said HELLO, and some are busy.
+    let mut clients: Vec<Client> = (0..19).map(|_| app.client()).collect();
+    let gate = app.dir.gate("gate");
+    let busy = clients[0].send(&Ask::call("t.run", "gate gate;ok late"));
+    let held = gate.meet();
+    operator_gets_in(&app);
+    // More than are kept apart for operators: the one that has been idle longest goes.
+    clients.extend((0..30).map(|_| app.client()));
+    operator_gets_in(&app);
+    drop(held);
+    assert_eq!(clients[0].answer(busy).text(), "late", "who waits for an answer stays");
+}
+
+// Issue 9, A9
+#[test]
+fn a_table_is_no_larger_than_the_descriptors_there_are() {
+    let config = pool_of("serve", "workers = 1");
+    let app = setup().config(&config).after("ulimit -n 80").start();
+    app.wait_for_log("*max_connections = 10000*80 descriptors*");
+    let _silent = silent(&app, 200);
+    operator_gets_in(&app);
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}
+
+// Issue 9, A9
+#[test]
+fn one_user_has_so_many_calls_under_way() {
+    let app = start("workers = 1\n[stoker]\nuser_inflight = 5");
+    let gate = app.dir.gate("gate");
+    let mut clients: Vec<Client> = (0..3).map(|_| app.client()).collect();
+    let calls: Vec<u32> = clients[..2]
+        .iter_mut()
+        .flat_map(|client| client.send_all(&vec![Ask::call("t.run", "gate gate"); 3]))
+        .collect();
+    let held = gate.meet();
+    let refused = clients[1].answer(calls[5]);
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    assert!(refused.text().contains("stoker.user_inflight"), "{}", refused.text());
+    assert!(refused.uint(Key::RETRY_AFTER).is_some());
+    assert_eq!(clients[2].call("t.run", "ok").status(), Status::RESOURCE_EXHAUSTED);
+    operator_gets_in(&app);
+    drop(clients.remove(0));
+    drop(held);
+    gate.open();
+    until("they are free again", || {
+        (clients[1].call("t.run", "ok").status() == Status::OK).then_some(())
+    });
+}
+
+// Issue 9, A9
+#[test]
+fn the_calls_of_one_user_take_so_much_memory() {
+    let app = start("workers = 1\n[stoker]\nuser_memory = \"1MB\"");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    let body = "gate gate;ok ".to_owned() + &"x".repeat(600_000);
+    let first = client.send(&Ask::call("t.run", body.clone()));
+    let held = gate.meet();
+    let refused = client.call("t.run", &body);
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    assert!(refused.text().contains("stoker.user_memory"), "{}", refused.text());
+    drop(held);
+    gate.open();
+    assert_eq!(client.answer(first).status(), Status::OK);
+    assert_eq!(client.call("t.run", &body).status(), Status::OK);
+}
+
+// Issue 9, A9
+#[test]
+fn one_user_has_so_many_pushes_under_way() {
+    let app = start("workers = 1\n[stoker]\nuser_pushes = 10");
+    let mut client = app.client();
+    client.push(&Ask::push("mails", "ok"));
+    let ids = client.send_all(&vec![Ask::push("mails", "ok"); 200]);
+    let answers: Vec<_> = ids.into_iter().map(|id| client.answer(id)).collect();
+    let refused: Vec<_> = answers
+        .iter()
+        .filter(|answer| answer.status() != Status::OK)
+        .collect();
+    assert!(refused.len() >= 100, "{} of 200 in one write", refused.len());
+    for answer in refused {
+        assert_eq!(answer.status(), Status::RESOURCE_EXHAUSTED);
+        assert!(answer.text().contains("stoker.user_pushes"), "{}", answer.text());
+    }
+    assert_eq!(client.ask(&Ask::push("mails", "ok")).status(), Status::OK);
+}
+
+// Issue 9, A9
+#[test]
+fn half_frames_of_connections_that_are_gone_leave_nothing_behind() {
+    let app = start("workers = 1\n[stoker]\nframe_timeout = \"10m\"");
+    let hello = frame(Encode {
+        body: br#"{"v":[1],"role":"client"}"#,
+        ..Encode::new(Type::Hello, 0)
+    });
+    for _ in 0..3_000 {
+        let mut client = Client::silent(&app.socket());
+        client.write(&[&hello[..], &[0, 0, 0]].concat());
+        client.frame();
+    }
+    operator_gets_in(&app);
+    assert_eq!(app.call("t.run", "ok").status(), Status::OK);
+}

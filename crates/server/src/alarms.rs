@@ -1,0 +1,62 @@
+//! What is to be looked at again at some time.
+
+use crate::plane::Alarm;
+use std::collections::BTreeMap;
+use stoker_core::Time;
+
+/// An alarm that was set, to take it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AlarmKey(Time, u64);
+
+#[derive(Debug, Default)]
+pub(crate) struct Alarms {
+    all: BTreeMap<AlarmKey, Alarm>,
+    count: u64,
+}
+
+impl Alarms {
+    pub(crate) fn set(&mut self, at: Time, alarm: Alarm) -> AlarmKey {
+        self.count += 1;
+        let key = AlarmKey(at, self.count);
+        self.all.insert(key, alarm);
+        key
+    }
+
+    /// Whoever goes takes its alarms along, or those who come and go would leave ever more behind.
+    pub(crate) fn take_back(&mut self, key: AlarmKey) {
+        self.all.remove(&key);
+    }
+
+    /// When the first is due.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.all.first_key_value().map(|(key, _)| key.0)
+    }
+
+    /// Takes the first one that is due.
+    pub(crate) fn ring(&mut self, now: Time) -> Option<Alarm> {
+        let first = self.all.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stoker_core::TaskId;
+
+    #[test]
+    fn alarms_ring_in_order_and_can_be_taken_back() {
+        let mut alarms = Alarms::default();
+        let alarm = |number| Alarm::Untold(TaskId(number));
+        alarms.set(Time(30), alarm(3));
+        let second = alarms.set(Time(20), alarm(2));
+        alarms.set(Time(10), alarm(1));
+        alarms.set(Time(10), alarm(4));
+        alarms.take_back(second);
+        assert_eq!(alarms.next(), Some(Time(10)));
+        assert_eq!(alarms.ring(Time(9)), None);
+        let rung = [10, 10, 10, 30].map(|at| alarms.ring(Time(at)));
+        assert_eq!(rung, [Some(alarm(1)), Some(alarm(4)), None, Some(alarm(3))]);
+        assert_eq!(alarms.next(), None);
+    }
+}
