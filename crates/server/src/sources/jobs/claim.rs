@@ -81,6 +81,8 @@ impl Plane {
         let ticket = self.jobs.ticket(Asked::Push {
             queue: of_queue,
             to: None,
+            // It counted when it was first asked.
+            user: None,
         });
         if let Some(of_queue) = self.jobs.queue_mut(of_queue) {
             of_queue.pending += 1;
