@@ -129,7 +129,7 @@ fn small_answers_that_nobody_reads_count_as_large_ones_do() {
 #[test]
 fn a_large_job_is_not_held_twice_while_its_worker_reads_it() {
     let workers = "slots 4;hello;silence";
-    let rest = format!("workers = 1\ntask_timeout = \"none\"\n{SMALL}");
+    let rest = format!("workers = 1\ntask_timeout = \"none\"\nstop_grace = \"1s\"\n{SMALL}");
     let app = setup().config(&crate::pool_of(workers, rest)).start();
     let mut client = app.client();
     for _ in 0..4 {

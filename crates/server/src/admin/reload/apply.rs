@@ -92,6 +92,7 @@ impl Plane {
         let fresh = self.apply_pools(&new, file);
         self.apply_queues(&new, &fresh);
         self.apply_services(&new, &fresh);
+        self.count_places();
         self.send_timeouts();
         self.step(Event::Tick, None);
         self.settle();
