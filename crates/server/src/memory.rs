@@ -9,8 +9,8 @@
 use crate::MAX_FRAME;
 use crate::net::{Charge, Client, Conn, ConnId, Counted, LARGE, Role};
 use crate::plane::Plane;
-use crate::users::{UserId, Users};
 use crate::sources::Origin;
+use crate::users::{UserId, Users};
 use std::collections::VecDeque;
 use stoker_core::{Event, Span, TaskId, Time, WorkerId};
 

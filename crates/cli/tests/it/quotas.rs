@@ -65,11 +65,19 @@ fn who_says_no_hello_in_time_is_disconnected() {
     let mut quiet = Client::silent(&app.socket());
     let told = quiet.frame().expect("the reason comes first");
     assert_eq!(told.status(), Status::DEADLINE_EXCEEDED);
-    assert!(told.text().contains("stoker.hello_timeout"), "{}", told.text());
+    assert!(
+        told.text().contains("stoker.hello_timeout"),
+        "{}",
+        told.text()
+    );
     assert!(quiet.frame().is_none());
     let mut client = app.client();
     stoker_testkit::pause(Duration::from_millis(400));
-    assert_eq!(client.call("t.run", "ok").status(), Status::OK, "a HELLO is enough");
+    assert_eq!(
+        client.call("t.run", "ok").status(),
+        Status::OK,
+        "a HELLO is enough"
+    );
 }
 
 // Issue 9, A9
@@ -86,7 +94,11 @@ fn an_operator_gets_in_where_all_places_are_taken_by_clients() {
     clients.extend((0..30).map(|_| app.client()));
     operator_gets_in(&app);
     drop(held);
-    assert_eq!(clients[0].answer(busy).text(), "late", "who waits for an answer stays");
+    assert_eq!(
+        clients[0].answer(busy).text(),
+        "late",
+        "who waits for an answer stays"
+    );
 }
 
 // Issue 9, A9
@@ -113,9 +125,16 @@ fn one_user_has_so_many_calls_under_way() {
     let held = gate.meet();
     let refused = clients[1].answer(calls[5]);
     assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
-    assert!(refused.text().contains("stoker.user_inflight"), "{}", refused.text());
+    assert!(
+        refused.text().contains("stoker.user_inflight"),
+        "{}",
+        refused.text()
+    );
     assert!(refused.uint(Key::RETRY_AFTER).is_some());
-    assert_eq!(clients[2].call("t.run", "ok").status(), Status::RESOURCE_EXHAUSTED);
+    assert_eq!(
+        clients[2].call("t.run", "ok").status(),
+        Status::RESOURCE_EXHAUSTED
+    );
     operator_gets_in(&app);
     drop(clients.remove(0));
     drop(held);
@@ -136,7 +155,11 @@ fn the_calls_of_one_user_take_so_much_memory() {
     let held = gate.meet();
     let refused = client.call("t.run", &body);
     assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
-    assert!(refused.text().contains("stoker.user_memory"), "{}", refused.text());
+    assert!(
+        refused.text().contains("stoker.user_memory"),
+        "{}",
+        refused.text()
+    );
     drop(held);
     gate.open();
     assert_eq!(client.answer(first).status(), Status::OK);
@@ -155,10 +178,18 @@ fn one_user_has_so_many_pushes_under_way() {
         .iter()
         .filter(|answer| answer.status() != Status::OK)
         .collect();
-    assert!(refused.len() >= 100, "{} of 200 in one write", refused.len());
+    assert!(
+        refused.len() >= 100,
+        "{} of 200 in one write",
+        refused.len()
+    );
     for answer in refused {
         assert_eq!(answer.status(), Status::RESOURCE_EXHAUSTED);
-        assert!(answer.text().contains("stoker.user_pushes"), "{}", answer.text());
+        assert!(
+            answer.text().contains("stoker.user_pushes"),
+            "{}",
+            answer.text()
+        );
     }
     assert_eq!(client.ask(&Ask::push("mails", "ok")).status(), Status::OK);
 }

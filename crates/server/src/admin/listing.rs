@@ -75,8 +75,7 @@ impl Plane {
         let none = Look::One(JobId(0));
         self.jobs.store.ask(Ask::Look { ticket, look: none });
         self.jobs.store.flush();
-        self.alarms
-            .set(self.now + PATIENCE, Alarm::Counted(look));
+        self.alarms.set(self.now + PATIENCE, Alarm::Counted(look));
     }
 
     /// The store has counted what it had been asked before this look, or takes too long.

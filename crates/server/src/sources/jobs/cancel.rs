@@ -48,7 +48,8 @@ impl Plane {
             open: 1,
             trouble: None,
         });
-        self.alarms.set(self.now + ANSWER_WITHIN, Alarm::Cancelling(no));
+        self.alarms
+            .set(self.now + ANSWER_WITHIN, Alarm::Cancelling(no));
         // Before anything that runs ends: what waits behind it must not begin.
         let lent = self.take_back_to_cancel(no, waiting);
         let running = running.into_iter().filter(|_| !spares_running);

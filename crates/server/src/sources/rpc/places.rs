@@ -35,7 +35,11 @@ impl Plane {
     /// Works out how many connections there may be.
     pub(crate) fn count_places(&mut self) {
         let wanted = self.config.max_connections;
-        let workers = self.config.pools.iter().map(|pool| u64::from(pool.core.max));
+        let workers = self
+            .config
+            .pools
+            .iter()
+            .map(|pool| u64::from(pool.core.max));
         let others = OTHERS + KEPT as u64 + OF_WORKER * workers.sum::<u64>();
         let limit = getrlimit(Resource::Nofile).current;
         let most = limit.map_or(u64::MAX, |limit| limit.saturating_sub(others).max(LEAST));
