@@ -7,6 +7,7 @@ namespace Stoker\Laravel;
 use Closure;
 use Illuminate\Contracts\Container\Container;
 use Stoker\Inbox;
+use Stoker\Retry;
 
 /**
  * One connection as a worker of one queue, or of one pool, and the job that was popped from it.
@@ -21,7 +22,12 @@ final class Popped
     /** Seconds after which a worker looks again whether the application is up. */
     private const GLANCE = 0.25;
 
+    /** Seconds that a job which was released for at once may take to be there again: it goes by the disk. */
+    private const AGAIN = 1.0;
+
     private ?StokerJob $job = null;
+    /** The last job that was answered here runs again at once. */
+    private bool $hasReleased = false;
 
     /**
      * @param int|null $crashes so many workers may die on a job before it fails; null leaves that to the broker
@@ -49,7 +55,8 @@ final class Popped
 
             return null;
         }
-        $task = $this->inbox->take($seconds);
+        $task = $this->inbox->take($this->hasReleased ? max($seconds, self::AGAIN) : $seconds);
+        $this->hasReleased = false;
         if ($task === null) {
             return null;
         }
@@ -114,7 +121,9 @@ final class Popped
             // Who pops by hand may have a transaction of their own.
             $job->isManaged() && $this->upkeep->closeTransactions($job);
         } finally { // It reports, and the application's exception handler may fail.
-            $this->inbox->answer(null, $job->verdict());
+            $verdict = $job->verdict();
+            $this->hasReleased = $verdict instanceof Retry && (float) $verdict->delay === 0.0;
+            $this->inbox->answer(null, $verdict);
         }
     }
 }

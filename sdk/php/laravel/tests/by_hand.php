@@ -198,6 +198,13 @@ test('pop: with block_for = 0 a job that waits is found', function () use ($live
     }
     same([], $ids);
     same(null, $connect(['block_for' => 0])->pop('dialled'));
+    $id = $live->queue->push(new Scripted('released', []), '', 'dialled');
+    $queue = $connect(['block_for' => 0]);
+    foreach (range(1, 10) as $attempt) {
+        $job = $queue->pop('dialled');
+        same([$id, $attempt], [$job?->getJobId(), $job?->attempts()]);
+        $attempt < 10 ? $job->release() : $job->delete();
+    }
 });
 
 // Issue 9, A29
