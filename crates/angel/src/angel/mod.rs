@@ -1,10 +1,13 @@
+//! The loop that stands above the server and the workers.
+
+mod orphans;
+mod server;
+
 use crate::channel::Channel;
 use crate::listening::{Listening, News};
 use crate::socket::Socket;
 use crate::watchdog::{Timeouts, Watchdog};
-use crate::{
-    Beat, End, Heartbeat, Level, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn,
-};
+use crate::{End, Heartbeat, Level, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
@@ -12,7 +15,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -26,14 +29,6 @@ pub struct Options {
 
 /// Waits before a server that died is started again; the last one repeats.
 const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
-/// The code of a server that found a mistake which no restart mends (EX_CONFIG of `sysexits.h`).
-const MISTAKEN: i32 = 78;
-/// Deaths after which a server that never got as far as asking for a worker is given up.
-const HOPELESS: usize = 2;
-/// The end of a server that says nothing of the server.
-const KILLED: End = End::Signal(9);
-/// A server that lived this long starts the row of waits anew.
-const SETTLED: Duration = Duration::from_secs(60);
 /// When to look again at what tells nothing of itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Signals to end that come within this time of the first one are the same wish: `timeout` and systemd may
@@ -160,26 +155,6 @@ impl Angel {
                 return Ok(code);
             }
         }
-    }
-
-    fn start_server(&mut self) -> io::Result<()> {
-        let (pid, socket) = spawn::server(self.listening.listener())?;
-        let mut channel = Channel::new(socket);
-        let config = ToServer::Config {
-            text: self.config.clone(),
-            restarts: self.restarts,
-            previous: self.previous,
-        };
-        self.heartbeat.beat(Beat::default())?;
-        channel.send(&config, vec![self.heartbeat.share()?])?;
-        self.watchdog.server_started(Instant::now());
-        if self.drain_asked.is_some() {
-            channel.send(&ToServer::Drain, Vec::new())?;
-        }
-        self.channel = Some(channel);
-        self.server = Some((pid, Instant::now()));
-        self.phase = Phase::Serving;
-        Ok(())
     }
 
     /// Waits. Returns whether something may have happened to the socket's file.
@@ -340,36 +315,6 @@ impl Angel {
         }
     }
 
-    /// Kills a server that makes no progress: stopped by a signal, in an endless loop, or blocked.
-    fn check_progress(&mut self) {
-        let now = Instant::now();
-        let Some((pid, _)) = self.server.filter(|_| self.phase == Phase::Serving) else {
-            return;
-        };
-        if self.watchdog.due().is_none_or(|due| due > now) {
-            return;
-        }
-        let Ok(beat) = self.heartbeat.read() else {
-            return;
-        };
-        let Some(silent) = self.watchdog.look(beat, now) else {
-            return;
-        };
-        self.stuck = Some(silent);
-        if self.drain_asked.is_some() {
-            // A process that hangs in the kernel can't even be killed; the end does not wait for it.
-            self.end(1);
-            let seconds = silent.as_secs();
-            // No later server will log it.
-            complain(&format!(
-                "the server (pid {pid}) was asked to end and has made no progress for {seconds} s; it is killed"
-            ));
-        }
-        if let Some(pid) = Pid::from_raw(pid) {
-            kill_process(pid, Signal::KILL).ok();
-        }
-    }
-
     /// Takes the exit of everything that has ended: workers, the server, and strangers' orphans.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -388,93 +333,6 @@ impl Angel {
                 self.server_ended(end);
             }
         }
-    }
-
-    fn server_ended(&mut self, end: End) {
-        // What it asked for last may still stand in the channel, above all that it is done.
-        self.take_messages();
-        let lived = self
-            .server
-            .take()
-            .map_or(Duration::ZERO, |(_, since)| since.elapsed());
-        self.channel = None;
-        if self.done || matches!(self.phase, Phase::Ending { .. }) {
-            return self.end(u8::from(end != End::Code(0)));
-        }
-        if end == End::Code(MISTAKEN) {
-            return self.end(MISTAKEN as u8);
-        }
-        if lived > SETTLED {
-            self.quick_deaths = 0;
-        }
-        if !self.ever_served && self.quick_deaths >= HOPELESS && end != KILLED {
-            // It never got anywhere, and has said why: another try will say the same. One that was killed
-            // may have served workers that dial in, for which nothing is asked of the angel.
-            return self.end(1);
-        }
-        self.restarts += 1;
-        let stuck = self.stuck.take().map(Previous::Stuck);
-        self.previous = Some(stuck.unwrap_or(Previous::Ended(end)));
-        self.phase = Phase::Clearing {
-            since: Instant::now(),
-        };
-    }
-
-    /// Kills what dead workers left behind, and in the last phases everything.
-    fn sweep(&mut self) {
-        let all = matches!(self.phase, Phase::Clearing { .. } | Phase::Ending { .. });
-        let server = self.server.map(|(pid, _)| pid);
-        self.look_again = false;
-        for pid in procfs::children(getpid().as_raw_nonzero().get()) {
-            if Some(pid) == server || self.strangers.contains(&pid) || procfs::is_dead(pid) {
-                continue;
-            }
-            let known = self.by_pid.contains_key(&pid);
-            if all && known {
-                procfs::kill_tree(pid);
-            } else if !known && (all || self.owner_is_dead(pid)) {
-                self.kill_orphan(pid);
-            }
-        }
-        self.ended.clear();
-    }
-
-    /// Whether an adopted process belongs to a worker that is gone. One whose owner can't be told stays
-    /// until the end.
-    fn owner_is_dead(&mut self, pid: i32) -> bool {
-        let group = procfs::group(pid).unwrap_or(0);
-        if self.by_pid.contains_key(&group) {
-            return false;
-        }
-        // No other process can have got the number of a group in which somebody still is.
-        if self.ended.iter().any(|worker| worker.pid == group) {
-            return true;
-        }
-        let Some(cookie) = procfs::variable(pid, crate::env::COOKIE) else {
-            // In the middle of its exec a process has no environment.
-            self.look_again |= procfs::is_young(pid);
-            return false;
-        };
-        !self.workers.values().any(|worker| worker.cookie == cookie)
-    }
-
-    fn kill_orphan(&mut self, pid: i32) {
-        let worker = procfs::variable(pid, crate::env::WORKER).or_else(|| {
-            let group = procfs::group(pid)?;
-            let ended = self.ended.iter().find(|worker| worker.pid == group)?;
-            Some(ended.name.clone())
-        });
-        let worker = worker.unwrap_or_else(|| "a worker".to_owned());
-        let command = procfs::command(pid);
-        procfs::kill_tree(pid);
-        self.tell(
-            &ToServer::OrphanKilled {
-                worker,
-                pid,
-                command,
-            },
-            Vec::new(),
-        );
     }
 
     /// Moves on when what the phase waits for has come. An exit code ends the angel.
@@ -527,16 +385,5 @@ impl Angel {
             // An insisting operator, or a server that is done and lingers: either way it goes now.
             kill_process(pid, Signal::KILL).ok();
         }
-    }
-}
-
-/// Writes a line to stderr, unless nobody reads there: the angel must never block.
-fn complain(text: &str) {
-    let stderr = io::stderr();
-    let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
-    let has_room = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1));
-    if has_room && fds[0].revents().contains(PollFlags::OUT) {
-        // A pipe that has room takes a line as a whole.
-        writeln!(io::stderr(), "stoker: {text}").ok();
     }
 }

@@ -1,0 +1,64 @@
+//! What dead workers left behind.
+
+use super::{Angel, Phase};
+use crate::{ToServer, procfs};
+use rustix::process::getpid;
+
+impl Angel {
+    /// Kills what dead workers left behind, and in the last phases everything.
+    pub(super) fn sweep(&mut self) {
+        let all = matches!(self.phase, Phase::Clearing { .. } | Phase::Ending { .. });
+        let server = self.server.map(|(pid, _)| pid);
+        self.look_again = false;
+        for pid in procfs::children(getpid().as_raw_nonzero().get()) {
+            if Some(pid) == server || self.strangers.contains(&pid) || procfs::is_dead(pid) {
+                continue;
+            }
+            let known = self.by_pid.contains_key(&pid);
+            if all && known {
+                procfs::kill_tree(pid);
+            } else if !known && (all || self.owner_is_dead(pid)) {
+                self.kill_orphan(pid);
+            }
+        }
+        self.ended.clear();
+    }
+
+    /// Whether an adopted process belongs to a worker that is gone. One whose owner can't be told stays
+    /// until the end.
+    fn owner_is_dead(&mut self, pid: i32) -> bool {
+        let group = procfs::group(pid).unwrap_or(0);
+        if self.by_pid.contains_key(&group) {
+            return false;
+        }
+        // No other process can have got the number of a group in which somebody still is.
+        if self.ended.iter().any(|worker| worker.pid == group) {
+            return true;
+        }
+        let Some(cookie) = procfs::variable(pid, crate::env::COOKIE) else {
+            // In the middle of its exec a process has no environment.
+            self.look_again |= procfs::is_young(pid);
+            return false;
+        };
+        !self.workers.values().any(|worker| worker.cookie == cookie)
+    }
+
+    fn kill_orphan(&mut self, pid: i32) {
+        let worker = procfs::variable(pid, crate::env::WORKER).or_else(|| {
+            let group = procfs::group(pid)?;
+            let ended = self.ended.iter().find(|worker| worker.pid == group)?;
+            Some(ended.name.clone())
+        });
+        let worker = worker.unwrap_or_else(|| "a worker".to_owned());
+        let command = procfs::command(pid);
+        procfs::kill_tree(pid);
+        self.tell(
+            &ToServer::OrphanKilled {
+                worker,
+                pid,
+                command,
+            },
+            Vec::new(),
+        );
+    }
+}

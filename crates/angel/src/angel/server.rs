@@ -1,0 +1,111 @@
+//! The server process: starting it, watching its progress, and what its end means.
+
+use super::{Angel, Phase};
+use crate::channel::Channel;
+use crate::{Beat, End, Previous, ToServer, spawn};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+/// The code of a server that found a mistake which no restart mends (EX_CONFIG of `sysexits.h`).
+const MISTAKEN: i32 = 78;
+/// Deaths after which a server that never got as far as asking for a worker is given up.
+const HOPELESS: usize = 2;
+/// The end of a server that says nothing of the server.
+const KILLED: End = End::Signal(9);
+/// A server that lived this long starts the row of waits anew.
+const SETTLED: Duration = Duration::from_secs(60);
+
+impl Angel {
+    pub(super) fn start_server(&mut self) -> io::Result<()> {
+        let (pid, socket) = spawn::server(self.listening.listener())?;
+        let mut channel = Channel::new(socket);
+        let config = ToServer::Config {
+            text: self.config.clone(),
+            restarts: self.restarts,
+            previous: self.previous,
+        };
+        self.heartbeat.beat(Beat::default())?;
+        channel.send(&config, vec![self.heartbeat.share()?])?;
+        self.watchdog.server_started(Instant::now());
+        if self.drain_asked.is_some() {
+            channel.send(&ToServer::Drain, Vec::new())?;
+        }
+        self.channel = Some(channel);
+        self.server = Some((pid, Instant::now()));
+        self.phase = Phase::Serving;
+        Ok(())
+    }
+
+    /// Kills a server that makes no progress: stopped by a signal, in an endless loop, or blocked.
+    pub(super) fn check_progress(&mut self) {
+        let now = Instant::now();
+        let Some((pid, _)) = self.server.filter(|_| self.phase == Phase::Serving) else {
+            return;
+        };
+        if self.watchdog.due().is_none_or(|due| due > now) {
+            return;
+        }
+        let Ok(beat) = self.heartbeat.read() else {
+            return;
+        };
+        let Some(silent) = self.watchdog.look(beat, now) else {
+            return;
+        };
+        self.stuck = Some(silent);
+        if self.drain_asked.is_some() {
+            // A process that hangs in the kernel can't even be killed; the end does not wait for it.
+            self.end(1);
+            let seconds = silent.as_secs();
+            // No later server will log it.
+            complain(&format!(
+                "the server (pid {pid}) was asked to end and has made no progress for {seconds} s; it is killed"
+            ));
+        }
+        if let Some(pid) = Pid::from_raw(pid) {
+            kill_process(pid, Signal::KILL).ok();
+        }
+    }
+
+    pub(super) fn server_ended(&mut self, end: End) {
+        // What it asked for last may still stand in the channel, above all that it is done.
+        self.take_messages();
+        let lived = self
+            .server
+            .take()
+            .map_or(Duration::ZERO, |(_, since)| since.elapsed());
+        self.channel = None;
+        if self.done || matches!(self.phase, Phase::Ending { .. }) {
+            return self.end(u8::from(end != End::Code(0)));
+        }
+        if end == End::Code(MISTAKEN) {
+            return self.end(MISTAKEN as u8);
+        }
+        if lived > SETTLED {
+            self.quick_deaths = 0;
+        }
+        if !self.ever_served && self.quick_deaths >= HOPELESS && end != KILLED {
+            // It never got anywhere, and has said why: another try will say the same. One that was killed
+            // may have served workers that dial in, for which nothing is asked of the angel.
+            return self.end(1);
+        }
+        self.restarts += 1;
+        let stuck = self.stuck.take().map(Previous::Stuck);
+        self.previous = Some(stuck.unwrap_or(Previous::Ended(end)));
+        self.phase = Phase::Clearing {
+            since: Instant::now(),
+        };
+    }
+}
+
+/// Writes a line to stderr, unless nobody reads there: the angel must never block.
+fn complain(text: &str) {
+    let stderr = io::stderr();
+    let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
+    let has_room = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1));
+    if has_room && fds[0].revents().contains(PollFlags::OUT) {
+        // A pipe that has room takes a line as a whole.
+        writeln!(io::stderr(), "stoker: {text}").ok();
+    }
+}
