@@ -100,7 +100,7 @@ impl Watchdog {
         // could not do in that time says nothing about it.
         let late = (late >= self.period().min(Duration::from_secs(1))).then_some(late);
         let stuck = match &mut self.ending {
-            Some(ending) => ending.look(beat.stage, has_moved, late, now, self.timeouts.stop_grace),
+            Some(ending) => ending.look(beat.stage, has_moved, late, now, self.timeouts),
             None => {
                 let is_miss = beat.stage == Stage::Serving && !has_moved && late.is_none();
                 self.misses = if is_miss { self.misses + 1 } else { 0 };
@@ -131,7 +131,7 @@ impl Ending {
         has_moved: bool,
         late: Option<Duration>,
         now: Instant,
-        grace: Duration,
+        timeouts: Timeouts,
     ) -> Option<Duration> {
         if let Some(late) = late {
             self.asked += late;
@@ -140,14 +140,17 @@ impl Ending {
         if has_moved {
             self.moved = Some(now);
         }
-        let is_over = now.saturating_duration_since(self.asked) >= grace;
+        let is_over = now.saturating_duration_since(self.asked) >= timeouts.stop_grace;
         let patience = match stage {
             _ if self.moved.is_none() => Duration::ZERO,
             Stage::Closing => CLOSE_SILENCE,
             _ => END_SILENCE,
         };
         let silent = now.saturating_duration_since(self.moved.unwrap_or(self.asked));
-        (is_over && silent >= patience).then_some(silent)
+        // A long grace is for workers; a server that ends reports every second, until it closes its store.
+        let longest = timeouts.watchdog.map(|watchdog| watchdog.max(patience));
+        let is_stuck = longest.is_some_and(|longest| silent >= longest);
+        (is_stuck || is_over && silent >= patience).then_some(silent)
     }
 }
 
@@ -277,6 +280,24 @@ mod tests {
         world.beat(Stage::Closing);
         world.look(Duration::ZERO);
         assert_eq!(world.until_stuck(), CLOSE_SILENCE);
+    }
+
+    #[test]
+    fn a_long_grace_does_not_hide_a_stuck_server() {
+        let mut world = World::new(Some(WATCHDOG));
+        let stop_grace = Duration::from_secs(3_600);
+        let watchdog = Some(WATCHDOG);
+        let timeouts = Timeouts {
+            watchdog,
+            stop_grace,
+        };
+        world.watchdog.set_timeouts(timeouts, world.now);
+        world.watchdog.asked_to_end(world.now);
+        for _ in 0..1_000 {
+            world.beat(Stage::Draining);
+            assert_eq!(world.look(Duration::ZERO), None);
+        }
+        assert_eq!(world.until_stuck(), WATCHDOG);
     }
 
     #[test]
