@@ -3,6 +3,7 @@
 use super::edge::Asked;
 use super::held::Held;
 use super::outcome::run_of;
+use crate::observe::Stream;
 use crate::plane::{Alarm, Plane};
 use crate::sources::Origin;
 use serde_json::Value;
@@ -95,10 +96,14 @@ impl Plane {
                 self.jobs.held.save(task, frame.body);
                 self.tell_progress(task);
             }
-            EventKind::CHECKPOINT => self.log.warn(format!(
-                "a checkpoint of {} bytes is not kept: at most {MAX_CHECKPOINT}",
-                frame.body.len()
-            )),
+            EventKind::CHECKPOINT => {
+                // As the worker's own words, which have a bound.
+                let (bytes, tag) = (frame.body.len(), self.task_label(task));
+                let text = format!(
+                    "stoker: a checkpoint of {bytes} bytes is not kept: {MAX_CHECKPOINT} is the most\n"
+                );
+                self.log_output(worker, Stream::Stderr, tag, text.as_bytes());
+            }
             _ => {}
         }
     }
