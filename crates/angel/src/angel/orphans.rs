@@ -21,26 +21,28 @@ impl Angel {
                 self.kill_orphan(pid);
             }
         }
-        self.ended.clear();
+        if !self.look_again {
+            self.ended.clear();
+        }
     }
 
-    /// Whether an adopted process belongs to a worker that is gone. One whose owner can't be told stays
-    /// until the end.
+    /// Whether an adopted process belongs to a worker that is gone: by the mark in its environment, or where that
+    /// was cleared by its group. One whose owner can't be known stays until the end.
     fn owner_is_dead(&mut self, pid: i32) -> bool {
         let group = procfs::group(pid).unwrap_or(0);
         if self.by_pid.contains_key(&group) {
             return false;
         }
-        // No other process can have got the number of a group in which somebody still is.
-        if self.ended.iter().any(|worker| worker.pid == group) {
-            return true;
-        }
-        let Some(cookie) = procfs::variable(pid, crate::env::COOKIE) else {
+        match procfs::variable(pid, crate::env::COOKIE) {
+            Some(cookie) => !self.workers.values().any(|worker| worker.cookie == cookie),
             // In the middle of its exec a process has no environment.
-            self.look_again |= procfs::is_young(pid);
-            return false;
-        };
-        !self.workers.values().any(|worker| worker.cookie == cookie)
+            None if procfs::is_young(pid) => {
+                self.look_again = true;
+                false
+            }
+            // No other process can have got the number of a group in which somebody still is.
+            None => self.ended.iter().any(|worker| worker.pid == group),
+        }
     }
 
     fn kill_orphan(&mut self, pid: i32) {
