@@ -1,5 +1,23 @@
 -- Makes version 2 of a store of version 3, jobs and all.
 BEGIN;
+DROP TRIGGER jobs_inserted;
+DROP TRIGGER jobs_updated;
+DROP TRIGGER ended_inserted;
+DROP TRIGGER ended_updated;
+DROP TRIGGER remains_inserted;
+DROP TRIGGER remains_updated;
+DROP TRIGGER kept_inserted;
+DROP TRIGGER kept_updated;
+DROP TRIGGER history_inserted;
+DROP TRIGGER history_updated;
+DROP TRIGGER uniques_inserted;
+DROP TRIGGER uniques_updated;
+DROP TRIGGER pushes_inserted;
+DROP TRIGGER pushes_updated;
+DROP TRIGGER queues_inserted;
+DROP TRIGGER queues_updated;
+DROP TABLE damaged;
+
 CREATE TABLE jobs_2 (
     id INTEGER PRIMARY KEY,
     queue INTEGER NOT NULL,
@@ -67,12 +85,9 @@ ALTER TABLE remains DROP COLUMN checksum;
 ALTER TABLE pushes DROP COLUMN owner;
 ALTER TABLE pushes DROP COLUMN body_checksum;
 ALTER TABLE pushes DROP COLUMN checksum;
-ALTER TABLE store DROP COLUMN checksum;
 ALTER TABLE queues DROP COLUMN checksum;
-ALTER TABLE ages DROP COLUMN checksum;
 ALTER TABLE kept DROP COLUMN checksum;
 ALTER TABLE history DROP COLUMN checksum;
 ALTER TABLE uniques DROP COLUMN checksum;
-ALTER TABLE running DROP COLUMN checksum;
 PRAGMA user_version = 2;
 COMMIT;

@@ -108,12 +108,19 @@ fn described(path: &Path, found: &Description) -> Value {
 }
 
 fn check(path: &Path, json: bool) -> Result {
-    let Checked { jobs, problems } = tools::check(path).map_err(bad)?;
-    let verdict = match problems.as_slice() {
-        [] => format!("{}: {}, nothing is wrong", path.display(), counted(jobs)),
-        problems => problems.join("\n"),
-    };
-    say(json!({"jobs": jobs, "problems": problems}), &verdict, json)?;
+    let found = tools::check(path).map_err(bad)?;
+    let Checked {
+        jobs,
+        problems,
+        notes,
+    } = &found;
+    let mut lines: Vec<String> = problems.iter().chain(notes).cloned().collect();
+    if problems.is_empty() {
+        let verdict = format!("{}: {}, nothing is wrong", path.display(), counted(*jobs));
+        lines.push(verdict);
+    }
+    let value = json!({"jobs": jobs, "problems": problems, "notes": notes});
+    say(value, &lines.join("\n"), json)?;
     match problems.is_empty() {
         true => Ok(()),
         false => Err(Failure::Failed(format!(

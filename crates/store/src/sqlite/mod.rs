@@ -9,6 +9,7 @@ mod post;
 mod queues;
 mod reader;
 mod schema;
+mod seal;
 pub mod tools;
 mod writer;
 

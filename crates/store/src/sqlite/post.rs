@@ -1,4 +1,4 @@
-use crate::{Ask, Keep, Told};
+use crate::{Ask, JobId, Keep, QueueNo, Told};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;
@@ -16,8 +16,26 @@ pub(super) const QUESTIONS: usize = 1_024;
 /// What the writer is sent.
 pub(super) enum Item {
     Ask(Ask),
-    Open { name: String, keep: Keep },
-    Close { reply: SyncSender<io::Result<()>> },
+    Open {
+        name: String,
+        keep: Keep,
+    },
+    /// A row that was found damaged.
+    Damaged(Damaged),
+    Close {
+        reply: SyncSender<io::Result<()>>,
+    },
+}
+
+/// Where a job is whose row is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Damaged {
+    Job(JobId),
+    Ended {
+        queue: QueueNo,
+        state: u8,
+        job: JobId,
+    },
 }
 
 /// Between the handle and the threads.

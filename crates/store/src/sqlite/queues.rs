@@ -1,7 +1,9 @@
 use super::Known;
+use super::seal::QUEUES;
 use super::tools::Described;
 use crate::{Counts, Keep, QueueNo, State};
 use rusqlite::{Connection, Row, params};
+use std::sync::LazyLock;
 
 /// What is known of every queue, and counted. What a commit changes is undone if the commit fails.
 #[derive(Default)]
@@ -38,7 +40,16 @@ pub(super) struct Tally {
 
 const LOAD: &str = "SELECT id, name, ready, delayed, suspended, done, cancelled, failed, retried, kept \
                     FROM queues ORDER BY id";
-const ADD: &str = "INSERT INTO queues (id, name) VALUES (?1, ?2)";
+static ADD: LazyLock<String> = LazyLock::new(|| {
+    // What a new row has by default.
+    let sum = QUEUES.sum(&[
+        ("id", "?1"),
+        ("name", "?2"),
+        ("paused", "0"),
+        ("settings", "''"),
+    ]);
+    format!("INSERT INTO queues (id, name, checksum) VALUES (?1, ?2, {sum})")
+});
 const SAVE: &str = "UPDATE queues SET ready = ?2, delayed = ?3, suspended = ?4, done = ?5, cancelled = ?6, \
                     failed = ?7, retried = ?8, kept = ?9, last = ?10, serial = ?11 WHERE id = ?1";
 
@@ -156,7 +167,7 @@ impl Queues {
     /// Gives rows to those that have none.
     pub(super) fn save_new(&self, db: &Connection) -> rusqlite::Result<()> {
         for (id, queue) in self.queues.iter().enumerate().skip(self.saved) {
-            db.prepare_cached(ADD)?.execute(params![id, queue.name])?;
+            db.prepare_cached(&ADD)?.execute(params![id, queue.name])?;
         }
         Ok(())
     }

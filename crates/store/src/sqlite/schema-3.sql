@@ -77,12 +77,71 @@ ALTER TABLE pushes ADD COLUMN owner TEXT;
 -- Of the body that was pushed, to tell a repeated push from another one with the same key.
 ALTER TABLE pushes ADD COLUMN body_checksum INTEGER;
 
-ALTER TABLE store ADD COLUMN checksum INTEGER;
-ALTER TABLE queues ADD COLUMN checksum INTEGER;
-ALTER TABLE ages ADD COLUMN checksum INTEGER;
+ALTER TABLE queues ADD COLUMN checksum INTEGER; -- of id, name, paused and settings
 ALTER TABLE kept ADD COLUMN checksum INTEGER;
 ALTER TABLE history ADD COLUMN checksum INTEGER;
 ALTER TABLE uniques ADD COLUMN checksum INTEGER;
 ALTER TABLE pushes ADD COLUMN checksum INTEGER;
 ALTER TABLE remains ADD COLUMN checksum INTEGER;
-ALTER TABLE running ADD COLUMN checksum INTEGER;
+
+-- Jobs whose checksums are wrong, as they were found. Nothing reads them but people.
+CREATE TABLE damaged (
+    id INTEGER PRIMARY KEY,
+    at INTEGER, -- when it was found
+    origin TEXT, -- the table
+    part TEXT, -- record or payload
+    queue, state, class, key, attempt, exceptions, crashes, ran, due, options, error, progress, owner, codec, marks,
+    notes, ord, ended, fingerprint, meta, body
+);
+
+-- What other programs write has no checksum. Stoker's own connections run no triggers.
+CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE jobs SET checksum = NULL, payload_checksum = NULL WHERE id = NEW.id;
+END;
+CREATE TRIGGER jobs_updated AFTER UPDATE ON jobs WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE jobs SET checksum = NULL,
+        payload_checksum = iif(NEW.meta IS OLD.meta AND NEW.body IS OLD.body, payload_checksum, NULL) WHERE id = NEW.id;
+END;
+CREATE TRIGGER ended_inserted AFTER INSERT ON ended WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE ended SET checksum = NULL, payload_checksum = NULL WHERE queue = NEW.queue AND state = NEW.state AND id = NEW.id;
+END;
+CREATE TRIGGER ended_updated AFTER UPDATE ON ended WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE ended SET checksum = NULL,
+        payload_checksum = iif(NEW.meta IS OLD.meta AND NEW.body IS OLD.body, payload_checksum, NULL) WHERE queue = NEW.queue AND state = NEW.state AND id = NEW.id;
+END;
+CREATE TRIGGER remains_inserted AFTER INSERT ON remains WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE remains SET checksum = NULL WHERE id = NEW.id;
+END;
+CREATE TRIGGER remains_updated AFTER UPDATE ON remains WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE remains SET checksum = NULL WHERE id = NEW.id;
+END;
+CREATE TRIGGER kept_inserted AFTER INSERT ON kept WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE kept SET checksum = NULL WHERE job = NEW.job AND kind = NEW.kind;
+END;
+CREATE TRIGGER kept_updated AFTER UPDATE ON kept WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE kept SET checksum = NULL WHERE job = NEW.job AND kind = NEW.kind;
+END;
+CREATE TRIGGER history_inserted AFTER INSERT ON history WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE history SET checksum = NULL WHERE job = NEW.job AND no = NEW.no;
+END;
+CREATE TRIGGER history_updated AFTER UPDATE ON history WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE history SET checksum = NULL WHERE job = NEW.job AND no = NEW.no;
+END;
+CREATE TRIGGER uniques_inserted AFTER INSERT ON uniques WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE uniques SET checksum = NULL WHERE queue = NEW.queue AND key = NEW.key;
+END;
+CREATE TRIGGER uniques_updated AFTER UPDATE ON uniques WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE uniques SET checksum = NULL WHERE queue = NEW.queue AND key = NEW.key;
+END;
+CREATE TRIGGER pushes_inserted AFTER INSERT ON pushes WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE pushes SET checksum = NULL WHERE queue = NEW.queue AND key = NEW.key;
+END;
+CREATE TRIGGER pushes_updated AFTER UPDATE ON pushes WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE pushes SET checksum = NULL WHERE queue = NEW.queue AND key = NEW.key;
+END;
+CREATE TRIGGER queues_inserted AFTER INSERT ON queues WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE queues SET checksum = NULL WHERE id = NEW.id;
+END;
+CREATE TRIGGER queues_updated AFTER UPDATE OF id, name, paused, settings ON queues WHEN NEW.checksum IS NOT NULL BEGIN
+    UPDATE queues SET checksum = NULL WHERE id = NEW.id;
+END;

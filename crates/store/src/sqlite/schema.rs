@@ -1,5 +1,5 @@
 use super::tools::sync_directory;
-use super::{StoreError, log};
+use super::{StoreError, log, seal};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::io;
@@ -46,6 +46,10 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
         ));
     }
     db.busy_timeout(PATIENCE).map_err(error)?;
+    seal::register(&db).map_err(error)?;
+    // They are for other programs.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
+        .map_err(error)?;
     let version = version(&db, path)?;
     prepare(&db, version == 0, cache_kib).map_err(error)?;
     migrate(&mut db, version).map_err(error)?;
@@ -83,6 +87,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     db.pragma_update(None, "cache_size", -4_096)
         .map_err(error)?;
     db.set_prepared_statement_cache_capacity(64);
+    seal::register(&db).map_err(error)?;
     version(&db, path)?;
     Ok(db)
 }
@@ -140,9 +145,28 @@ fn migrate(db: &mut Connection, version: i64) -> rusqlite::Result<()> {
     for migration in MIGRATIONS.iter().skip(version as usize) {
         transaction.execute_batch(migration)?;
     }
+    // The third version brought checksums.
+    if version < 3 {
+        seal_all(&transaction)?;
+    }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", known)?;
     transaction.commit()
+}
+
+/// Gives every row its checksum.
+fn seal_all(db: &Connection) -> rusqlite::Result<()> {
+    for table in seal::ALL {
+        let (name, sum) = (table.name, table.sum(&[]));
+        db.execute_batch(&format!("UPDATE {name} SET checksum = {sum}"))?;
+        if table.has_payload {
+            let payload = seal::PAYLOAD_SUM;
+            db.execute_batch(&format!(
+                "UPDATE {name} SET payload_checksum = {payload} WHERE meta IS NOT NULL OR body IS NOT NULL"
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether the file is shorter than its header says. SQLite would find out only when it comes to the missing

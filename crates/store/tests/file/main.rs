@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bad_page;
+mod checksums;
 mod damage;
 mod full;
 mod given_up;

@@ -22,7 +22,8 @@ fn a_backup_is_a_whole_store() {
         tools::check(&to).unwrap(),
         tools::Checked {
             jobs: 3,
-            problems: vec![]
+            problems: vec![],
+            notes: vec![],
         }
     );
     let dir = crate::world::new_dir();

@@ -3,6 +3,7 @@
 mod filter;
 mod groups;
 mod merged;
+mod scrub;
 mod view;
 
 pub(super) use filter::{Order, Scan, Source, sources};
@@ -11,14 +12,16 @@ pub(super) use view::{OF_ENDED, OF_JOBS, OF_REMAINS};
 
 use super::post::Post;
 use super::schema;
+use super::seal::{ENDED, JOBS, REMAINS};
 use super::writer::kinds::signed;
 use crate::job::WHOLE_BYTES;
 use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View};
 use rusqlite::{Connection, OptionalExtension, params};
+use scrub::Scrub;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
 pub(super) struct Question {
     pub(super) ticket: Ticket,
@@ -29,6 +32,8 @@ pub(super) enum Message {
     Look(Question),
     /// Let go of the file, and say when that is done. It is opened again for the next question.
     Close(SyncSender<()>),
+    /// The file is open: all of it may be read.
+    Scrub,
 }
 
 pub(super) struct Reader {
@@ -49,8 +54,20 @@ const PAGE: usize = 256;
 impl Reader {
     /// Answers until nobody is left to ask.
     pub(super) fn run(self, messages: &Receiver<Message>) {
-        let mut db = None;
-        while let Ok(message) = messages.recv() {
+        let (mut db, mut scrub) = (None, Scrub::new());
+        loop {
+            let next = match scrub.time_left() {
+                Some(time) => messages.recv_timeout(time),
+                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let message = match next {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.scrub(&mut db, &mut scrub);
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             match message {
                 Message::Look(Question { ticket, look }) => {
                     self.post.wait_until_heard();
@@ -58,7 +75,9 @@ impl Reader {
                     self.post.questions.fetch_sub(1, Ordering::Relaxed);
                     self.post.tell(&mut vec![Told::Found { ticket, found }]);
                 }
+                Message::Scrub => scrub.allow(),
                 Message::Close(done) => {
+                    scrub.forbid();
                     db = None;
                     // Whoever asked may have given up waiting.
                     done.send(()).ok();
@@ -67,14 +86,28 @@ impl Reader {
         }
     }
 
-    fn look(&self, db: &mut Option<Connection>, look: &Look) -> Result<Found, Trouble> {
-        let db = match db {
-            Some(db) => db,
+    fn scrub(&self, db: &mut Option<Connection>, scrub: &mut Scrub) {
+        // What keeps it from reading is told to whoever wants to read something.
+        let found = self.connection(db).ok().and_then(|db| scrub.go_on(db).ok());
+        let mut found = found.unwrap_or_default();
+        if !found.items.is_empty() {
+            self.post.send(&mut found.items);
+        }
+        self.post.tell(&mut found.told);
+    }
+
+    fn connection<'db>(&self, db: &'db mut Option<Connection>) -> Result<&'db Connection, Trouble> {
+        match db {
+            Some(db) => Ok(db),
             None => {
                 let opened = schema::open_to_read(&self.path);
-                db.insert(opened.map_err(|error| Trouble::Io(error.to_string()))?)
+                Ok(db.insert(opened.map_err(|error| Trouble::Io(error.to_string()))?))
             }
-        };
+        }
+    }
+
+    fn look(&self, db: &mut Option<Connection>, look: &Look) -> Result<Found, Trouble> {
+        let db = self.connection(db)?;
         let looking = Looking {
             db,
             clock: &self.clock,
@@ -126,10 +159,12 @@ impl Looking<'_> {
 
     /// A job that was forgotten, as far as something of it is still kept.
     fn remains(&self, id: JobId) -> rusqlite::Result<Option<View>> {
-        let remains = format!("{OF_REMAINS} WHERE id = ?1 AND until > ?2");
+        let remains = format!("{} WHERE id = ?1 AND until > ?2", *OF_REMAINS);
         let row = params![id.0 as i64, (self.clock)() as i64];
         let mut remains = self.db.prepare_cached(&remains)?;
-        remains.query_row(row, view::view).optional()
+        remains
+            .query_row(row, |row| view::view(row, &REMAINS))
+            .optional()
     }
 
     fn list(
@@ -217,18 +252,19 @@ impl Looking<'_> {
 
 /// A job, wherever it is.
 pub(super) fn find(db: &Connection, id: JobId) -> rusqlite::Result<Option<View>> {
-    let unfinished = format!("{OF_JOBS} WHERE id = ?1");
+    let unfinished = format!("{} WHERE id = ?1", *OF_JOBS);
     let job = db
         .prepare_cached(&unfinished)?
-        .query_row([id.0 as i64], view::view)
+        .query_row([id.0 as i64], |row| view::view(row, &JOBS))
         .optional()?;
     if job.is_some() {
         return Ok(job);
     }
     let ended = format!(
-        "{OF_ENDED} WHERE queue IN (SELECT id FROM queues) AND state IN (4, 5, 6) AND id = ?1"
+        "{} WHERE queue IN (SELECT id FROM queues) AND state IN (4, 5, 6) AND id = ?1",
+        *OF_ENDED
     );
     db.prepare_cached(&ended)?
-        .query_row([id.0 as i64], view::view)
+        .query_row([id.0 as i64], |row| view::view(row, &ENDED))
         .optional()
 }

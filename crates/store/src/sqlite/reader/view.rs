@@ -1,30 +1,46 @@
 //! Rows as people see them.
 
+use crate::sqlite::seal::{
+    self, ENDED, HISTORY as HISTORY_ROWS, JOBS, KEPT as KEPT_ROWS, REMAINS, Table,
+};
 use crate::sqlite::writer::kinds::{BODY, CHECKPOINT, META, OUTPUT, RESULT, owner};
 use crate::{Bytes, JobId, Note, QueueNo, Run, State, View, What, Whole};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::sync::LazyLock;
 
-/// What a view is made of; the same of both tables.
-pub(in crate::sqlite) const OF_JOBS: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, NULL, options, error, \
-     progress, owner FROM jobs";
-pub(in crate::sqlite) const OF_ENDED: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, ended, options, error, \
-     progress, owner FROM ended";
+/// What a view is made of: of all three tables the first columns are the same.
+pub(in crate::sqlite) static OF_JOBS: LazyLock<String> = LazyLock::new(|| all_of(&JOBS));
+pub(in crate::sqlite) static OF_ENDED: LazyLock<String> = LazyLock::new(|| all_of(&ENDED));
+pub(in crate::sqlite) static OF_REMAINS: LazyLock<String> = LazyLock::new(|| all_of(&REMAINS));
 
-pub(in crate::sqlite) const OF_REMAINS: &str = "SELECT id, queue, state, class, key, attempt, exceptions, crashes, ran, due, ended, options, error, \
-     progress, owner FROM remains";
+fn all_of(table: &Table) -> String {
+    format!("SELECT {}, checksum FROM {}", table.list(), table.name)
+}
 
-const PAYLOAD: &str = "SELECT codec, meta, body FROM jobs WHERE id = ?1";
-const PAYLOAD_OF_ENDED: &str =
-    "SELECT codec, meta, body FROM ended WHERE queue = ?2 AND state = ?3 AND id = ?1";
-const KEPT: &str =
-    "SELECT codec, bytes FROM kept WHERE job = ?1 AND kind = ?2 AND (until IS NULL OR until > ?3)";
+const PAYLOAD: &str = "SELECT codec, meta, body, payload_checksum FROM jobs WHERE id = ?1";
+const PAYLOAD_OF_ENDED: &str = "SELECT codec, meta, body, payload_checksum FROM ended \
+                                WHERE queue = ?2 AND state = ?3 AND id = ?1";
+static KEPT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT codec, bytes, {} FROM kept WHERE job = ?1 AND kind = ?2 AND (until IS NULL OR until > ?3)",
+        KEPT_ROWS.is_bad()
+    )
+});
 const PUSH: &str = "SELECT key FROM pushes WHERE job = ?1 AND queue = ?2 AND until > ?3";
-const HISTORY: &str = "SELECT at, what, text FROM history WHERE job = ?1 ORDER BY no";
+static HISTORY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT at, what, text, {} FROM history WHERE job = ?1 ORDER BY no",
+        HISTORY_ROWS.is_bad()
+    )
+});
 
-pub(super) fn view(row: &Row<'_>) -> rusqlite::Result<View> {
-    let options: Option<&str> = row.get_ref(11)?.as_str_or_null()?;
-    let error: Option<&str> = row.get_ref(12)?.as_str_or_null()?;
-    let progress: Option<&str> = row.get_ref(13)?.as_str_or_null()?;
+/// A row of a table, as the statements above read it. One that is damaged is refused.
+pub(super) fn view(row: &Row<'_>, table: &Table) -> rusqlite::Result<View> {
+    table.check(row)?;
+    let options: Option<&str> = row.get_ref(10)?.as_str_or_null()?;
+    let error: Option<&str> = row.get_ref(11)?.as_str_or_null()?;
+    let progress: Option<&str> = row.get_ref(12)?.as_str_or_null()?;
+    let ended = table.columns.iter().position(|column| *column == "ended");
     Ok(View {
         id: JobId(row.get(0)?),
         queue: QueueNo(row.get(1)?),
@@ -39,11 +55,11 @@ pub(super) fn view(row: &Row<'_>) -> rusqlite::Result<View> {
         },
         created_ms: JobId(row.get(0)?).made_ms(),
         due_ms: row.get(9)?,
-        ended_ms: row.get(10)?,
+        ended_ms: ended.map(|at| row.get(at)).transpose()?,
         options: options.and_then(|text| serde_json::from_str(text).ok()),
         error: error.and_then(|text| serde_json::from_str(text).ok()),
         progress: progress.and_then(|text| serde_json::from_str(text).ok()),
-        owner: owner(row, 14)?,
+        owner: owner(row, 13)?,
         whole: None,
     })
 }
@@ -79,6 +95,12 @@ type Payload = (Option<Vec<u8>>, Option<Bytes>);
 
 fn payload(db: &Connection, view: &View, state: State) -> rusqlite::Result<Payload> {
     let read = |row: &Row<'_>| {
+        let payload: Option<i64> = row.get(3)?;
+        let id = view.id.0 as i64;
+        let of_payload = seal::of_payload(id, row.get_ref(1)?, row.get_ref(2)?);
+        if payload.is_some_and(|payload| payload != of_payload) {
+            return Err(seal::damaged("jobs or ended"));
+        }
         let body: Option<Vec<u8>> = row.get(2)?;
         let codec = row.get(0)?;
         Ok((row.get(1)?, body.map(|bytes| Bytes { codec, bytes })))
@@ -96,8 +118,11 @@ fn payload(db: &Connection, view: &View, state: State) -> rusqlite::Result<Paylo
 }
 
 fn kept(db: &Connection, job: JobId, kind: u8, now: u64) -> rusqlite::Result<Option<Bytes>> {
-    let mut kept = db.prepare_cached(KEPT)?;
+    let mut kept = db.prepare_cached(&KEPT)?;
     let bytes = kept.query_row(params![job.0 as i64, kind, now as i64], |row| {
+        if row.get(2)? {
+            return Err(seal::damaged("kept"));
+        }
         Ok(Bytes {
             codec: row.get(0)?,
             bytes: row.get(1)?,
@@ -107,8 +132,11 @@ fn kept(db: &Connection, job: JobId, kind: u8, now: u64) -> rusqlite::Result<Opt
 }
 
 fn history(db: &Connection, job: JobId) -> rusqlite::Result<Vec<Note>> {
-    let mut history = db.prepare_cached(HISTORY)?;
+    let mut history = db.prepare_cached(&HISTORY)?;
     let notes = history.query_map([job.0 as i64], |row| {
+        if row.get(3)? {
+            return Err(seal::damaged("history"));
+        }
         // A newer Stoker may know more; then its own version of the file would have been refused.
         let what = What::from_code(row.get(1)?).unwrap_or(What::Retried);
         Ok(Note {

@@ -1,5 +1,6 @@
 use super::open;
 use crate::sqlite::StoreError;
+use crate::sqlite::seal::{self, Table};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -10,13 +11,15 @@ pub struct Checked {
     pub jobs: u64,
     /// What is wrong, in sentences; empty if all is well.
     pub problems: Vec<String>,
+    /// What is worth knowing and no damage, in sentences.
+    pub notes: Vec<String>,
 }
 
 /// Problems of one sort that are told; the rest is counted.
 const TOLD: usize = 10;
 
 /// What must find nothing, and what it means if it does. The first column names what was found.
-const RULES: [(&str, &str); 12] = [
+const RULES: [(&str, &str); 13] = [
     (
         "SELECT name FROM queues WHERE ready != (SELECT count(*) FROM jobs WHERE queue = queues.id AND \
          state = 0)",
@@ -67,13 +70,17 @@ const RULES: [(&str, &str); 12] = [
     ),
     (
         "SELECT DISTINCT job FROM history WHERE job NOT IN (SELECT id FROM jobs) AND job NOT IN \
-         (SELECT id FROM ended)",
+         (SELECT id FROM ended) AND job NOT IN (SELECT id FROM damaged)",
         "the history is no job's",
     ),
     (
         "SELECT DISTINCT job FROM kept WHERE job NOT IN (SELECT id FROM jobs) AND job NOT IN \
-         (SELECT id FROM ended) AND job NOT IN (SELECT id FROM remains)",
+         (SELECT id FROM ended) AND job NOT IN (SELECT id FROM remains) AND job NOT IN (SELECT id FROM damaged)",
         "what is kept is no job's",
+    ),
+    (
+        "SELECT id FROM damaged",
+        "the job was found damaged and set aside in the table `damaged`; what can be read of it is there",
     ),
 ];
 
@@ -85,8 +92,13 @@ pub fn check(path: &Path) -> Result<Checked, StoreError> {
     // One snapshot, or what changes meanwhile would look wrong.
     let snapshot = db.unchecked_transaction().map_err(error)?;
     let mut problems = integrity(&db).map_err(error)?;
+    let mut notes = Vec::new();
     // In a broken file the rules would find a thousand consequences.
     if problems.is_empty() {
+        for table in seal::ALL {
+            problems.extend(damaged(&db, table).map_err(error)?);
+            notes.extend(foreign(&db, table).map_err(error)?);
+        }
         for (rule, meaning) in RULES {
             problems.extend(broken(&db, rule, meaning).map_err(error)?);
         }
@@ -94,7 +106,11 @@ pub fn check(path: &Path) -> Result<Checked, StoreError> {
     let jobs = "SELECT (SELECT count(*) FROM jobs) + (SELECT count(*) FROM ended)";
     let jobs = db.query_row(jobs, [], |row| row.get(0)).unwrap_or(0);
     snapshot.finish().map_err(error)?;
-    Ok(Checked { jobs, problems })
+    Ok(Checked {
+        jobs,
+        problems,
+        notes,
+    })
 }
 
 fn integrity(db: &Connection) -> rusqlite::Result<Vec<String>> {
@@ -112,6 +128,45 @@ fn integrity(db: &Connection) -> rusqlite::Result<Vec<String>> {
         }
     }
     Ok(problems)
+}
+
+/// Rows whose checksums are wrong.
+fn damaged(db: &Connection, table: &Table) -> rusqlite::Result<Vec<String>> {
+    let (name, bad) = (table.name, table.is_bad());
+    let key = table
+        .key
+        .iter()
+        .map(|column| format!("'{column} ' || {}", shown(column)));
+    let key = key.collect::<Vec<_>>().join(" || ', ' || ");
+    let rule = format!("SELECT {key} FROM {name} WHERE {bad}");
+    broken(
+        db,
+        &rule,
+        &format!("the row of table {name} is damaged: its checksum is wrong"),
+    )
+}
+
+/// A column of a key as text, as SQL.
+fn shown(column: &str) -> String {
+    format!("iif(typeof({column}) = 'blob', '0x' || lower(hex({column})), {column})")
+}
+
+/// Rows that another program has written.
+fn foreign(db: &Connection, table: &Table) -> rusqlite::Result<Option<String>> {
+    let (name, key) = (table.name, table.key[table.key.len() - 1]);
+    let sql = format!(
+        "SELECT count(*), CAST(min({key}) AS TEXT) FROM {name} WHERE {}",
+        table.is_foreign()
+    );
+    let (count, first): (u64, Option<String>) =
+        db.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(first.map(|first| {
+        let rows = if count == 1 { "row" } else { "rows" };
+        format!(
+            "{name}: {count} {rows} ({key} {first} first) written by another program than Stoker, and so without a \
+             checksum: damage can't be found there"
+        )
+    }))
 }
 
 fn broken(db: &Connection, rule: &str, meaning: &str) -> rusqlite::Result<Vec<String>> {

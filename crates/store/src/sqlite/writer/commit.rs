@@ -185,7 +185,7 @@ pub(super) fn is_of_the_disk(error: &rusqlite::Error) -> bool {
 }
 
 /// Whether what was read is not what may stand there.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+pub(in crate::sqlite) fn is_damage(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
 }
 

@@ -1,7 +1,9 @@
 use super::kinds::job_id;
 use super::{Batch, Writer};
+use crate::sqlite::seal::JOBS;
 use crate::{QueueNo, State};
 use rusqlite::{OptionalExtension, params};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Jobs that are made ready in one commit. More would make producers wait.
@@ -11,7 +13,8 @@ const DUE: &str = "SELECT id, queue, class, key, state FROM jobs INDEXED BY due 
                    WHERE state IN (1, 2) AND ord IS NULL AND due <= ?1 ORDER BY due, id LIMIT ?2";
 const NEXT_DUE: &str = "SELECT due FROM jobs INDEXED BY due WHERE state IN (1, 2) AND ord IS NULL \
                         ORDER BY due LIMIT 1";
-const READY: &str = "UPDATE jobs SET state = 0, ord = ?2 WHERE id = ?1";
+static READY: LazyLock<String> =
+    LazyLock::new(|| JOBS.update(&[("state", "0"), ("ord", "?2")], &[], "id = ?1"));
 
 impl Writer {
     pub(super) fn is_due(&self) -> bool {
@@ -36,7 +39,7 @@ impl Writer {
         for (job, queue, class, key, state) in self.due(batch.now)? {
             let ord = self.ids.make(batch.now).0;
             self.db
-                .prepare_cached(READY)?
+                .prepare_cached(&READY)?
                 .execute(params![job.0 as i64, ord as i64])?;
             self.queues.count(queue, state, -1);
             self.queues.count(queue, State::Ready, 1);

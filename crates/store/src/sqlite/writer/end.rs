@@ -1,7 +1,9 @@
 use super::kinds::{CHECKPOINT, KEPT, OUTPUT, RESULT, UNIQUE, job_id, signed, to_json};
 use super::{Batch, Effect, Writer};
+use crate::sqlite::seal::{ENDED, HISTORY, JOBS, KEPT as KEPT_ROWS, PAYLOAD_SUM};
 use crate::{Ending, JobError, JobId, Options, QueueNo, Run, State, What, fingerprint};
 use rusqlite::{OptionalExtension, params};
+use std::sync::LazyLock;
 
 /// What ending, retrying and changing a job needs to know of its row.
 pub(super) struct Brief {
@@ -16,26 +18,71 @@ pub(super) struct Brief {
 const NOTES: u32 = 100;
 
 const BRIEF: &str = "SELECT id, queue, state, marks, notes FROM jobs WHERE id = ?1";
-const MOVE: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, codec, \
-     marks, notes, fingerprint, options, error, progress, owner, meta, body) \
-     SELECT queue, ?2, id, class, key, ?3, due, ifnull(?4, attempt), ifnull(?5, exceptions), \
-     ifnull(?6, crashes), ifnull(?7, ran), codec, ?8, ?9, ?10, options, ifnull(?11, error), progress, \
-     owner, meta, body FROM jobs WHERE id = ?1";
-const MOVE_DONE: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, codec, \
-     marks, notes, options, error, progress, owner) \
-     SELECT queue, 4, id, class, key, ?2, due, ?3, ?4, ?5, ?6, codec, ?7, ?8, options, error, progress, owner \
-     FROM jobs WHERE id = ?1";
+static MOVE: LazyLock<String> = LazyLock::new(|| {
+    let values = [
+        ("state", "?2"),
+        ("ended", "?3"),
+        ("attempt", "ifnull(?4, attempt)"),
+        ("exceptions", "ifnull(?5, exceptions)"),
+        ("crashes", "ifnull(?6, crashes)"),
+        ("ran", "ifnull(?7, ran)"),
+        ("marks", "?8"),
+        ("notes", "?9"),
+        ("fingerprint", "?10"),
+        ("error", "ifnull(?11, error)"),
+    ];
+    JOBS.copy(
+        "INSERT",
+        &ENDED,
+        &values,
+        &["payload_checksum", "meta", "body"],
+        "id = ?1",
+    )
+});
+static MOVE_DONE: LazyLock<String> = LazyLock::new(|| {
+    let values = [
+        ("state", "4"),
+        ("ended", "?2"),
+        ("attempt", "?3"),
+        ("exceptions", "?4"),
+        ("crashes", "?5"),
+        ("ran", "?6"),
+        ("marks", "?7"),
+        ("notes", "?8"),
+        ("fingerprint", "NULL"),
+    ];
+    JOBS.copy("INSERT", &ENDED, &values, &[], "id = ?1")
+});
 const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
-const KEEP: &str =
-    "INSERT OR REPLACE INTO kept (job, kind, until, codec, bytes) VALUES (?1, ?2, ?3, ?4, ?5)";
-const KEEP_PAYLOAD: &str = "INSERT OR REPLACE INTO kept (job, kind, until, codec, bytes) \
-                            SELECT id, 3, ?2, codec, meta FROM jobs WHERE id = ?1 AND meta IS NOT NULL \
-                            UNION ALL SELECT id, 4, ?2, codec, body FROM jobs WHERE id = ?1";
+static KEEP: LazyLock<String> =
+    LazyLock::new(|| KEPT_ROWS.insert("INSERT OR REPLACE", &["?1", "?2", "?3", "?4", "?5"]));
+// A payload that is damaged gets a checksum that is wrong as well.
+static KEEP_PAYLOAD: LazyLock<String> = LazyLock::new(|| {
+    let part = |kind: &str, column: &str| {
+        let values = [
+            ("job", "id"),
+            ("kind", kind),
+            ("until", "?2"),
+            ("bytes", column),
+        ];
+        format!(
+            "SELECT id, {kind}, ?2, codec, {column}, \
+             {} + ifnull(payload_checksum <> {PAYLOAD_SUM}, 0) FROM jobs WHERE id = ?1",
+            KEPT_ROWS.sum(&values)
+        )
+    };
+    format!(
+        "INSERT OR REPLACE INTO kept ({}, checksum) {} AND meta IS NOT NULL UNION ALL {}",
+        KEPT_ROWS.list(),
+        part("3", "meta"),
+        part("4", "body")
+    )
+});
 const DROP: &str = "DELETE FROM kept WHERE job = ?1 AND kind = ?2";
 const OPTIONS: &str = "SELECT options FROM jobs WHERE id = ?1";
 const RELEASE: &str = "DELETE FROM uniques WHERE queue = ?1 AND key = ?2 AND job = ?3";
-const NOTE: &str =
-    "INSERT OR REPLACE INTO history (job, no, at, what, text) VALUES (?1, ?2, ?3, ?4, ?5)";
+static NOTE: LazyLock<String> =
+    LazyLock::new(|| HISTORY.insert("INSERT OR REPLACE", &["?1", "?2", "?3", "?4", "?5"]));
 const UNNOTE: &str = "DELETE FROM history WHERE job = ?1 AND no <= ?2";
 
 impl Writer {
@@ -130,7 +177,7 @@ impl Writer {
             self.expire(until);
             let until = signed(until);
             self.db
-                .prepare_cached(KEEP_PAYLOAD)?
+                .prepare_cached(&KEEP_PAYLOAD)?
                 .execute(params![brief.id.0 as i64, until])?;
             brief.marks |= KEPT;
         }
@@ -138,7 +185,7 @@ impl Writer {
     }
 
     fn move_done(&self, brief: &Brief, run: Run, now: u64) -> rusqlite::Result<()> {
-        self.db.prepare_cached(MOVE_DONE)?.execute(params![
+        self.db.prepare_cached(&MOVE_DONE)?.execute(params![
             brief.id.0 as i64,
             now as i64,
             run.attempt,
@@ -159,7 +206,7 @@ impl Writer {
         error: Option<&JobError>,
         now: u64,
     ) -> rusqlite::Result<()> {
-        self.db.prepare_cached(MOVE)?.execute(params![
+        self.db.prepare_cached(&MOVE)?.execute(params![
             brief.id.0 as i64,
             state as u8,
             now as i64,
@@ -187,7 +234,7 @@ impl Writer {
             self.expire(until);
         }
         let until = until.map(signed);
-        let mut keep = self.db.prepare_cached(KEEP)?;
+        let mut keep = self.db.prepare_cached(&KEEP)?;
         keep.execute(params![brief.id.0 as i64, kind, until, codec, bytes])?;
         brief.marks |= KEPT;
         Ok(())
@@ -203,7 +250,7 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         brief.notes += 1;
         let job = brief.id.0 as i64;
-        let mut note = self.db.prepare_cached(NOTE)?;
+        let mut note = self.db.prepare_cached(&NOTE)?;
         note.execute(params![job, brief.notes, now as i64, what as u8, text])?;
         if brief.notes > NOTES {
             self.db

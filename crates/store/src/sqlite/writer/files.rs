@@ -131,6 +131,8 @@ impl Files {
                 "another file was put in the place of the journal {name}. Put the former one back; else stop \
                  Stoker and restore a backup"
             ))),
+            // The first commit makes it.
+            Err(_) if self.journal_identity.is_none() => Ok(false),
             _ => Err(Wrong::JournalGone(format!(
                 "the journal {name} was deleted, and all of it is written to the store now"
             ))),

@@ -3,9 +3,11 @@
 use super::commit::trouble;
 use super::kinds::signed;
 use super::{Batch, Writer};
+use crate::sqlite::seal::{ENDED, REMAINS};
 use crate::{JobId, QueueNo, State, Told, Trouble};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Statement, params};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Rows that one slice forgets of each sort.
@@ -26,11 +28,15 @@ const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 A
 const FORGET: &str =
     "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4";
 const LASTS: &str = "SELECT max(until) FROM kept WHERE job = ?1 AND until > ?2";
-const LEAVE: &str = "INSERT OR REPLACE INTO remains (id, until, queue, state, class, key, ended, due, attempt, exceptions, \
-                     crashes, ran, options, error, progress, owner) \
-                     SELECT id, ?4, queue, state, class, key, ended, due, attempt, exceptions, crashes, ran, \
-                     options, error, progress, owner FROM ended \
-                     WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?5";
+static LEAVE: LazyLock<String> = LazyLock::new(|| {
+    ENDED.copy(
+        "INSERT OR REPLACE",
+        &REMAINS,
+        &[("until", "?4")],
+        &[],
+        "queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?5",
+    )
+});
 const FORGET_NOT_KEPT: &str = "DELETE FROM kept WHERE job = ?1 AND (until IS NULL OR until <= ?2)";
 // What expired, and how one of it is forgotten. As one statement SQLite would look through whole queues.
 const EXPIRED: [(&str, &str); 4] = [
@@ -307,7 +313,7 @@ impl Writer {
             let (state, id, at) = (*state as u8, job.0 as i64, at as i64);
             if let Some(until) = until {
                 let row = params![queue.0, state, id, signed(until), at];
-                self.db.prepare_cached(LEAVE)?.execute(row)?;
+                self.db.prepare_cached(&LEAVE)?.execute(row)?;
             }
             is_gone = forget.execute(params![queue.0, state, id, at])? > 0;
             if is_gone {

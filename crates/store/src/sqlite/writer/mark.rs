@@ -4,17 +4,29 @@ use super::end::Brief;
 use super::kinds::{CHECKPOINT, OUTPUT, UNIQUE, to_json};
 use super::{Batch, Effect, Writer};
 use crate::sqlite::reader::find;
+use crate::sqlite::seal::{ENDED, JOBS, QUEUES};
 use crate::{JobId, QueueNo, What};
 use rusqlite::params;
+use std::sync::LazyLock;
 
-const MARK: &str = "UPDATE jobs SET marks = ?2, notes = ?3 WHERE id = ?1";
-const MARK_ENDED: &str =
-    "UPDATE ended SET marks = ?4, notes = ?5 WHERE queue = ?1 AND state = ?2 AND id = ?3";
-const CRASHED: &str = "UPDATE jobs SET crashes = min(crashes + 1, 255) WHERE id = ?1";
-const PROGRESS: &str = "UPDATE jobs SET progress = ?2 WHERE id = ?1";
+static MARK: LazyLock<String> =
+    LazyLock::new(|| JOBS.update(&[("marks", "?2"), ("notes", "?3")], &[], "id = ?1"));
+static MARK_ENDED: LazyLock<String> = LazyLock::new(|| {
+    ENDED.update(
+        &[("marks", "?4"), ("notes", "?5")],
+        &[],
+        "queue = ?1 AND state = ?2 AND id = ?3",
+    )
+});
+static CRASHED: LazyLock<String> =
+    LazyLock::new(|| JOBS.update(&[("crashes", "min(crashes + 1, 255)")], &[], "id = ?1"));
+static PROGRESS: LazyLock<String> =
+    LazyLock::new(|| JOBS.update(&[("progress", "?2")], &[], "id = ?1"));
 const RUNNING: &str = "INSERT OR REPLACE INTO running (slot, ids) VALUES (0, ?1)";
-const PAUSE: &str = "UPDATE queues SET paused = ?2 WHERE id = ?1";
-const SETTINGS: &str = "UPDATE queues SET settings = ?2 WHERE id = ?1";
+static PAUSE: LazyLock<String> =
+    LazyLock::new(|| QUEUES.update(&[("paused", "?2")], &[], "id = ?1"));
+static SETTINGS: LazyLock<String> =
+    LazyLock::new(|| QUEUES.update(&[("settings", "?2")], &[], "id = ?1"));
 
 impl Writer {
     pub(super) fn started(&self, job: JobId) -> rusqlite::Result<Effect> {
@@ -44,7 +56,7 @@ impl Writer {
             self.mark(&brief)?;
             if what == What::Crashed {
                 // Its end tells how often in all, but a restart may come first.
-                self.db.prepare_cached(CRASHED)?.execute([job.0 as i64])?;
+                self.db.prepare_cached(&CRASHED)?.execute([job.0 as i64])?;
             }
         } else if let Some(view) = find(&self.db, job)? {
             // One that had said that it is done goes on.
@@ -78,14 +90,14 @@ impl Writer {
             notes,
         } = brief;
         let row = params![queue.0, *state as u8, id.0 as i64, marks, notes];
-        self.db.prepare_cached(MARK_ENDED)?.execute(row)?;
+        self.db.prepare_cached(&MARK_ENDED)?.execute(row)?;
         // Once more, so that what it left is forgotten with it.
         batch.age(*queue, *state, *id, true);
         Ok(())
     }
 
     fn mark(&self, brief: &Brief) -> rusqlite::Result<()> {
-        let mut mark = self.db.prepare_cached(MARK)?;
+        let mut mark = self.db.prepare_cached(&MARK)?;
         mark.execute(params![brief.id.0 as i64, brief.marks, brief.notes])?;
         Ok(())
     }
@@ -93,7 +105,7 @@ impl Writer {
     pub(super) fn progress(&self, job: JobId, percent: u8, text: &str) -> rusqlite::Result<Effect> {
         let progress = to_json(&(percent, text));
         self.db
-            .prepare_cached(PROGRESS)?
+            .prepare_cached(&PROGRESS)?
             .execute(params![job.0 as i64, progress])?;
         Ok(Effect::None)
     }
@@ -106,14 +118,14 @@ impl Writer {
 
     pub(super) fn pause(&self, queue: QueueNo, paused: bool) -> rusqlite::Result<Effect> {
         self.db
-            .prepare_cached(PAUSE)?
+            .prepare_cached(&PAUSE)?
             .execute(params![queue.0, paused])?;
         Ok(Effect::None)
     }
 
     pub(super) fn settings(&self, queue: QueueNo, settings: &str) -> rusqlite::Result<Effect> {
         self.db
-            .prepare_cached(SETTINGS)?
+            .prepare_cached(&SETTINGS)?
             .execute(params![queue.0, settings])?;
         Ok(Effect::None)
     }

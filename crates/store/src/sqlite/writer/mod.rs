@@ -1,6 +1,7 @@
 //! The thread that writes: takes what was asked, does it in one transaction, commits, then tells. While one
 //! commit reaches the disk the next one's asks gather.
 
+mod aside;
 mod batch;
 mod change;
 mod chore;
@@ -27,16 +28,17 @@ mod turn;
 mod unread;
 mod write;
 
-use super::post::Post;
+use super::post::{Damaged, Post};
 use super::queues::Queues;
 use super::reader::Message;
 use super::{SqliteOptions, StoreError, log, schema};
 use crate::{Ask, Clock, Ids, JobId, QueueNo, Told};
 use batch::{Batch, Effect};
 use chore::Chore;
+pub(super) use commit::is_damage;
 use lanes::Lanes;
 use rusqlite::{Connection, OptionalExtension, params};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -85,6 +87,8 @@ pub(super) struct Writer {
     /// The same, but for that a fold does not set it back.
     frames: fold::Pages,
     files: files::Files,
+    /// Jobs that were found damaged and are to be set aside.
+    damaged: RefCell<Vec<Damaged>>,
     /// The last commit that was told to have reached the disk.
     durable: u64,
     /// What `PRAGMA synchronous` says now.
@@ -141,6 +145,7 @@ impl Writer {
             pages: fold::Pages::default(),
             frames: fold::Pages::default(),
             files: files::Files::new(path, file).map_err(|error| StoreError::io(path, &error))?,
+            damaged: RefCell::default(),
             durable: 0,
             level: commit::Level::Unknown,
             next_due: None,

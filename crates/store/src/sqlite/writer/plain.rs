@@ -3,16 +3,24 @@
 use super::kinds::signed;
 use super::{Batch, Effect, Writer};
 use crate::sqlite::queues::Queues;
+use crate::sqlite::seal::{self, ENDED, JOBS};
 use crate::{Ask, Ending, JobId, QueueNo, Run, State};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, Row, params};
+use rusqlite::{CachedStatement, Connection, params_from_iter};
+use std::sync::LazyLock;
 
-const READ: &str = "SELECT marks, notes, queue, state, class, key, due, codec, options, error, progress, \
-                    owner \
-                    FROM jobs WHERE id = ?1";
-const END: &str = "INSERT INTO ended (queue, state, id, class, key, ended, due, attempt, exceptions, crashes, ran, \
-     codec, marks, notes, options, error, progress, owner) \
-     VALUES (?1, 4, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+static READ: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {}, checksum FROM jobs WHERE id = ?1", JOBS.list()));
+static END: LazyLock<String> = LazyLock::new(|| {
+    let values: Vec<String> = (1..=ENDED.columns.len() + 1)
+        .map(|at| format!("?{at}"))
+        .collect();
+    format!(
+        "INSERT INTO ended ({}, checksum) VALUES ({})",
+        ENDED.list(),
+        values.join(", ")
+    )
+});
 const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
 
 impl Writer {
@@ -64,8 +72,8 @@ struct Plain<'db> {
 impl<'db> Plain<'db> {
     fn prepare(db: &'db Connection) -> rusqlite::Result<Self> {
         Ok(Self {
-            read: db.prepare_cached(READ)?,
-            end: db.prepare_cached(END)?,
+            read: db.prepare_cached(&READ)?,
+            end: db.prepare_cached(&END)?,
             delete: db.prepare_cached(DELETE)?,
         })
     }
@@ -83,31 +91,31 @@ impl<'db> Plain<'db> {
         let Some(row) = rows.next()? else {
             return Ok(false);
         };
-        let (marks, notes): (u8, u32) = (row.get(0)?, row.get(1)?);
-        let queue = QueueNo(row.get(2)?);
+        let (marks, notes): (u8, u32) = (row.get(15)?, row.get(16)?);
+        let queue = QueueNo(row.get(1)?);
         if marks != 0 || queues.keep(queue).payload_ms > 0 {
             return Ok(false);
         }
-        let state = State::from_code(row.get(3)?).unwrap_or(State::Ready);
-        self.end.execute(params![
-            queue.0,
-            id,
-            same(row, 4)?,
-            same(row, 5)?,
-            batch.now as i64,
-            same(row, 6)?,
-            run.attempt,
-            run.exceptions,
-            run.crashes,
-            signed(run.ran_us),
-            same(row, 7)?,
-            marks,
-            notes,
-            same(row, 8)?,
-            same(row, 9)?,
-            same(row, 10)?,
-            same(row, 11)?,
-        ])?;
+        let state = State::from_code(row.get(2)?).unwrap_or(State::Ready);
+        let number = |number: i64| ValueRef::Integer(number);
+        let mut ended = [ValueRef::Null; ENDED.columns.len() + 1];
+        // Both tables have the first columns in common.
+        for (at, value) in ended.iter_mut().enumerate().take(17) {
+            *value = row.get_ref(at)?;
+        }
+        ended[2] = number(State::Done as i64);
+        ended[5] = number(run.attempt.into());
+        ended[6] = number(run.exceptions.into());
+        ended[7] = number(run.crashes.into());
+        ended[8] = number(signed(run.ran_us));
+        ended[17] = number(batch.now as i64);
+        let checksum: Option<i64> = row.get(JOBS.columns.len())?;
+        if let Some(checksum) = checksum {
+            let (before, after) = (JOBS.of_row(row)?, ENDED.of(&ended[..ENDED.columns.len()]));
+            ended[ENDED.columns.len()] = number(seal::carried(checksum, before, after));
+        }
+        self.end
+            .execute(params_from_iter(ended.map(ToSqlOutput::Borrowed)))?;
         // The row is let go of before it goes.
         drop(rows);
         self.delete.execute([id])?;
@@ -116,10 +124,4 @@ impl<'db> Plain<'db> {
         batch.age(queue, State::Done, job, notes > 0);
         Ok(true)
     }
-}
-
-/// A value as it was read.
-fn same<'a>(row: &'a Row<'_>, at: usize) -> rusqlite::Result<ToSqlOutput<'a>> {
-    let value: ValueRef<'a> = row.get_ref(at)?;
-    Ok(ToSqlOutput::Borrowed(value))
 }

@@ -1,20 +1,37 @@
 use super::kinds::{UNIQUE, owner, signed, to_json};
 use super::{Batch, Effect, Writer};
+use crate::sqlite::seal::{self, JOBS, PUSHES, UNIQUES};
 use crate::{Ask, Holder, JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique, checksum};
-use rusqlite::{OptionalExtension, Row, Statement, params};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{OptionalExtension, Row, Statement, params, params_from_iter};
+use std::sync::LazyLock;
 
 const INSERT: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, options, owner, \
-                      meta, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
-const REPEATED: &str =
-    "SELECT job, owner, body_checksum FROM pushes WHERE queue = ?1 AND key = ?2 AND until > ?3";
-const TAKEN: &str = "SELECT job, (SELECT owner FROM jobs WHERE id = uniques.job) FROM uniques \
-                     WHERE queue = ?1 AND key = ?2 AND (until IS NULL OR until > ?3)";
-const KEEP_PUSH: &str = "INSERT OR REPLACE INTO pushes (queue, key, job, until, owner, body_checksum) \
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+                      meta, body, checksum, payload_checksum) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+static REPEATED: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT job, owner, {}, body_checksum FROM pushes WHERE queue = ?1 AND key = ?2 AND until > ?3",
+        PUSHES.is_bad()
+    )
+});
+static TAKEN: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT job, (SELECT owner FROM jobs WHERE id = uniques.job), {} FROM uniques \
+         WHERE queue = ?1 AND key = ?2 AND (until IS NULL OR until > ?3)",
+        UNIQUES.is_bad()
+    )
+});
+static KEEP_PUSH: LazyLock<String> =
+    LazyLock::new(|| PUSHES.insert("INSERT OR REPLACE", &["?1", "?2", "?3", "?4", "?5", "?6"]));
 // A key whose time is over is free. One that another job took meanwhile is that one's.
-const TAKE: &str = "INSERT INTO uniques (queue, key, job, until) VALUES (?1, ?2, ?3, ?4) \
-                    ON CONFLICT DO UPDATE SET job = excluded.job, until = excluded.until \
-                    WHERE uniques.until <= ?5";
+static TAKE: LazyLock<String> = LazyLock::new(|| {
+    let insert = UNIQUES.insert("INSERT", &["?1", "?2", "?3", "?4"]);
+    format!(
+        "{insert} ON CONFLICT DO UPDATE SET job = excluded.job, until = excluded.until, \
+         checksum = excluded.checksum WHERE uniques.until <= ?5"
+    )
+});
 
 impl Writer {
     /// Accepts the first of these asks, as far as they are pushes without keys of their own: by one statement,
@@ -63,7 +80,7 @@ impl Writer {
         if let Some(key) = &new.idempotency {
             let until = now.saturating_add(self.queues.keep(new.queue).idempotency_ms);
             self.expire(until);
-            let mut keep = self.db.prepare_cached(KEEP_PUSH)?;
+            let mut keep = self.db.prepare_cached(&KEEP_PUSH)?;
             let body = checksum::of_body(new.body()) as i64;
             let owner = new.owner.as_deref();
             keep.execute(params![
@@ -101,10 +118,10 @@ impl Writer {
         let Some(key) = &new.idempotency else {
             return Ok(None);
         };
-        let mut repeated = self.db.prepare_cached(REPEATED)?;
+        let mut repeated = self.db.prepare_cached(&REPEATED)?;
         repeated
             .query_row(params![new.queue.0, key, now as i64], |row| {
-                let body: Option<i64> = row.get(2)?;
+                let body: Option<i64> = row.get(3)?;
                 let same = |body| body == checksum::of_body(new.body()) as i64;
                 Ok((holder(row)?, body.is_none_or(same)))
             })
@@ -149,7 +166,7 @@ impl Writer {
         until: Option<i64>,
         now: u64,
     ) -> rusqlite::Result<()> {
-        let mut take = self.db.prepare_cached(TAKE)?;
+        let mut take = self.db.prepare_cached(&TAKE)?;
         take.execute(params![queue.0, key, id.0 as i64, until, now as i64])?;
         Ok(())
     }
@@ -161,13 +178,16 @@ impl Writer {
         unique: &Unique,
         now: u64,
     ) -> rusqlite::Result<Option<Holder>> {
-        let mut taken = self.db.prepare_cached(TAKEN)?;
+        let mut taken = self.db.prepare_cached(&TAKEN)?;
         let key = params![queue.0, unique.key, now as i64];
         taken.query_row(key, holder).optional()
     }
 }
 
 fn holder(row: &Row<'_>) -> rusqlite::Result<Holder> {
+    if row.get(2)? {
+        return Err(seal::damaged("uniques or pushes"));
+    }
     Ok(Holder {
         job: JobId(row.get(0)?),
         owner: owner(row, 1)?,
@@ -183,25 +203,81 @@ fn insert_row(
 ) -> rusqlite::Result<()> {
     let (meta, body) = new.bytes.split_at(new.meta_len);
     let due = new.due_ms.max(batch.now);
-    insert.execute(params![
-        id.0 as i64,
-        new.queue.0,
-        state as u8,
-        new.class,
-        &*new.key,
-        (state == State::Ready).then_some(id.0 as i64),
-        signed(due),
-        new.codec,
-        if unique(new).is_some() { UNIQUE } else { 0 },
-        new.options.as_deref().map(to_json),
-        new.owner.as_deref(),
-        (!meta.is_empty()).then_some(meta),
+    let number = |number: i64| ValueRef::Integer(number);
+    let (id, zero) = (number(id.0 as i64), number(0));
+    let (queue, class, codec) = (
+        number(new.queue.0.into()),
+        number(new.class.into()),
+        number(new.codec.into()),
+    );
+    let (key, state_no, due_at) = (
+        ValueRef::Blob(&new.key),
+        number(state as i64),
+        number(signed(due)),
+    );
+    let ord = match state {
+        State::Ready => id,
+        _ => ValueRef::Null,
+    };
+    let marks = number(if unique(new).is_some() {
+        UNIQUE.into()
+    } else {
+        0
+    });
+    let options = new.options.as_deref().map(to_json);
+    let (options, owner) = (text(options.as_deref()), text(new.owner.as_deref()));
+    let meta = match meta {
+        [] => ValueRef::Null,
+        meta => ValueRef::Blob(meta),
+    };
+    let body = ValueRef::Blob(body);
+    let checksum = JOBS.of(&[
+        id,
+        queue,
+        state_no,
+        class,
+        key,
+        zero,
+        zero,
+        zero,
+        zero,
+        due_at,
+        options,
+        ValueRef::Null,
+        ValueRef::Null,
+        owner,
+        codec,
+        marks,
+        zero,
+        ord,
+    ]);
+    let payload = seal::of_payload(id.as_i64().unwrap_or_default(), meta, body);
+    let row = [
+        id,
+        queue,
+        state_no,
+        class,
+        key,
+        ord,
+        due_at,
+        codec,
+        marks,
+        options,
+        owner,
+        meta,
         body,
-    ])?;
+        number(checksum),
+        number(payload),
+    ];
+    insert.execute(params_from_iter(row.map(ToSqlOutput::Borrowed)))?;
     if state == State::Delayed {
         batch.wait_until(due);
     }
     Ok(())
+}
+
+fn text(text: Option<&str>) -> ValueRef<'_> {
+    text.map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))
 }
 
 /// The state in which a new job begins.

@@ -1,11 +1,14 @@
 use super::end::Brief;
 use super::{Batch, Writer};
+use crate::sqlite::seal::JOBS;
 use crate::{Ask, Ending, JobError, JobId, Run, Told, What};
 use rusqlite::{Connection, OptionalExtension, params};
+use std::sync::LazyLock;
 
 const RUNNING: &str = "SELECT ids FROM running";
 const CRASHES: &str = "SELECT crashes FROM jobs WHERE id = ?1";
-const CRASHED: &str = "UPDATE jobs SET crashes = ?2, notes = ?3 WHERE id = ?1";
+static CRASHED: LazyLock<String> =
+    LazyLock::new(|| JOBS.update(&[("crashes", "?2"), ("notes", "?3")], &[], "id = ?1"));
 // Of each table the highest number that can have been given; all are found at the end of an index.
 const LAST: &str =
     "SELECT max(ifnull((SELECT max(id) FROM jobs), 0), ifnull((SELECT max(last) FROM queues), 0))";
@@ -105,7 +108,7 @@ impl Writer {
             What::Crashed,
             "the server ended while it ran",
         )?;
-        let mut crashed = self.db.prepare_cached(CRASHED)?;
+        let mut crashed = self.db.prepare_cached(&CRASHED)?;
         crashed.execute(params![brief.id.0 as i64, crashes, brief.notes])?;
         Ok(())
     }

@@ -2,24 +2,68 @@
 
 use super::Writer;
 use super::kinds::{CHECKPOINT, KEPT, owner, signed};
+use crate::sqlite::post::Damaged;
+use crate::sqlite::seal::{self, JOBS, KEPT as KEPT_ROWS};
 use crate::{Job, JobId, QueueNo, Rest, Run, Told};
 use rusqlite::{OptionalExtension, Row, params};
+use std::sync::LazyLock;
 
-const TAKE: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, owner, meta, body, \
-                    ord \
-                    FROM jobs INDEXED BY waiting \
-                    WHERE state = 0 AND queue = ?1 AND class = ?2 AND key = ?3 AND ord > ?4 \
-                    ORDER BY ord LIMIT ?5";
-const FETCH: &str = "SELECT id, codec, due, attempt, exceptions, crashes, ran, marks, options, owner, meta, body, \
-                     ord, queue, class, key FROM jobs WHERE id = ?1";
+static TAKE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {}, checksum, payload_checksum, meta, body FROM jobs INDEXED BY waiting \
+         WHERE state = 0 AND queue = ?1 AND class = ?2 AND key = ?3 AND ord > ?4 ORDER BY ord LIMIT ?5",
+        JOBS.list()
+    )
+});
+static FETCH: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {}, checksum, payload_checksum, meta, body FROM jobs WHERE id = ?1",
+        JOBS.list()
+    )
+});
 const RESTING: &str = "SELECT id, due, attempt, exceptions, crashes, ran, class, key \
                        FROM jobs INDEXED BY resting \
                        WHERE state = 2 AND ord IS NOT NULL AND queue = ?1 ORDER BY ord";
-const UNREST: &str =
-    "UPDATE jobs SET ord = NULL WHERE state = 2 AND ord IS NOT NULL AND queue = ?1";
+static UNREST: LazyLock<String> = LazyLock::new(|| {
+    JOBS.update(
+        &[("ord", "NULL")],
+        &[],
+        "state = 2 AND ord IS NOT NULL AND queue = ?1",
+    )
+});
 const WAITING: &str = "SELECT 1 FROM jobs INDEXED BY waiting WHERE state = 0 AND queue = ?1 AND class = ?2 \
                        AND key = ?3 AND ord > ?4 AND ord < ?5 LIMIT 1";
-const KEPT_CHECKPOINT: &str = "SELECT bytes FROM kept WHERE job = ?1 AND kind = ?2";
+static KEPT_CHECKPOINT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT bytes, {} FROM kept WHERE job = ?1 AND kind = ?2",
+        KEPT_ROWS.is_bad()
+    )
+});
+
+/// Where things are in a row that TAKE and FETCH read: first the columns of [`JOBS`].
+const ORD: usize = 17;
+const PAYLOAD_SUM: usize = JOBS.columns.len() + 1;
+const META: usize = PAYLOAD_SUM + 1;
+const BODY: usize = META + 1;
+
+/// Whether such a row has the checksums that it should have, if it was Stoker that wrote it.
+fn is_whole(row: &Row<'_>) -> rusqlite::Result<bool> {
+    let checksum: Option<i64> = row.get(JOBS.columns.len())?;
+    if let Some(checksum) = checksum
+        && checksum != JOBS.of_row(row)?
+    {
+        return Ok(false);
+    }
+    let payload: Option<i64> = row.get(PAYLOAD_SUM)?;
+    let of_payload = || -> rusqlite::Result<i64> {
+        let (meta, body) = (row.get_ref(META)?, row.get_ref(BODY)?);
+        Ok(seal::of_payload(row.get(0)?, meta, body))
+    };
+    match payload {
+        Some(payload) => Ok(payload == of_payload()?),
+        None => Ok(true),
+    }
+}
 
 /// The next jobs of a lane.
 pub(super) struct Page {
@@ -68,7 +112,7 @@ impl Writer {
         cursor: u64,
         limit: usize,
     ) -> rusqlite::Result<Page> {
-        let mut take = self.db.prepare_cached(TAKE)?;
+        let mut take = self.db.prepare_cached(&TAKE)?;
         let mut rows = take.query(params![queue.0, class, key, cursor as i64, limit as i64])?;
         let mut page = Page {
             jobs: Vec::new(),
@@ -82,15 +126,24 @@ impl Writer {
                 return Ok(page);
             }
             let read = rows.next().and_then(|row| {
-                let job =
-                    |row: &Row<'_>| Ok((row.get(12)?, self.job(row, queue, class, key.into())?));
+                let job = |row: &Row<'_>| {
+                    let place = row.get(ORD)?;
+                    match is_whole(row)? {
+                        true => Ok((place, Ok(self.job(row, queue, class, key.into())?))),
+                        false => Ok((place, Err(JobId(row.get(0)?)))),
+                    }
+                };
                 row.map(job).transpose()
             });
             match read {
-                Ok(Some((place, job))) => {
+                Ok(Some((place, Ok(job)))) => {
                     page.last = place;
                     bytes += job.size();
                     page.jobs.push(job);
+                }
+                Ok(Some((place, Err(damaged)))) => {
+                    page.last = place;
+                    self.found_damaged(Damaged::Job(damaged));
                 }
                 Ok(None) => return Ok(page),
                 Err(error) if page.jobs.is_empty() => return Err(error),
@@ -110,10 +163,10 @@ impl Writer {
         key: Box<[u8]>,
     ) -> rusqlite::Result<Job> {
         let id = JobId(row.get(0)?);
-        let marks: u8 = row.get(7)?;
-        let options = row.get_ref(8)?.as_str_or_null()?;
-        let meta = row.get_ref(10)?.as_blob_or_null()?.unwrap_or_default();
-        let body = row.get_ref(11)?.as_blob_or_null()?.unwrap_or_default();
+        let marks: u8 = row.get(15)?;
+        let options = row.get_ref(10)?.as_str_or_null()?;
+        let meta = row.get_ref(META)?.as_blob_or_null()?.unwrap_or_default();
+        let body = row.get_ref(BODY)?.as_blob_or_null()?.unwrap_or_default();
         let checkpoint = match marks & KEPT {
             0 => None,
             _ => self.checkpoint_of(id)?,
@@ -123,7 +176,7 @@ impl Writer {
             queue,
             class,
             key,
-            codec: row.get(1)?,
+            codec: row.get(14)?,
             bytes: match meta.is_empty() {
                 true => body.into(),
                 false => [meta, body].concat().into(),
@@ -131,26 +184,30 @@ impl Writer {
             meta_len: meta.len(),
             options: options.and_then(|text| serde_json::from_str(text).ok()),
             run: Run {
-                attempt: row.get(3)?,
-                exceptions: row.get(4)?,
-                crashes: self.crashes(id, row.get(5)?),
-                ran_us: row.get(6)?,
+                attempt: row.get(5)?,
+                exceptions: row.get(6)?,
+                crashes: self.crashes(id, row.get(7)?),
+                ran_us: row.get(8)?,
             },
-            due_ms: row.get(2)?,
+            due_ms: row.get(9)?,
             checkpoint,
-            owner: owner(row, 9)?,
+            owner: owner(row, 13)?,
         })
     }
 
     /// A job that is held, once more.
     pub(super) fn fetch(&self, id: JobId) -> rusqlite::Result<Option<Box<Job>>> {
-        let mut fetch = self.db.prepare_cached(FETCH)?;
+        let mut fetch = self.db.prepare_cached(&FETCH)?;
         let mut rows = fetch.query([id.0 as i64])?;
         let Some(row) = rows.next()? else {
             return Ok(None);
         };
-        let key: Vec<u8> = row.get(15)?;
-        let job = self.job(row, QueueNo(row.get(13)?), row.get(14)?, key.into())?;
+        if !is_whole(row)? {
+            self.found_damaged(Damaged::Job(id));
+            return Ok(None);
+        }
+        let key: Vec<u8> = row.get(4)?;
+        let job = self.job(row, QueueNo(row.get(1)?), row.get(3)?, key.into())?;
         Ok(Some(Box::new(job)))
     }
 
@@ -182,9 +239,12 @@ impl Writer {
     }
 
     fn checkpoint_of(&self, id: JobId) -> rusqlite::Result<Option<Box<[u8]>>> {
-        let mut kept = self.db.prepare_cached(KEPT_CHECKPOINT)?;
+        let mut kept = self.db.prepare_cached(&KEPT_CHECKPOINT)?;
         let bytes = kept.query_row(params![id.0 as i64, CHECKPOINT], |row| {
-            row.get::<_, Vec<u8>>(0)
+            match row.get(1)? {
+                true => Err(seal::damaged("kept")),
+                false => row.get::<_, Vec<u8>>(0),
+            }
         });
         Ok(bytes.optional()?.map(Vec::into_boxed_slice))
     }
@@ -206,7 +266,7 @@ impl Writer {
     /// ordered (any more) their timers run.
     pub(super) fn resume_resting(&mut self, queue: QueueNo, ordered: bool) -> rusqlite::Result<()> {
         if !ordered {
-            self.db.prepare_cached(UNREST)?.execute([queue.0])?;
+            self.db.prepare_cached(&UNREST)?.execute([queue.0])?;
             return Ok(());
         }
         // All is read before anything is held, or what fails halfway would be held twice.

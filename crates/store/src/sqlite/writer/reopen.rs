@@ -149,6 +149,7 @@ impl Writer {
         }
         self.connect()?;
         self.is_broken = false;
+        self.allow_scrub();
         self.resolve_doubt();
         written
     }

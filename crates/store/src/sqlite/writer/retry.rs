@@ -1,13 +1,27 @@
 use super::end::summary;
 use super::kinds::{OUTPUT, signed, to_json};
 use super::{Batch, Effect, Writer};
+use crate::sqlite::seal::JOBS;
 use crate::{JobError, JobId, Run, State, What};
 use rusqlite::params;
+use std::sync::LazyLock;
 
 // A job that is held on keeps its place, and no timer sees it.
-const RETRY: &str = "UPDATE jobs SET state = 2, ord = iif(?2, ifnull(ord, ?3), NULL), due = ?4, attempt = ?5, \
-                     exceptions = ?6, crashes = ?7, ran = ?8, error = ?9, marks = ?10, notes = ?11 \
-                     WHERE id = ?1";
+static RETRY: LazyLock<String> = LazyLock::new(|| {
+    let values = [
+        ("state", "2"),
+        ("ord", "iif(?2, ifnull(ord, ?3), NULL)"),
+        ("due", "?4"),
+        ("attempt", "?5"),
+        ("exceptions", "?6"),
+        ("crashes", "?7"),
+        ("ran", "?8"),
+        ("error", "?9"),
+        ("marks", "?10"),
+        ("notes", "?11"),
+    ];
+    JOBS.update(&values, &[], "id = ?1")
+});
 
 impl Writer {
     #[expect(clippy::too_many_arguments, reason = "they are the ask's")]
@@ -29,7 +43,7 @@ impl Writer {
             self.keep(&mut brief, OUTPUT, None, 0, output)?;
         }
         let place = hold.then(|| self.ids.make(batch.now).0 as i64);
-        self.db.prepare_cached(RETRY)?.execute(params![
+        self.db.prepare_cached(&RETRY)?.execute(params![
             job.0 as i64,
             hold,
             place,

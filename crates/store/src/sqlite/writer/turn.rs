@@ -23,6 +23,7 @@ enum Other {
 
 impl Writer {
     pub(in crate::sqlite) fn run(mut self) {
+        self.allow_scrub();
         self.turn_until_the_end();
         // The file is let go of only when nobody works on it any more.
         if let Some(folding) = self.folding.take() {
@@ -93,6 +94,7 @@ impl Writer {
             match self.todo.pop_front() {
                 Some(Item::Ask(ask)) => self.sort(ask, &mut writes, &mut others),
                 Some(Item::Open { name, keep }) => self.open_queue(&name, keep),
+                Some(Item::Damaged(damaged)) => self.found_damaged(damaged),
                 Some(Item::Close { reply }) => {
                     close = Some(reply);
                     break;
@@ -110,6 +112,7 @@ impl Writer {
         }
         self.read_parked();
         self.search();
+        self.set_aside();
         self.go_on();
         self.tidy();
         self.fold();
@@ -162,6 +165,14 @@ impl Writer {
             Other::Look(question) => self.pass_on(question),
             Other::Change(ticket, which, change) => self.start_change(ticket, which, change),
             Other::Import(ticket, jobs) => self.start_import(ticket, jobs),
+        }
+    }
+
+    /// The file is open, and may be read in the background.
+    pub(super) fn allow_scrub(&self) {
+        if !self.is_broken {
+            // It fails if the reader is gone, and then nobody reads.
+            self.reader.send(Message::Scrub).ok();
         }
     }
 

@@ -1,16 +1,44 @@
+use crate::sqlite::seal::{ENDED, JOBS};
 use crate::sqlite::writer::kinds::{UNIQUE, signed};
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Bytes, QueueNo, State, View, What, lossless};
 use rusqlite::{OptionalExtension, params};
+use std::sync::LazyLock;
 
 const BODY: &str = "SELECT body FROM jobs WHERE id = ?1";
 const BODY_OF_ENDED: &str = "SELECT body FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
-const EDIT: &str = "UPDATE jobs SET codec = ?2, body = ?3, notes = ?4 WHERE id = ?1";
-const EDIT_ENDED: &str = "UPDATE ended SET codec = ?4, body = ?5, notes = ?6 WHERE queue = ?1 AND state = ?2 AND id = ?3";
-const MOVE: &str =
-    "UPDATE jobs SET queue = ?2, state = ?3, ord = ?4, notes = ?5, class = ?6 WHERE id = ?1";
-const MOVE_ENDED: &str = "UPDATE ended SET queue = ?4, notes = ?5, class = ?6 \
-                          WHERE queue = ?1 AND state = ?2 AND id = ?3";
+static EDIT: LazyLock<String> = LazyLock::new(|| {
+    let payload = [
+        ("body", "?3"),
+        ("payload_checksum", "row_checksum(0, id, meta, ?3)"),
+    ];
+    JOBS.update(&[("codec", "?2"), ("notes", "?4")], &payload, "id = ?1")
+});
+static EDIT_ENDED: LazyLock<String> = LazyLock::new(|| {
+    let payload = [
+        ("body", "?5"),
+        ("payload_checksum", "row_checksum(0, id, meta, ?5)"),
+    ];
+    let which = "queue = ?1 AND state = ?2 AND id = ?3";
+    ENDED.update(&[("codec", "?4"), ("notes", "?6")], &payload, which)
+});
+static MOVE: LazyLock<String> = LazyLock::new(|| {
+    let values = [
+        ("queue", "?2"),
+        ("state", "?3"),
+        ("ord", "?4"),
+        ("notes", "?5"),
+        ("class", "?6"),
+    ];
+    JOBS.update(&values, &[], "id = ?1")
+});
+static MOVE_ENDED: LazyLock<String> = LazyLock::new(|| {
+    ENDED.update(
+        &[("queue", "?4"), ("notes", "?5"), ("class", "?6")],
+        &[],
+        "queue = ?1 AND state = ?2 AND id = ?3",
+    )
+});
 const HELD_UNTIL: &str = "SELECT until FROM uniques WHERE queue = ?1 AND key = ?2 AND job = ?3";
 
 impl Writer {
@@ -28,7 +56,7 @@ impl Writer {
             let mut brief = self.brief_ended(view)?;
             let before = lossless(&before.unwrap_or_default());
             self.note(&mut brief, batch.now, What::Edited, &before)?;
-            let mut edit = self.db.prepare_cached(EDIT_ENDED)?;
+            let mut edit = self.db.prepare_cached(&EDIT_ENDED)?;
             edit.execute(params![
                 queue,
                 state,
@@ -42,7 +70,7 @@ impl Writer {
             let before: Option<Vec<u8>> = before.query_row([id], |row| row.get(0))?;
             let before = lossless(&before.unwrap_or_default());
             self.note(&mut brief, batch.now, What::Edited, &before)?;
-            let mut edit = self.db.prepare_cached(EDIT)?;
+            let mut edit = self.db.prepare_cached(&EDIT)?;
             edit.execute(params![id, body.codec, body.bytes, brief.notes])?;
         }
         Ok(())
@@ -87,7 +115,7 @@ impl Writer {
             brief.notes,
             self.queues.keep(to).class_of(view.class),
         ];
-        self.db.prepare_cached(MOVE_ENDED)?.execute(row)?;
+        self.db.prepare_cached(&MOVE_ENDED)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
         self.queues.count(to, view.state, 1);
         batch.age(to, view.state, view.id, true);
@@ -124,7 +152,7 @@ impl Writer {
             brief.notes,
             class,
         ];
-        self.db.prepare_cached(MOVE)?.execute(row)?;
+        self.db.prepare_cached(&MOVE)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
         let there = View {
             queue: to,

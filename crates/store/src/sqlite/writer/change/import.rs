@@ -1,11 +1,23 @@
 use crate::sqlite::reader::find;
+use crate::sqlite::seal::JOBS;
 use crate::sqlite::writer::kinds::{CHECKPOINT, signed};
 use crate::sqlite::writer::push::state_of;
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Ending, Import, State, What};
 use rusqlite::params;
+use std::sync::LazyLock;
 
-const RUN: &str = "UPDATE jobs SET attempt = ?2, exceptions = ?3, crashes = ?4, ran = ?5, notes = ?6, marks = ?7 WHERE id = ?1";
+static RUN: LazyLock<String> = LazyLock::new(|| {
+    let values = [
+        ("attempt", "?2"),
+        ("exceptions", "?3"),
+        ("crashes", "?4"),
+        ("ran", "?5"),
+        ("notes", "?6"),
+        ("marks", "?7"),
+    ];
+    JOBS.update(&values, &[], "id = ?1")
+});
 
 impl Writer {
     /// Takes in one job of an export, unless it is here already.
@@ -34,7 +46,7 @@ impl Writer {
             self.keep(&mut brief, CHECKPOINT, None, 0, &checkpoint)?;
         }
         self.note(&mut brief, batch.now, What::Imported, &format!("was {was}"))?;
-        self.db.prepare_cached(RUN)?.execute(params![
+        self.db.prepare_cached(&RUN)?.execute(params![
             id.0 as i64,
             run.attempt,
             run.exceptions,

@@ -1,19 +1,54 @@
 //! Jobs that go back to those that are to run.
 
+use crate::sqlite::seal::{ENDED, JOBS};
 use crate::sqlite::writer::end::Brief;
 use crate::sqlite::writer::kinds::{signed, to_json};
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{State, View, What};
 use rusqlite::params;
+use std::sync::LazyLock;
 
-const REVIVE: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, notes, options, owner, \
-     meta, body) \
-     SELECT id, queue, ?4, ?9, key, ?5, ?6, codec, ?7, ?8, ?10, owner, meta, body FROM ended \
-     WHERE queue = ?1 AND state = ?2 AND id = ?3";
+static REVIVE: LazyLock<String> = LazyLock::new(|| {
+    let values = [
+        ("state", "?4"),
+        ("ord", "?5"),
+        ("due", "?6"),
+        ("marks", "?7"),
+        ("notes", "?8"),
+        ("class", "?9"),
+        ("options", "?10"),
+        ("attempt", "0"),
+        ("exceptions", "0"),
+        ("crashes", "0"),
+        ("ran", "0"),
+        ("error", "NULL"),
+        ("progress", "NULL"),
+    ];
+    let payload = ["payload_checksum", "meta", "body"];
+    ENDED.copy(
+        "INSERT",
+        &JOBS,
+        &values,
+        &payload,
+        "queue = ?1 AND state = ?2 AND id = ?3",
+    )
+});
 const REVIVED: &str = "SELECT max(at) FROM history WHERE job = ?1 AND what = ?2";
 const UNEND: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
-const SUSPEND: &str = "UPDATE jobs SET state = 3, ord = NULL, notes = ?2 WHERE id = ?1";
-const RELEASE: &str = "UPDATE jobs SET state = 0, ord = ?2, due = ?3 WHERE id = ?1";
+static SUSPEND: LazyLock<String> = LazyLock::new(|| {
+    JOBS.update(
+        &[("state", "3"), ("ord", "NULL"), ("notes", "?2")],
+        &[],
+        "id = ?1",
+    )
+});
+static RELEASE: LazyLock<String> = LazyLock::new(|| {
+    JOBS.update(
+        &[("state", "0"), ("ord", "?2"), ("due", "?3")],
+        &[],
+        "id = ?1",
+    )
+});
 const BRIEF: &str = "SELECT marks, notes FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
 const FORGET_KEPT: &str = "DELETE FROM kept WHERE job = ?1";
 const FORGET_HISTORY: &str = "DELETE FROM history WHERE job = ?1";
@@ -55,7 +90,7 @@ impl Writer {
         let due = batch.now.saturating_add(wait);
         let class = self.queues.keep(view.queue).class_of(view.class);
         let row = (view.queue.0, view.state as u8, view.id.0 as i64);
-        self.db.prepare_cached(REVIVE)?.execute(params![
+        self.db.prepare_cached(&REVIVE)?.execute(params![
             row.0,
             row.1,
             row.2,
@@ -113,7 +148,7 @@ impl Writer {
         };
         self.note(&mut brief, batch.now, What::Suspended, "")?;
         let row = params![view.id.0 as i64, brief.notes];
-        self.db.prepare_cached(SUSPEND)?.execute(row)?;
+        self.db.prepare_cached(&SUSPEND)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
         self.enter(view, State::Suspended, 0, batch);
         Ok(())
@@ -122,7 +157,7 @@ impl Writer {
     /// A job need not wait any longer.
     pub(super) fn release(&mut self, view: &View, batch: &mut Batch) -> rusqlite::Result<()> {
         let ord = self.ids.make(batch.now).0 as i64;
-        self.db.prepare_cached(RELEASE)?.execute(params![
+        self.db.prepare_cached(&RELEASE)?.execute(params![
             view.id.0 as i64,
             ord,
             batch.now as i64

@@ -1,0 +1,125 @@
+//! Jobs whose rows are damaged, which their checksums show: they are set aside, in a table of their own, and named.
+
+use super::Writer;
+use crate::sqlite::post::Damaged;
+use crate::sqlite::seal::{ENDED, JOBS, PAYLOAD_SUM, Table};
+use crate::{JobId, QueueNo, State, Told};
+use rusqlite::{OptionalExtension, params};
+use std::sync::LazyLock;
+
+/// Jobs that wait to be set aside. More are found again.
+const MOST: usize = 10_000;
+
+/// Copies a row as it is, with what is wrong with it.
+fn copy(table: &Table, condition: &str) -> String {
+    // What only one of the tables has is named by its column.
+    let columns = table.columns[1..].join(", ");
+    format!(
+        "INSERT OR REPLACE INTO damaged (id, at, origin, part, {columns}, meta, body) \
+         SELECT id, ?1, '{}', iif(ifnull(payload_checksum <> {PAYLOAD_SUM}, 0), 'payload', 'record'), {columns}, \
+         meta, body FROM {} WHERE {condition} AND {}",
+        table.name,
+        table.name,
+        table.is_bad()
+    )
+}
+
+static COPY_JOB: LazyLock<String> = LazyLock::new(|| copy(&JOBS, "id = ?2"));
+static COPY_ENDED: LazyLock<String> =
+    LazyLock::new(|| copy(&ENDED, "queue = ?2 AND state = ?3 AND id = ?4"));
+const DELETE_JOB: &str = "DELETE FROM jobs WHERE id = ?1";
+const DELETE_ENDED: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const FREE_KEYS: &str = "DELETE FROM uniques WHERE queue = ?1 AND job = ?2";
+const WHERE_IT_WAS: &str = "SELECT queue, state FROM jobs WHERE id = ?1";
+const PART: &str = "SELECT part FROM damaged WHERE id = ?1";
+
+impl Writer {
+    /// A row was found damaged. It is set aside with the next turn.
+    pub(super) fn found_damaged(&self, damaged: Damaged) {
+        let mut all = self.damaged.borrow_mut();
+        if all.len() < MOST && !all.contains(&damaged) {
+            all.push(damaged);
+        }
+    }
+
+    /// Sets aside what was found, each in a transaction of its own: what is wrong with one may keep SQLite from it.
+    pub(super) fn set_aside(&mut self) {
+        if self.failing.is_some() || self.is_broken {
+            return;
+        }
+        for damaged in self.damaged.take() {
+            let mut was_damaged = None;
+            let done = self.transact(true, |writer, batch| {
+                was_damaged = writer.set_one_aside(damaged, batch.now)?;
+                Ok(())
+            });
+            let id = self.ids.uuid(damaged.job());
+            match (done, was_damaged) {
+                (Ok(_), Some((queue, part))) => {
+                    self.let_go(damaged.job());
+                    let name = self.queues.get(queue).map(|queue| queue.name.as_str());
+                    let name = name.unwrap_or("an unknown queue");
+                    self.told.push(Told::Damage(format!(
+                        "job {id} of {name} is damaged (the checksum of its {part} is wrong) and was set aside; it \
+                         does not run. See `stoker store check`"
+                    )));
+                }
+                (Ok(_), None) => {}
+                (Err(error), _) => self.told.push(Told::Damage(format!(
+                    "job {id} is damaged and can't be set aside; it does not run: {error}"
+                ))),
+            }
+        }
+    }
+
+    /// Returns the queue that it was in and what of it is damaged, if anything is.
+    fn set_one_aside(
+        &mut self,
+        damaged: Damaged,
+        now: u64,
+    ) -> rusqlite::Result<Option<(QueueNo, String)>> {
+        let job = damaged.job().0 as i64;
+        let (queue, state) = match damaged {
+            Damaged::Job(_) => {
+                let was = self.db.query_row(WHERE_IT_WAS, [job], |row| {
+                    Ok((row.get::<_, u32>(0)?, row.get::<_, u8>(1)?))
+                });
+                let Some(was) = was.optional()? else {
+                    return Ok(None);
+                };
+                let mut copy = self.db.prepare_cached(&COPY_JOB)?;
+                if copy.execute(params![now as i64, job])? == 0 {
+                    return Ok(None);
+                }
+                self.db.execute(DELETE_JOB, [job])?;
+                was
+            }
+            Damaged::Ended { queue, state, .. } => {
+                let row = params![now as i64, queue.0, state, job];
+                if self.db.prepare_cached(&COPY_ENDED)?.execute(row)? == 0 {
+                    return Ok(None);
+                }
+                self.db
+                    .execute(DELETE_ENDED, params![queue.0, state, job])?;
+                (queue.0, state)
+            }
+        };
+        let queue = QueueNo(queue);
+        self.db.execute(FREE_KEYS, params![queue.0, job])?;
+        match State::from_code(state) {
+            Some(state) if state.is_final() => self.queues.forgotten(queue, state, 1),
+            Some(state) => self.queues.count(queue, state, -1),
+            None => {}
+        }
+        let part = self.db.query_row(PART, [job], |row| row.get(0))?;
+        Ok(Some((queue, part)))
+    }
+}
+
+impl Damaged {
+    fn job(self) -> JobId {
+        match self {
+            Self::Job(job) | Self::Ended { job, .. } => job,
+        }
+    }
+}

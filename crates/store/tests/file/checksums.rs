@@ -1,0 +1,330 @@
+//! Every record has a checksum: what changed it, other than Stoker, is noticed. Issue 9, A19.
+
+use crate::world::{World, job};
+use rusqlite::Connection;
+use stoker_store::{
+    Ask, Change, Ending, Filter, Found, JobId, Keep, Look, NewJob, Options, QueueNo, State, Told,
+    Trouble, Unique, Which, tools,
+};
+
+/// One of every sort of record.
+fn store() -> (World, QueueNo) {
+    let mut world = World::sqlite();
+    let keep = Keep {
+        payload_ms: 600_000,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let done = world.hold(job(queue)).id;
+    let result = Some(stoker_store::Bytes {
+        codec: 1,
+        bytes: b"a result of some length".to_vec(),
+    });
+    world.end(done, Ending::Done { result });
+    let plain = world.hold(job(queue)).id;
+    world.done(plain);
+    let failed = world.hold(job(queue)).id;
+    world.fail(failed);
+    let retried = world.hold(job(queue)).id;
+    world.retry(retried, world.now() + 60_000, false);
+    let unique = Unique {
+        key: "report seven".to_owned(),
+        until_start: false,
+        for_ms: None,
+    };
+    let ready = NewJob {
+        key: b"tenant-of-a-name"[..].into(),
+        idempotency: Some(b"order number seven"[..].into()),
+        owner: Some("uid:33".into()),
+        options: Some(Box::new(Options {
+            kind: Some("Welcome".to_owned()),
+            unique: Some(unique),
+            ..Options::default()
+        })),
+        bytes: b"the body of a job that is ready"[..].into(),
+        meta_len: 0,
+        ..job(queue)
+    };
+    let ready = world.hold(ready).id;
+    world.ask(Ask::Checkpoint {
+        job: ready,
+        bytes: b"a checkpoint".to_vec(),
+    });
+    world.settle();
+    (world, queue)
+}
+
+/// Stops, and folds the journal, so that all is in the file.
+fn close(world: &mut World) {
+    let mut told = Vec::new();
+    world.driver().close(&mut told).unwrap();
+    world.stop();
+}
+
+/// Flips a bit where some text stands in the file. Returns at how many places.
+fn flip(world: &World, text: &[u8]) -> usize {
+    let mut bytes = std::fs::read(world.path()).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(text.len())
+        .enumerate()
+        .filter_map(|(at, window)| (window == text).then_some(at + text.len() - 1))
+        .collect();
+    places.iter().for_each(|at| bytes[*at] ^= 1);
+    std::fs::write(world.path(), bytes).unwrap();
+    places.len()
+}
+
+fn problems(world: &World) -> Vec<String> {
+    tools::check(world.path()).unwrap().problems
+}
+
+#[test]
+fn nothing_is_wrong_with_what_stoker_wrote() {
+    let (mut world, queue) = store();
+    let jobs = world.list(Filter::default());
+    for id in jobs {
+        let change = match world.view(id).unwrap().state {
+            State::Failed => Change::Retry { per_second: None },
+            State::Done => Change::Discard,
+            _ => Change::Suspend,
+        };
+        world.change(Which::One(id), change).unwrap();
+    }
+    let elsewhere = world.queue("elsewhere");
+    let all = Filter {
+        queue: Some(queue),
+        ..Filter::default()
+    };
+    world
+        .change(Which::Many(all), Change::Move { to: elsewhere })
+        .unwrap();
+    let found = tools::check(world.path()).unwrap();
+    assert_eq!((found.problems, found.notes), (vec![], vec![]));
+}
+
+#[test]
+fn a_flipped_bit_in_any_record_is_found() {
+    for text in [
+        &b"the body of a job that is ready"[..],
+        b"uid:33",
+        b"Welcome",
+        b"a checkpoint",
+        b"a result of some length",
+        b"order number seven",
+        b"report seven",
+        b"boom",
+    ] {
+        let (mut world, _) = store();
+        close(&mut world);
+        let name = String::from_utf8_lossy(text);
+        assert!(flip(&world, text) > 0, "{name}");
+        let found = problems(&world);
+        assert!(!found.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_job_is_named_set_aside_and_never_handed_over() {
+    for part in [&b"the body of a job that is ready"[..], b"uid:33"] {
+        let (mut world, queue) = store();
+        let whole = world.add(NewJob {
+            key: b"tenant-of-a-name"[..].into(),
+            ..job(queue)
+        });
+        let ready = world.list(Filter {
+            owner: Some("uid:33".into()),
+            ..Filter::default()
+        })[0];
+        close(&mut world);
+        flip(&world, part);
+        world.restart();
+        let queue = world.queue("mails");
+        let (jobs, _) = world.refill_jobs(queue, 0, b"tenant-of-a-name", 9);
+        let handed: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        assert_eq!(handed, [whole]);
+        let id = world.driver().ids().uuid(ready).to_string();
+        world.wait(|told| {
+            matches!(told, Told::Damage(text) if text.contains(&id) && text.contains("set aside"))
+        });
+        assert_eq!(world.view(ready), None);
+        assert_eq!(world.counts(queue).ready, 1);
+        // It can be looked at, its key is free, and a check goes on naming it.
+        let db = Connection::open(world.path()).unwrap();
+        let row: (i64, String, Vec<u8>) = db
+            .query_row("SELECT id, origin, body FROM damaged", [], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
+            .unwrap();
+        assert_eq!((row.0 as u64, row.1.as_str()), (ready.0, "jobs"));
+        assert_eq!(row.2.len(), b"the body of a job that is ready".len());
+        let found = problems(&world);
+        let is_named = |problem: &String| problem.contains("set aside in the table `damaged`");
+        assert!(found.iter().any(is_named), "{found:?}");
+    }
+}
+
+/// Nobody asked for it: it is found because all is read.
+#[test]
+fn damage_is_found_soon_after_a_start() {
+    let (mut world, _) = store();
+    close(&mut world);
+    // A message of a failed job.
+    flip(&world, b"\"message\":\"boom");
+    world.restart();
+    world.queue("mails");
+    let told = world.wait(|told| matches!(told, Told::Damage(_)));
+    assert!(format!("{told:?}").contains("was set aside"), "{told:?}");
+    let left = world.list(State::Failed.into_filter());
+    assert_eq!(left, []);
+}
+
+trait IntoFilter {
+    fn into_filter(self) -> Filter;
+}
+
+impl IntoFilter for State {
+    fn into_filter(self) -> Filter {
+        Filter {
+            states: self.into(),
+            ..Filter::default()
+        }
+    }
+}
+
+/// What is shown is what was written, or an error.
+#[test]
+fn damage_is_not_shown_as_if_it_were_right() {
+    let (mut world, _) = store();
+    let ready = world.list(State::Ready.into_filter())[0];
+    close(&mut world);
+    flip(&world, b"a checkpoint");
+    world.restart();
+    world.queue("mails");
+    let found = {
+        let ticket = world.ticket();
+        world.ask(Ask::Look {
+            ticket,
+            look: Look::One(ready),
+        });
+        world.wait(|told| matches!(told, Told::Found { ticket: of, .. } if *of == ticket))
+    };
+    let Told::Found { found, .. } = found else {
+        panic!()
+    };
+    let is_meant = matches!(&found, Err(Trouble::Io(text)) if text.contains("is damaged"));
+    assert!(is_meant, "{found:?}");
+    let one = matches!(world.look(Look::Count(Filter::default())), Found::Count(_));
+    assert!(one);
+}
+
+/// What a user's own tool writes has no checksum, and is not taken for damage.
+#[test]
+fn what_another_program_writes_is_reported_as_such() {
+    let (mut world, queue) = store();
+    let id = world.list(State::Ready.into_filter())[0];
+    let db = Connection::open(world.path()).unwrap();
+    db.execute(
+        "UPDATE jobs SET body = 'written by hand' || x'' WHERE id = ?1",
+        [id.0 as i64],
+    )
+    .unwrap_err();
+    db.execute(
+        "UPDATE jobs SET body = CAST('written by hand' AS BLOB) WHERE id = ?1",
+        [id.0 as i64],
+    )
+    .unwrap();
+    db.execute("UPDATE ended SET class = 5 WHERE state = 5", [])
+        .unwrap();
+    db.execute("UPDATE queues SET settings = '{}'", []).unwrap();
+    let found = tools::check(world.path()).unwrap();
+    assert_eq!(found.problems, Vec::<String>::new());
+    let says = |table: &str| {
+        let is_meant =
+            |note: &&String| note.starts_with(table) && note.contains("written by another program");
+        found.notes.iter().filter(is_meant).count()
+    };
+    assert_eq!(
+        [
+            says("jobs: 1 row"),
+            says("ended: 1 row"),
+            says("queues: 1 row")
+        ],
+        [1; 3],
+        "{:?}",
+        found.notes
+    );
+    // It is served as it is.
+    world.crash();
+    world.queue("mails");
+    let (jobs, _) = world.refill_jobs(queue, 0, b"tenant-of-a-name", 9);
+    assert_eq!(jobs[0].body(), b"written by hand");
+    world.done(jobs[0].id);
+    assert_eq!(problems(&world), Vec::<String>::new());
+}
+
+/// A change neither repairs what was damaged before, nor is kept from it.
+#[test]
+fn a_change_does_not_seal_damage_in() {
+    let (mut world, _) = store();
+    let retried = world.list(State::Retrying.into_filter())[0];
+    close(&mut world);
+    let db = Connection::open(world.path()).unwrap();
+    db.set_db_config(
+        rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+        false,
+    )
+    .unwrap();
+    let which = [retried.0 as i64];
+    db.execute("UPDATE jobs SET exceptions = 3 WHERE id = ?1", which)
+        .unwrap();
+    let is_named = |world: &World| {
+        let found = problems(world);
+        found.iter().any(|problem| problem.contains("damaged"))
+    };
+    assert!(is_named(&world));
+    world.restart();
+    world.queue("mails");
+    world.ask(Ask::Progress {
+        job: retried,
+        percent: 7,
+        text: "on".to_owned(),
+    });
+    world.settle();
+    assert!(is_named(&world));
+}
+
+/// The whole file, bit by bit, where jobs are: no damage is served as if it were a job.
+#[test]
+fn no_flipped_bit_changes_a_job_that_is_handed_over() {
+    let (mut world, queue) = store();
+    for n in 1..21_u8 {
+        world.add(NewJob {
+            bytes: vec![n; 40].into(),
+            meta_len: 0,
+            ..job(queue)
+        });
+    }
+    close(&mut world);
+    let good = std::fs::read(world.path()).unwrap();
+    let bodies: Vec<usize> = (1..21_u8)
+        .map(|n| {
+            let body = vec![n; 40];
+            let at = good.windows(40).position(|window| window == body);
+            at.expect("it is in the file")
+        })
+        .collect();
+    for at in bodies {
+        let mut bytes = good.clone();
+        bytes[at + 7] ^= 0x10;
+        std::fs::write(world.path(), &bytes).unwrap();
+        world.restart();
+        let queue = world.queue("mails");
+        let (jobs, _) = world.refill_jobs(queue, 0, b"", 99);
+        let is_right = |body: &[u8]| body == b"body" || body.windows(2).all(|two| two[0] == two[1]);
+        assert!(jobs.iter().all(|job| is_right(job.body())), "at {at}");
+        assert_eq!(jobs.len(), 19, "at {at}");
+        close(&mut world);
+    }
+    std::fs::write(world.path(), &good).unwrap();
+    world.restart();
+}
