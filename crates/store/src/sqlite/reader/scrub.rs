@@ -5,7 +5,7 @@ use crate::sqlite::post::{Damaged, Item};
 use crate::sqlite::seal::{ALL, ENDED, Table};
 use crate::{JobId, QueueNo, Told};
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,8 @@ pub(super) struct Scrub {
     /// The table, and the last row of it that was read.
     at: usize,
     after: Option<Vec<Value>>,
+    /// The last row that the table had when it was begun: what comes later was written just now.
+    upto: Option<Vec<Value>>,
     next: Instant,
     /// The writer has the file open as well, and does not mind.
     is_allowed: bool,
@@ -45,6 +47,7 @@ impl Scrub {
         Self {
             at: 0,
             after: None,
+            upto: None,
             next: Instant::now(),
             is_allowed: false,
             until: None,
@@ -98,7 +101,7 @@ impl Scrub {
     /// Returns whether that was the last one.
     fn next_table(&mut self) -> bool {
         self.at = (self.at + 1) % ALL.len();
-        self.after = None;
+        (self.after, self.upto) = (None, None);
         self.at == 0
     }
 
@@ -115,11 +118,18 @@ impl Scrub {
         found: &mut Found,
     ) -> rusqlite::Result<bool> {
         let key = table.key.join(", ");
-        let places: Vec<String> = (1..=table.key.len()).map(|at| format!("?{at}")).collect();
-        let behind = match self.after {
-            Some(_) => format!("WHERE ({key}) > ({})", places.join(", ")),
-            None => String::new(),
+        let Some(upto) = self.last_of(db, table)? else {
+            return Ok(true);
         };
+        let count = table.key.len();
+        let places = |from: usize| {
+            let places: Vec<String> = (from..from + count).map(|at| format!("?{at}")).collect();
+            places.join(", ")
+        };
+        let mut behind = format!("WHERE ({key}) <= ({})", places(1));
+        if self.after.is_some() {
+            behind.push_str(&format!(" AND ({key}) > ({})", places(1 + count)));
+        }
         let sql = format!(
             "SELECT {}, {key} FROM {} {behind} ORDER BY {key} LIMIT {ROWS}",
             table.is_bad(),
@@ -127,7 +137,7 @@ impl Scrub {
         );
         let mut statement = db.prepare_cached(&sql)?;
         let after = self.after.take().unwrap_or_default();
-        let mut rows = statement.query(params_from_iter(&after))?;
+        let mut rows = statement.query(params_from_iter(upto.iter().chain(&after)))?;
         let (mut count, mut last) = (0, after);
         while let Some(row) = rows.next()? {
             last = (1..=table.key.len())
@@ -140,6 +150,27 @@ impl Scrub {
         }
         self.after = (!last.is_empty()).then_some(last);
         Ok(count < ROWS)
+    }
+
+    /// The last row of the table under way, as it was when that was begun.
+    fn last_of(&mut self, db: &Connection, table: &Table) -> rusqlite::Result<Option<Vec<Value>>> {
+        if self.upto.is_none() {
+            let columns = |order: &str| {
+                let columns = table.key.iter().map(|column| format!("{column}{order}"));
+                columns.collect::<Vec<_>>().join(", ")
+            };
+            let sql = format!(
+                "SELECT {} FROM {} ORDER BY {} LIMIT 1",
+                columns(""),
+                table.name,
+                columns(" DESC")
+            );
+            let last = db.prepare_cached(&sql)?.query_row([], |row| {
+                (0..table.key.len()).map(|at| row.get(at)).collect()
+            });
+            self.upto = last.optional()?;
+        }
+        Ok(self.upto.clone())
     }
 
     fn found(&mut self, table: &Table, key: &[Value], found: &mut Found) {
