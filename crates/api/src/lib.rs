@@ -65,6 +65,7 @@ macro_rules! every_request {
             $crate::pool::Reload,
             $crate::quarantine::List,
             $crate::quarantine::Show,
+            $crate::quarantine::Clear,
         }
     };
 }

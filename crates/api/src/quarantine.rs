@@ -15,6 +15,22 @@ request! {
     }
 }
 
+request! {
+    /// Lets calls run again that are refused because they killed workers. Jobs are retried instead.
+    pub struct Clear: "stoker.quarantine" "clear" by Administrator -> Cleared {
+        /// Only calls of this service
+        pub service: Option<Text<255>> = "service",
+    }
+}
+
+answer! {
+    /// What was cleared.
+    pub struct Cleared {
+        /// Calls that may run again
+        pub count: usize = "count",
+    }
+}
+
 answer! {
     /// What is in quarantine.
     pub struct Quarantine {

@@ -319,4 +319,9 @@ pub(crate) enum Quarantine {
     List,
     /// Show one with its body
     Show { id: String },
+    /// Let calls run again that are refused because they killed workers
+    Clear {
+        /// Only calls of this service
+        service: Option<String>,
+    },
 }

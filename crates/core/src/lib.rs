@@ -35,6 +35,7 @@ pub use queue::{Kind, QueueConfig};
 pub use retry::Backoff;
 pub use rng::Rng;
 pub use task::{CLASSES, NewTask, Origin};
+pub use step::NotItsOwn;
 pub use time::{Span, Time};
 pub use view::{QueueView, WorkerState, WorkerView};
 pub use worker::{Exit, Why};

@@ -46,6 +46,8 @@ pub(crate) struct Names {
     made_up: usize,
     /// Pools that serve every job queue.
     pub(crate) any_jobs: Vec<PoolId>,
+    /// Pools of which workers that dialled in serve every job queue that nobody else does.
+    pub(crate) any_guests: Vec<PoolId>,
 }
 
 impl Names {
@@ -67,7 +69,7 @@ impl Names {
     }
 }
 
-fn service_of(call: &str) -> &str {
+pub(crate) fn service_of(call: &str) -> &str {
     call.rsplit_once('.').map_or(call, |(service, _)| service)
 }
 
@@ -103,6 +105,7 @@ impl Core {
         queue.config = config;
         queue.configured = true;
         queue.relist(&self.tasks);
+        self.dismiss_guests(id);
         for (pool, share) in pools {
             self.bind(id, *pool, *share);
         }
@@ -193,7 +196,7 @@ impl Core {
         if let Some(id) = self.names.jobs.get(queue) {
             return Ok(*id);
         }
-        let id = if self.names.any_jobs.is_empty() {
+        let id = if !self.serves_all_jobs() {
             self.new_orphan(Kind::Jobs, queue)?
         } else if self.names.made_up < MADE_UP && self.queues.len() < self.limits.queues {
             self.names.made_up += 1;
@@ -216,7 +219,7 @@ impl Core {
 
     /// Whether some pool serves every job queue, so that any name of a queue is a good one.
     pub fn serves_all_jobs(&self) -> bool {
-        !self.names.any_jobs.is_empty()
+        !self.names.any_jobs.is_empty() || !self.names.any_guests.is_empty()
     }
 
     /// Whether every pool has had a ready worker, so that what is unknown now stays unknown.
@@ -238,25 +241,7 @@ impl Core {
         Ok(self.new_queue(kind, name))
     }
 
-    /// A queue that a worker announced; made where it is new. `None` when there are too many.
-    pub(crate) fn announced(&mut self, kind: Kind, name: &str, pool: PoolId) -> Option<QueueId> {
-        let id = match self.find_queue(kind, name) {
-            Some(id) => id,
-            None if self.queues.len() >= self.limits.queues => return None,
-            None => self.new_queue(kind, name),
-        };
-        let announced = &mut self.queues[id.index()].announced;
-        if !announced.contains(&pool) {
-            announced.push(pool);
-        }
-        // A queue that the configuration gave to a pool stays with it.
-        if !self.queues[id.index()].configured || self.queues[id.index()].pools.is_empty() {
-            self.bind(id, pool, 1);
-        }
-        Some(id)
-    }
-
-    fn new_queue(&mut self, kind: Kind, name: &str) -> QueueId {
+    pub(crate) fn new_queue(&mut self, kind: Kind, name: &str) -> QueueId {
         let id = QueueId(self.queues.len() as u32);
         self.queues
             .push(Queue::new(kind, name, QueueConfig::default()));

@@ -79,6 +79,8 @@ pub(crate) struct Queue {
     pub(crate) configured: bool,
     /// The pools whose workers announced it, whether they serve it or the configuration says otherwise.
     pub(crate) announced: Vec<PoolId>,
+    /// Of `pools`, those that serve it only because workers that dialled in said so.
+    pub(crate) guests: Vec<PoolId>,
     /// The pools that serve it, each with its share of the queue's tasks.
     pub(crate) pools: Vec<(PoolId, u32)>,
     pub(crate) paused: bool,
@@ -117,6 +119,7 @@ impl Queue {
             config,
             configured: false,
             announced: Vec::new(),
+            guests: Vec::new(),
             pools: Vec::new(),
             paused: false,
             waiting: 0,

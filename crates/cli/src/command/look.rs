@@ -171,5 +171,13 @@ pub(crate) fn quarantine(client: &mut Client, which: &Quarantine, json: bool) ->
             let reply = client.own(&quarantine::Show { id })?;
             print_whole(&reply.json, json)
         }
+        Quarantine::Clear { service } => {
+            let service = service.clone().map(Text);
+            let reply = client.own(&quarantine::Clear { service })?;
+            match json {
+                true => print_json(&reply.json),
+                false => print(&counted(reply.answer.count, "call")),
+            }
+        }
     }
 }

@@ -26,6 +26,9 @@ impl Core {
             .workers
             .retain(|other| *other != id);
         self.pools[pool.index()].not_idle(id);
+        if !worker.spawned && self.pools[pool.index()].workers.is_empty() {
+            self.release_guests(pool);
+        }
         self.report(id, &worker, exit, crashed);
         self.out.push(Action::Release { worker: id });
         self.resize_all();

@@ -3,7 +3,7 @@ use crate::step::death::OF_USE;
 use crate::task::Task;
 use crate::worker::{Demand, Life, Worker};
 use crate::{
-    Action, Core, Kind, Notice, Offer, PoolId, QueueId, Span, TaskId, Time, Why, WorkerId,
+    Action, Core, Notice, Offer, PoolId, Span, TaskId, Time, Why, WorkerId,
 };
 use std::collections::VecDeque;
 
@@ -90,7 +90,7 @@ impl Core {
             idle_since: self.now,
         };
         let (pool, spawned) = (worker.pool, worker.spawned);
-        if !self.register(pool, offer) {
+        if !self.register(pool, spawned, offer) {
             self.misbehaved(id);
             return;
         }
@@ -112,42 +112,6 @@ impl Core {
         self.retire_one_stale(id);
         self.set_worker_timer(id);
         self.offer(id);
-    }
-
-    /// Binds what a worker offers to its pool. False when it offers more than there is room for.
-    fn register(&mut self, pool: PoolId, offer: &Offer<'_>) -> bool {
-        let mut queues: Vec<QueueId> = Vec::new();
-        for call in offer.calls {
-            let service = call
-                .rsplit_once('.')
-                .map_or(call.as_str(), |(service, _)| service);
-            let Some(queue) = self.announced(Kind::Calls, service, pool) else {
-                return false;
-            };
-            queues.push(queue);
-            let name = self.announced_call(call, queue);
-            self.names.all[name.index()].idempotent |= offer.idempotent.contains(call);
-        }
-        for job in offer.jobs {
-            if job != "*" {
-                if self.announced(Kind::Jobs, job, pool).is_none() {
-                    return false;
-                }
-            } else if !self.names.any_jobs.contains(&pool) {
-                self.names.any_jobs.push(pool);
-                self.adopt_job_queues(pool);
-            }
-        }
-        true
-    }
-
-    /// Binds job queues that nobody serves to a pool that serves them all.
-    fn adopt_job_queues(&mut self, pool: PoolId) {
-        for at in 0..self.queues.len() {
-            if self.queues[at].kind == Kind::Jobs && self.queues[at].pools.is_empty() {
-                self.bind(QueueId(at as u32), pool, 1);
-            }
-        }
     }
 
     /// A worker with several slots says which of its tasks it has begun.

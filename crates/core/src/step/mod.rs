@@ -1,5 +1,6 @@
 //! What each event does, one file a verb.
 
+mod announce;
 mod answer;
 mod arrive;
 mod cancel;
@@ -16,3 +17,5 @@ mod refill;
 mod size;
 mod tick;
 mod window;
+
+pub use announce::NotItsOwn;

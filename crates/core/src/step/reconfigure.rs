@@ -15,6 +15,7 @@ impl Core {
             self.end_reload(id, false);
         }
         self.names.any_jobs.retain(|any| *any != id);
+        self.release_guests(id);
         for queue in &mut self.queues {
             queue.announced.retain(|announced| *announced != id);
         }
@@ -66,9 +67,12 @@ impl Core {
         for at in 0..self.names.any_jobs.len() {
             self.bind(id, self.names.any_jobs[at], 1);
         }
+        for at in 0..self.names.any_guests.len() {
+            self.take_in(id, self.names.any_guests[at]);
+        }
     }
 
-    fn unbind_but(&mut self, id: QueueId, keep: impl Fn(PoolId) -> bool) {
+    pub(crate) fn unbind_but(&mut self, id: QueueId, keep: impl Fn(PoolId) -> bool) {
         let bound = std::mem::take(&mut self.queues[id.index()].pools);
         let (kept, gone): (Vec<_>, Vec<_>) = bound.into_iter().partition(|(pool, _)| keep(*pool));
         self.queues[id.index()].pools = kept;

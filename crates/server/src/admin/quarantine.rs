@@ -10,7 +10,7 @@ use crate::sources::rpc::exit_text;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stoker_api::quarantine::{self, Kind};
-use stoker_core::{Facts, Outcome, Span, TaskId, Time};
+use stoker_core::{Facts, Kind as CoreKind, Outcome, PoolId, QueueId, Span, TaskId, Time};
 
 /// Entries that are kept; the oldest make room.
 const KEPT: usize = 1_000;
@@ -21,6 +21,8 @@ const DEATHS: u32 = 3;
 /// How long it is refused at first; doubles with every further death, up to a day.
 const REFUSED_FOR: Span = Span::from_secs(600);
 const REFUSED_FOR_MAX: Span = Span::from_secs(86_400);
+/// Time without a death after which half of them are forgotten.
+const HALVED_AFTER: Span = Span::from_secs(3_600);
 
 struct Entry {
     number: u64,
@@ -35,10 +37,20 @@ struct Entry {
 }
 
 /// A call that has killed: how often, and until when it is refused.
-#[derive(Default)]
 struct Killer {
     deaths: u32,
     until: Time,
+    /// When it killed last.
+    last: Time,
+    service: QueueId,
+}
+
+impl Killer {
+    /// Forgets what is long ago: it may have been the fault of something that is no more.
+    fn decay(&mut self, now: Time) {
+        let halvings = now.since(self.last).0 / HALVED_AFTER.0;
+        self.deaths >>= halvings.min(31);
+    }
 }
 
 #[derive(Default)]
@@ -71,11 +83,19 @@ impl Quarantine {
         ))
     }
 
-    fn note_death(&mut self, name: &str, body: &[u8], deaths: u32, now: Time) {
+    fn note_death(&mut self, service: QueueId, name: &str, body: &[u8], deaths: u32, now: Time) {
         if self.killers.len() >= KEPT {
             self.killers.retain(|_, killer| now < killer.until);
         }
-        let killer = self.killers.entry(fingerprint(name, body)).or_default();
+        let killer = self.killers.entry(fingerprint(name, body));
+        let killer = killer.or_insert(Killer {
+            deaths: 0,
+            until: Time::ZERO,
+            last: now,
+            service,
+        });
+        killer.decay(now);
+        killer.last = now;
         killer.deaths += deaths;
         if killer.deaths >= DEATHS {
             let doubled = REFUSED_FOR.0 << (killer.deaths - DEATHS).min(20);
@@ -83,18 +103,23 @@ impl Quarantine {
         }
     }
 
-    fn list(&self) -> quarantine::Quarantine {
-        let quarantine = self.entries.iter().map(Entry::shown).collect();
-        quarantine::Quarantine { quarantine }
+    /// A call ended well. If it had killed before, it did not mean to.
+    pub(crate) fn note_success(&mut self, name: &str, body: &[u8]) {
+        if !self.killers.is_empty() {
+            self.killers.remove(&fingerprint(name, body));
+        }
     }
 
-    fn show(&self, id: &str) -> Option<quarantine::EntryWithBody> {
-        let is_meant = |entry: &&Entry| entry.number.to_string() == id || entry.task == id;
-        let entry = self.entries.iter().find(is_meant)?;
-        Some(quarantine::EntryWithBody {
-            body: String::from_utf8_lossy(&entry.body).into_owned(),
-            entry: entry.shown(),
-        })
+    /// Lets calls of these services run again, and returns how many were refused or close to that.
+    pub(crate) fn forgive(&mut self, which: impl Fn(QueueId) -> bool) -> usize {
+        let before = self.killers.len();
+        self.killers.retain(|_, killer| !which(killer.service));
+        before - self.killers.len()
+    }
+
+    pub(crate) fn list(&self) -> Value {
+        let entries: Vec<Value> = self.entries.iter().map(Entry::json).collect();
+        json!({"quarantine": entries})
     }
 }
 
@@ -129,6 +154,20 @@ impl Handle for quarantine::Show {
     }
 }
 
+impl Handle for quarantine::Clear {
+    fn handle(self, plane: &mut Plane, _: Caller) -> Answered<quarantine::Cleared> {
+        let core = &plane.core;
+        let service = match &self.service {
+            None => None,
+            Some(name) => Some(core.find_queue(CoreKind::Calls, &name.0).ok_or_else(|| {
+                Refused::not_found(format!("there is no service '{}'", name.0))
+            })?),
+        };
+        let count = plane.quarantine.forgive(|of| service.is_none_or(|service| of == service));
+        Ok(Some(quarantine::Cleared { count }))
+    }
+}
+
 impl Plane {
     /// A task has killed its last worker.
     pub(crate) fn remember_killer(&mut self, task: TaskId, outcome: Outcome, facts: Facts) {
@@ -151,7 +190,10 @@ impl Plane {
         if kind == Kind::Call {
             let deaths = u32::from(facts.crashes);
             let whole = load.body().to_vec();
-            self.quarantine.note_death(&name, &whole, deaths, self.now);
+            let service = self.core.queue_of_name(load.name);
+            let now = self.now;
+            self.quarantine
+                .note_death(service, &name, &whole, deaths, now);
         }
         if !matches!(outcome, Outcome::Quarantined { .. }) {
             return;
@@ -182,5 +224,12 @@ impl Plane {
             self.quarantine.entries.pop_front();
         }
         self.quarantine.entries.push_back(entry);
+    }
+
+    /// A pool runs a new version, which may be the cure: calls that it serves get another chance.
+    pub(crate) fn forgive_calls_of(&mut self, pool: PoolId) {
+        let core = &self.core;
+        let serves = |queue: QueueId| core.queue(queue).pools.iter().any(|(of, _)| *of == pool);
+        self.quarantine.forgive(serves);
     }
 }

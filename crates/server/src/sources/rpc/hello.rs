@@ -2,7 +2,7 @@ use super::accept::Fault;
 use crate::MAX_FRAME;
 use crate::net::{Client, ConnId, Role};
 use crate::plane::Plane;
-use stoker_core::{Offer, WorkerId};
+use stoker_core::{Kind, NotItsOwn, Offer, WorkerId};
 use stoker_wire::{Encode, Frame, Hello, Role as Said, Status, Type, Welcome};
 
 impl Plane {
@@ -40,7 +40,10 @@ impl Plane {
         };
         // Pools of processes without the protocol have no work to share.
         let pools = self.config.pools.iter().filter(|pool| pool.core.protocol);
-        let wanted = hello.pool.as_deref();
+        // Without a name it joins whoever serves what it offers.
+        let serving = self.core.pool_for(&offer(hello));
+        let serving = serving.map(|pool| self.core.pool(pool).0);
+        let wanted = hello.pool.as_deref().or(serving);
         let spec = pools
             .clone()
             .find(|pool| wanted.is_none_or(|name| pool.name == name));
@@ -56,6 +59,17 @@ impl Plane {
         if !right_token && !self.is_own_user(conn.peer.uid) {
             let text = format!("to join pool '{name}' as another user takes the pool's token");
             return Err(Fault::Refused(Status::UNAUTHENTICATED, text));
+        }
+        if let Err(NotItsOwn { kind, name, pool }) = self.core.may_join(pool, &offer(hello)) {
+            let (what, section) = match kind {
+                Kind::Calls => ("service", "service"),
+                Kind::Jobs => ("queue", "queue"),
+            };
+            let text = format!(
+                "the {what} '{name}' is served by pool '{pool}', not by '{}': join that pool, or name both pools in [{section}.{name}]",
+                spec.name
+            );
+            return Err(Fault::Refused(Status::PERMISSION_DENIED, text));
         }
         self.join(id, pool, hello);
         Ok(())
