@@ -176,7 +176,10 @@ pub(crate) fn quarantine(client: &mut Client, which: &Quarantine, json: bool) ->
             let reply = client.own(&quarantine::Clear { service })?;
             match json {
                 true => print_json(&reply.json),
-                false => print(&counted(reply.answer.count, "call")),
+                false => match reply.answer.count {
+                    1 => print("1 call"),
+                    count => print(&format!("{count} calls")),
+                },
             }
         }
     }

@@ -311,3 +311,33 @@ fn nor_does_that_of_many_tenants() {
 fn nor_do_jobs_that_were_lent_ahead() {
     drain_a_deep_backlog("quick;serve", "sleep 2;note ran", 1);
 }
+
+/// It burns no attempt, but its history says that it ran (issue 9, A23), and as which run it is shown (A29).
+#[test]
+fn a_job_cut_off_at_the_end_of_the_grace_has_it_in_its_history() {
+    let config = |store: &str| {
+        let rest = format!("workers = 1\nstop_grace = \"200ms\"\n[store]\npath = {store:?}");
+        crate::pool_of("serve", rest)
+    };
+    let dir = stoker_testkit::Dir::new();
+    let store = dir.file("stoker.db").display().to_string();
+    let app = crate::setup().config(&config(&store)).start();
+    let mut client = app.client();
+    let id = client.push(&Ask::push(
+        "mails",
+        "if again ok;stubborn;note began;silence",
+    ));
+    assert_eq!(client.job_in(&id, "running")["attempt"], 1);
+    stoker_testkit::until("it began", || (!app.dir.notes().is_empty()).then_some(()));
+    app.stop();
+    let again = crate::setup().config(&config(&store)).launch();
+    let job = again.client().job(&id);
+    assert_eq!(job["history"][0]["what"], "cut_off", "{job}");
+    assert!(
+        job["history"][0]["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("did not end within stop_grace")),
+        "{job}"
+    );
+    assert_eq!(job["crashes"], 0, "{job}");
+}

@@ -251,3 +251,19 @@ fn a_worker_that_reads_nothing_is_ended_by_its_tasks_time() {
     app.wait_for_log("p-1 is killed at t.run#1: its task ran longer than it may (timeout)");
     app.wait_for_log("p-2 is ready");
 }
+
+/// Its caller has gone, and so has the reason to run it (issue 9, A22).
+#[test]
+fn a_call_past_its_deadline_gives_its_worker_back_at_once() {
+    let app = start_of("soft-cancel;serve", "workers = 1\ntask_timeout = \"60s\"");
+    let mut client = app.client();
+    let late = client.ask(&Ask::call("t.run", "await-signal;ok").ttl(100));
+    assert_eq!(late.status(), Status::DEADLINE_EXCEEDED);
+    let next = client.ask(&Ask::call("t.run", "ok next").ttl(5_000));
+    assert_eq!(next.text(), "next", "the worker is free again");
+    let gone = app.client().send(&Ask::call("t.run", "await-signal;ok"));
+    assert!(gone > 0, "its client has gone by now");
+    let next = client.ask(&Ask::call("t.run", "ok again").ttl(5_000));
+    assert_eq!(next.text(), "again");
+    assert_eq!(app.pool()["restarts"], 0);
+}

@@ -183,3 +183,27 @@ fn when_many_tasks_kill_a_version_the_version_is_blamed() {
     assert_eq!(client.job_in(&patient, "done")["crashes"], 3);
     jobs.iter().for_each(|id| drop(client.job_in(id, "done")));
 }
+
+/// One that is refused gets another chance when an operator or a new version says so (issue 9, A12).
+#[test]
+fn a_refused_call_runs_again_once_it_is_cleared_or_its_pool_has_a_new_version() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let script = "if cured ok;kill";
+    for _ in 0..3 {
+        assert_eq!(client.call("t.run", script).status(), Status::WORKER_DIED);
+        app.ready();
+    }
+    assert_eq!(client.call("t.run", script).status(), Status::QUARANTINED);
+    assert_eq!(app.cli(&["quarantine", "clear", "nobody"]).code, 1);
+    let cleared = app.cli(&["quarantine", "clear", "t"]);
+    assert_eq!((cleared.code, cleared.stdout.as_str()), (0, "1 call\n"));
+    for _ in 0..3 {
+        assert_eq!(client.call("t.run", script).status(), Status::WORKER_DIED);
+        app.ready();
+    }
+    assert_eq!(client.call("t.run", script).status(), Status::QUARANTINED);
+    std::fs::write(app.dir.file("cured"), "").expect("the directory can be written");
+    client.own("stoker.pool", &json!({"op": "reload"}));
+    assert_eq!(client.call("t.run", script).status(), Status::OK);
+}

@@ -237,7 +237,7 @@ fn another_user_joins_a_pool_with_its_token_only() {
     let config =
         "[pool.open]\n[pool.closed]\ntoken = \"secret\"\n[stoker]\nsocket_mode = \"0666\"\n";
     let app = setup().config(config).launch();
-    let hello = |pool: &str, token: Option<&str>| json!({"v": [1], "role": "worker", "pool": pool, "token": token, "calls": ["t.run"]});
+    let hello = |pool: &str, token: Option<&str>| json!({"v": [1], "role": "worker", "pool": pool, "token": token, "calls": [format!("{pool}.run")]});
     as_nobody(|| {
         for (pool, token) in [
             ("open", None),
@@ -349,4 +349,42 @@ fn who_may_not_open_the_socket_is_told_who_may() {
         "{}",
         output.stderr
     );
+}
+
+/// Whoever has the token of one pool takes nothing from another, pinned by the configuration or not (issue 9, A8).
+#[test]
+fn a_token_lets_a_worker_serve_what_its_pool_serves_and_no_more() {
+    let pool = pool_of("serve", "workers = 1");
+    let config =
+        format!("{pool}\n[pool.open]\ntoken = \"secret\"\n[queue.ours]\npool = \"open\"\n");
+    let app = setup().config(&config).launch();
+    app.wait_for_log("p-1 is ready");
+    let hello = |names: Value| {
+        let mut hello =
+            json!({"v": [1], "role": "worker", "pool": "open", "token": "secret", "pull": true});
+        let fields = hello.as_object_mut().expect("an object");
+        fields.extend(names.as_object().cloned().expect("an object"));
+        hello
+    };
+    app.client().push(&Ask::push("mails", "ok"));
+    for names in [json!({"calls": ["t.run"]}), json!({"jobs": ["mails"]})] {
+        let (_, status, text) = join(&app, &hello(names));
+        assert_eq!(status, Some(Status::PERMISSION_DENIED));
+        assert!(
+            text.contains("is served by pool 'p', not by 'open'"),
+            "{text}"
+        );
+    }
+    let names = json!({"jobs": ["ours", "*"], "calls": ["own.run"]});
+    let mut guest = Client::connect_as(&app.socket(), &hello(names));
+    guest.write(&stoker_testkit::frame(stoker_wire::Encode {
+        ttl: 1,
+        ..stoker_wire::Encode::new(Type::Ready, 0)
+    }));
+    let mut client = app.client();
+    let other = client.push(&Ask::push("others", "ok"));
+    client.job_in(&other, "done");
+    client.push(&Ask::push("ours", "ok"));
+    let got = guest.frame().expect("the guest's own work");
+    assert_eq!((got.kind, got.name.as_str()), (Type::Req, "ours"));
 }

@@ -282,3 +282,34 @@ fn it_is_told_how_long_a_task_runs_and_another_waits() {
     assert_eq!(client.answer(running).status(), Status::OK);
     assert_eq!(client.answer(waiting).status(), Status::OK);
 }
+
+/// Tasks whose workers leave after each, and take their time to end (issue 9, A6).
+#[test]
+fn workers_that_leave_and_linger_do_not_pile_up() {
+    let app = start("workers = 1\nstop_grace = \"1s\"");
+    let mut client = app.client();
+    let asks: Vec<Ask> = (0..40)
+        .map(|_| Ask::push("mails", "ok;goaway;stubborn;silence"))
+        .collect();
+    client.send_all(&asks);
+    let mut most = 0;
+    until("some have run", || {
+        most = most.max(app.processes().len());
+        (client.queue("mails")["done"].as_u64() >= Some(8)).then_some(())
+    });
+    // Angel, server, one that works, four that leave, and whoever is being started.
+    assert!(most <= 9, "{most} processes");
+}
+
+/// A job that its worker returns in the middle of every run does not run for ever (issue 9, A6).
+#[test]
+fn a_job_that_is_returned_again_and_again_fails() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let ask = Ask::push("mails", "note run;goaway;exit 0")
+        .meta(stoker_wire::Key::TRIES, 1u16.to_be_bytes());
+    let id = client.push(&ask);
+    let job = client.job_in(&id, "failed");
+    assert_eq!(job["error"]["class"], "Abandoned", "{job}");
+    assert_eq!(app.dir.notes().len(), 4);
+}

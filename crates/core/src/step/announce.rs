@@ -61,7 +61,13 @@ impl Core {
     }
 
     /// A queue that a worker announced; made where it is new. `None` when there are too many.
-    fn announced(&mut self, kind: Kind, name: &str, pool: PoolId, spawned: bool) -> Option<QueueId> {
+    fn announced(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        pool: PoolId,
+        spawned: bool,
+    ) -> Option<QueueId> {
         let id = match self.find_queue(kind, name) {
             Some(id) => id,
             None if self.queues.len() >= self.limits.queues => return None,
@@ -138,7 +144,10 @@ impl Core {
 
 /// The services and queues that an offer names.
 fn named<'a>(offer: &Offer<'a>) -> impl Iterator<Item = (Kind, &'a str)> {
-    let calls = offer.calls.iter().map(|call| (Kind::Calls, service_of(call)));
+    let calls = offer
+        .calls
+        .iter()
+        .map(|call| (Kind::Calls, service_of(call)));
     let queues = offer.jobs.iter().filter(|job| *job != "*");
     calls.chain(queues.map(|job| (Kind::Jobs, job.as_str())))
 }

@@ -2,9 +2,7 @@ use crate::pool::Health;
 use crate::step::death::OF_USE;
 use crate::task::Task;
 use crate::worker::{Demand, Life, Worker};
-use crate::{
-    Action, Core, Notice, Offer, PoolId, Span, TaskId, Time, Why, WorkerId,
-};
+use crate::{Action, Core, Notice, Offer, PoolId, Span, TaskId, Time, Why, WorkerId};
 use std::collections::VecDeque;
 
 impl Core {

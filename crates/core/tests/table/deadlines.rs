@@ -206,3 +206,34 @@ fn a_number_used_again_has_a_new_deadline() {
     w.pass(ms(1));
     assert_eq!(w.outcome(id), Some(Outcome::Deadline { ran: true }));
 }
+
+/// Nobody waits for it any more, so its worker is to have its slot back (issue 9, A22).
+#[test]
+fn a_call_is_interrupted_at_its_deadline_and_its_worker_is_not_killed_for_it() {
+    for slots in [1, 3] {
+        let hello = Hello {
+            slots,
+            ..Hello::soft()
+        };
+        let (mut w, pool) = World::ready_as(workers(1), &hello);
+        let users = w.calls(pool, "users.get", QueueConfig::default());
+        let task = w.bring(call(users).ttl(ms(100)));
+        let worker = w.on(task).expect("it runs");
+        if slots > 1 {
+            w.step(Event::Started { worker, task });
+        }
+        w.pass(ms(99));
+        assert!(!w.saw(&Action::Nudge { worker }));
+        w.pass(ms(1));
+        assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: true }));
+        assert!(w.saw(&Action::CancelOn { worker, task }));
+        assert!(w.saw(&Action::Nudge { worker }));
+        w.pass(secs(30));
+        assert!(
+            !w.was_killed(worker, Why::Cancelled),
+            "its own limit is 60 s"
+        );
+        w.pass(secs(40));
+        assert!(w.was_killed(worker, Why::TaskTimeout));
+    }
+}

@@ -404,3 +404,18 @@ fn the_idle_stay_for_calls_that_wait_for_their_turn() {
     w.kill_by(first);
     assert!(w.on(second).is_some());
 }
+
+/// It is not to blame and runs again, but its history says what happened (issue 9, A23).
+#[test]
+fn a_job_that_is_cut_off_is_noted() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail));
+    let worker = w.on(task).expect("it runs");
+    w.step(Event::Drain);
+    w.pass(secs(100));
+    w.exit(worker, Exit::Signal(9));
+    let why = Some(Why::Shutdown);
+    assert!(w.notices().contains(&Notice::CutOff { worker, task, why }));
+    assert_eq!(w.end(task), Some(End::Returned), "and burns no attempt");
+}

@@ -7,6 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod announce;
 mod boot;
 mod cancel;
 mod chance;
@@ -28,6 +29,7 @@ mod refill;
 mod refusal;
 mod reload;
 mod reserve;
+mod returns;
 mod silent;
 mod size;
 mod slots;

@@ -255,3 +255,20 @@ fn where_nobody_works_no_wait_is_known() {
     let first = w.bring_many(9, &call(users));
     assert!(first.iter().all(|task| w.waits(*task)));
 }
+
+/// A worker with many slots serves many calls at once (issue 9, A11).
+#[test]
+fn the_expected_wait_counts_slots() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(100));
+    let config = QueueConfig {
+        max_wait: ms(500),
+        ..QueueConfig::default()
+    };
+    let users = w.calls(pool, "users.get", config);
+    w.learn(&call(users), ms(100));
+    let tasks = w.bring_many(400, &call(users));
+    assert!(
+        tasks.iter().all(|task| w.end(*task).is_none()),
+        "400 runs of 100 ms on 100 slots"
+    );
+}

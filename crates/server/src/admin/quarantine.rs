@@ -87,6 +87,11 @@ impl Quarantine {
         if self.killers.len() >= KEPT {
             self.killers.retain(|_, killer| now < killer.until);
         }
+        if self.killers.len() >= KEPT {
+            let longest_ago = self.killers.iter().min_by_key(|(_, killer)| killer.last);
+            let longest_ago = longest_ago.map(|(call, _)| *call);
+            longest_ago.and_then(|call| self.killers.remove(&call));
+        }
         let killer = self.killers.entry(fingerprint(name, body));
         let killer = killer.or_insert(Killer {
             deaths: 0,
@@ -117,9 +122,18 @@ impl Quarantine {
         before - self.killers.len()
     }
 
-    pub(crate) fn list(&self) -> Value {
-        let entries: Vec<Value> = self.entries.iter().map(Entry::json).collect();
-        json!({"quarantine": entries})
+    fn list(&self) -> quarantine::Quarantine {
+        let quarantine = self.entries.iter().map(Entry::shown).collect();
+        quarantine::Quarantine { quarantine }
+    }
+
+    fn show(&self, id: &str) -> Option<quarantine::EntryWithBody> {
+        let is_meant = |entry: &&Entry| entry.number.to_string() == id || entry.task == id;
+        let entry = self.entries.iter().find(is_meant)?;
+        Some(quarantine::EntryWithBody {
+            body: String::from_utf8_lossy(&entry.body).into_owned(),
+            entry: entry.shown(),
+        })
     }
 }
 
@@ -157,13 +171,16 @@ impl Handle for quarantine::Show {
 impl Handle for quarantine::Clear {
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<quarantine::Cleared> {
         let core = &plane.core;
-        let service = match &self.service {
-            None => None,
-            Some(name) => Some(core.find_queue(CoreKind::Calls, &name.0).ok_or_else(|| {
-                Refused::not_found(format!("there is no service '{}'", name.0))
-            })?),
-        };
-        let count = plane.quarantine.forgive(|of| service.is_none_or(|service| of == service));
+        let service =
+            match &self.service {
+                None => None,
+                Some(name) => Some(core.find_queue(CoreKind::Calls, &name.0).ok_or_else(|| {
+                    Refused::not_found(format!("there is no service '{}'", name.0))
+                })?),
+            };
+        let count = plane
+            .quarantine
+            .forgive(|of| service.is_none_or(|service| of == service));
         Ok(Some(quarantine::Cleared { count }))
     }
 }

@@ -182,6 +182,7 @@ impl Plane {
             self.specs
                 .retain(|(of, old), _| *of != pool || *old >= version);
             self.keep_for_restarts();
+            self.forgive_calls_of(pool);
         } else if self.core.pools().all(|present| present != pool) {
             result.removed = true;
         } else {

@@ -11,6 +11,7 @@ use super::exchange::{exported_options, shown_state};
 pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
     let task = plane.jobs.held.task_of(view.id);
     let runs = task.is_some_and(|task| plane.core.is_running(task));
+    let is_running = runs && !view.state.is_final();
     let queue = plane.jobs.queue_id(view.queue);
     let options = view.options.as_deref();
     let progress = |(percent, text): &(u8, String)| Progress {
@@ -20,12 +21,13 @@ pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
     Shown {
         id: plane.jobs.uuid(view.id),
         queue: queue.map(|queue| plane.core.queue(queue).name.to_owned()),
-        state: match runs && !view.state.is_final() {
+        state: match is_running {
             true => stoker_api::job::State::Running,
             false => shown_state(view.state),
         },
         kind: options.and_then(|options| options.kind.clone()),
-        attempt: view.run.attempt,
+        // Runs that have ended; of a job that runs, the one that does.
+        attempt: view.run.attempt.saturating_add(u16::from(is_running)),
         crashes: view.run.crashes,
         priority: view.class,
         key: (!view.key.is_empty()).then(|| text_of(&view.key)),

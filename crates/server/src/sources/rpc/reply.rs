@@ -62,6 +62,10 @@ impl Plane {
         if ran > Span::ZERO {
             figures.ran.record(now, ran);
         }
+        if well {
+            let body = self.loads[task].body();
+            self.quarantine.note_success(self.core.name(name), body);
+        }
     }
 
     /// Passes a worker's answer on, with what the broker knows of its way.

@@ -1,0 +1,111 @@
+//! What workers say they serve: those that the edge started speak for their pool, those that dialled in do not
+//! (issue 9, A8).
+use crate::support::*;
+use stoker_core::*;
+
+fn dialled() -> PoolConfig {
+    PoolConfig {
+        spawned: false,
+        ..workers(0)
+    }
+}
+
+/// Two pools without workers of their own.
+fn two() -> (World, PoolId, PoolId) {
+    let mut w = World::default();
+    let pools = ["ours", "theirs"].map(|name| w.core.add_pool(name, dialled()));
+    (w, pools[0], pools[1])
+}
+
+fn pools_of(w: &World, kind: Kind, name: &str) -> Vec<PoolId> {
+    let queue = w.core.find_queue(kind, name).expect("it is known");
+    w.core
+        .queue(queue)
+        .pools
+        .iter()
+        .map(|(pool, _)| *pool)
+        .collect()
+}
+
+#[test]
+fn a_worker_that_dials_in_may_not_join_with_a_name_of_another_pool() {
+    let (mut w, ours, theirs) = two();
+    w.calls(theirs, "users.get", QueueConfig::default());
+    w.jobs(theirs, "mail", QueueConfig::default());
+    for hello in [
+        Hello::serving(&["users.delete"], &[]),
+        Hello::serving(&[], &["mail"]),
+    ] {
+        let refused = w
+            .core
+            .may_join(ours, &hello.offer())
+            .expect_err("it is theirs");
+        assert_eq!(refused.pool, "theirs");
+        assert_eq!(w.core.may_join(theirs, &hello.offer()), Ok(()));
+    }
+    let free = Hello::serving(&["other.get"], &["other", "*"]);
+    assert_eq!(w.core.may_join(ours, &free.offer()), Ok(()));
+}
+
+/// Even if it got in: what another pool serves stays with that.
+#[test]
+fn a_worker_that_dials_in_takes_nothing_that_is_served() {
+    let (mut w, ours, theirs) = two();
+    w.join(theirs, &Hello::serving(&["users.get"], &["mail"]));
+    w.join(ours, &Hello::serving(&["users.get"], &["mail", "*"]));
+    assert_eq!(pools_of(&w, Kind::Calls, "users"), [theirs]);
+    assert_eq!(pools_of(&w, Kind::Jobs, "mail"), [theirs]);
+}
+
+#[test]
+fn what_nobody_serves_is_its_to_serve_until_a_pools_own_worker_does() {
+    let mut w = World::default();
+    let guests = w.core.add_pool("guests", dialled());
+    let app = w.core.add_pool("app", workers(1));
+    w.step(Event::Tick);
+    let hello = Hello::serving(&["users.get"], &["mail", "*"]);
+    w.join(guests, &hello);
+    assert_eq!(pools_of(&w, Kind::Calls, "users"), [guests]);
+    let mail = w.core.resolve_job("mail").expect("it is served");
+    let task = w.bring(job(mail));
+    assert!(w.on(task).is_some());
+    w.boot_as(&hello);
+    assert_eq!(pools_of(&w, Kind::Calls, "users"), [app]);
+    assert_eq!(pools_of(&w, Kind::Jobs, "mail"), [app]);
+    w.done(task);
+    w.core.resolve_job("new").expect("any queue is served");
+    assert_eq!(pools_of(&w, Kind::Jobs, "new"), [app]);
+}
+
+#[test]
+fn what_a_pool_served_for_those_that_dialled_in_is_anybodys_once_they_have_gone() {
+    let (mut w, ours, theirs) = two();
+    let hello = Hello::serving(&["users.get"], &["mail"]);
+    let worker = w.join(theirs, &hello);
+    assert!(w.core.may_join(ours, &hello.offer()).is_err());
+    w.exit(worker, Exit::Gone);
+    assert_eq!(w.core.may_join(ours, &hello.offer()), Ok(()));
+    let waits = w.core.resolve_job("mail").expect("its name is known");
+    let waits = w.bring(job(waits));
+    w.join(ours, &hello);
+    assert!(w.on(waits).is_some(), "what was pushed meanwhile");
+}
+
+#[test]
+fn what_is_configured_later_is_taken_from_those_that_dialled_in() {
+    let (mut w, ours, theirs) = two();
+    w.join(theirs, &Hello::serving(&["users.get"], &["mail"]));
+    w.calls(ours, "users.get", QueueConfig::default());
+    w.jobs(ours, "mail", QueueConfig::default());
+    assert_eq!(pools_of(&w, Kind::Calls, "users"), [ours]);
+    assert_eq!(pools_of(&w, Kind::Jobs, "mail"), [ours]);
+}
+
+#[test]
+fn whoever_names_no_pool_joins_the_one_that_serves_what_it_offers() {
+    let (mut w, _, theirs) = two();
+    w.jobs(theirs, "mail", QueueConfig::default());
+    let hello = Hello::serving(&[], &["other", "mail"]);
+    assert_eq!(w.core.pool_for(&hello.offer()), Some(theirs));
+    assert_eq!(w.core.pool_for(&Hello::default().offer()), None);
+}
