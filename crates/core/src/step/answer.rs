@@ -14,7 +14,8 @@ impl Core {
             return;
         }
         let ran = self.take_back(id, task);
-        if self.workers[id].demand == (Demand::Silent { crossed: true }) {
+        let crossed = self.workers[id].demand == Demand::Silent { crossed: true };
+        if crossed {
             self.workers[id].demand = Demand::Silent { crossed: false };
         }
         if answer != Answer::Returned {
@@ -25,7 +26,13 @@ impl Core {
             self.workers[id].done += 1;
         }
         self.pool_of(id).runs_low = Some(id);
-        self.judge(task, answer);
+        if answer == Answer::Returned && crossed {
+            // It had withdrawn in time, and returns one for each of its own requests.
+            self.use_up(task, false);
+            self.requeue(task);
+        } else {
+            self.judge(task, answer);
+        }
         self.after_task(id);
     }
 

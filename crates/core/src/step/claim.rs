@@ -2,7 +2,7 @@
 
 use crate::task::{Claim, Place};
 use crate::worker::Life;
-use crate::{Action, Core, TaskId, WorkerId};
+use crate::{Action, Core, Outcome, TaskId, WorkerId};
 
 impl Core {
     /// Asks the source to record a job that is about to get a slot, if its queue wants that.
@@ -39,6 +39,15 @@ impl Core {
         let task = &mut self.tasks[task];
         if task.claim == Claim::Recorded {
             task.wanted = !used && !task.cancelled;
+        }
+    }
+
+    /// A worker leaves with this task unanswered, and says thereby that it did not begin it. That may be wrong of
+    /// the one that it had to run, so a job that may run only once is not risked.
+    pub(crate) fn leave_behind(&mut self, task: TaskId) {
+        match self.tasks[task].claim == Claim::Recorded && self.tasks[task].reached {
+            true => self.finish(task, Outcome::Cancelled),
+            false => self.give_back(task),
         }
     }
 

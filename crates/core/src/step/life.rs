@@ -167,7 +167,7 @@ impl Core {
         let slots = self.workers[id].slots;
         while let Some(task) = self.last_lent(id, |task| slots == 1 || !task.reached) {
             self.take_back(id, task);
-            self.give_back(task);
+            self.leave_behind(task);
         }
         self.stop(id, Why::Left);
         self.stop_drained(id);

@@ -133,14 +133,16 @@ fn whatever_a_run_ends_in_it_was_the_only_one() {
     }
 }
 
-/// A worker that goes says that it did not begin it.
+/// A worker that was told to go says that it did not begin it.
 #[test]
 fn a_job_that_comes_back_unbegun_runs_elsewhere() {
-    let (mut w, _, once) = with(2, &Hello::default());
+    let (mut w, pool, once) = with(1, &Hello::default());
     let task = w.bring(job(once));
     claimed(&mut w, task);
     let first = slot_of(&w, task).expect("it runs");
-    w.step(Event::Left { worker: first });
+    w.step(Event::Reload { pool });
+    w.boot();
+    w.answer_as(first, task, Answer::Returned);
     let second = slot_of(&w, task).expect("it runs elsewhere");
     assert_ne!(first, second);
     w.done(task);
@@ -236,4 +238,15 @@ fn what_a_worker_was_not_sent_it_can_neither_answer_nor_begin() {
             assert!(slot_of(&w, task).is_none(), "it was recalled at once");
         }
     }
+}
+
+/// It may have begun: a single slot says nothing of that.
+#[test]
+fn a_job_whose_worker_leaves_in_the_middle_does_not_run_again() {
+    let (mut w, _, once) = with(2, &Hello::default());
+    let task = w.bring(job(once));
+    claimed(&mut w, task);
+    let worker = slot_of(&w, task).expect("it runs");
+    w.step(Event::Left { worker });
+    assert!(w.saw(&Action::Drop { task }));
 }

@@ -55,6 +55,21 @@ fn a_request_that_was_withdrawn_brings_nothing() {
     assert!(w.waits(task));
 }
 
+/// As often as it is asked for: each withdrawal has its own request.
+#[test]
+fn a_job_may_cross_any_number_of_withdrawals() {
+    let (mut w, worker, mail) = guest();
+    ready(&mut w, worker, true);
+    let task = w.bring(job(mail).tries(1));
+    for _ in 0..20 {
+        ready(&mut w, worker, false);
+        w.answer_as(worker, task, Answer::Returned);
+        ready(&mut w, worker, true);
+    }
+    w.done(task);
+    assert_eq!(w.outcome(task), Some(Outcome::Answered));
+}
+
 /// It costs the job nothing, and only one per withdrawal may come back.
 #[test]
 fn a_job_that_crossed_the_withdrawal_comes_back_free() {
