@@ -12,6 +12,7 @@ require __DIR__ . '/../../sdk/php/src/autoload.php';
 Worker::create()
     ->softCancel()
     ->onCall('t.run', function (Task $task): void {
+        $task->log('spins');
         for (;;) {
         }
     })

@@ -91,6 +91,7 @@ test('inbox: a soft cancel strikes the code that may be interrupted', function (
     $probe = (new Probe(script: 'inbox.php'))->welcome();
     $probe->grant(Probe::job('q', 'spin', 3));
     same("spins\n", $probe->next()->body);
+    $probe->send(Frame::of(Type::CANCEL, id: 3));
     posix_kill($probe->pid, SIGUSR1);
     same('Stoker\TaskTimeout', Meta::decode($probe->next()->meta)[14]);
     same([[Type::READY, 0, 1]], frames($probe->next()));

@@ -180,6 +180,7 @@ test('survival: soft cancel ends the handler, not the worker', function (): void
     for ($i = 0; $i < 20; $i++) {
         $probe->send(Probe::call($i % 2 ? 't.spinprint' : 't.spin', '', 4));
         $probe->next();
+        $probe->send(Frame::of(Type::CANCEL, id: 4));
         posix_kill($probe->pid, SIGUSR1);
         do {
             $answer = $probe->next(); // Whole frames only, wherever the signal struck.
@@ -188,6 +189,26 @@ test('survival: soft cancel ends the handler, not the worker', function (): void
         same('Stoker\TaskTimeout', \Stoker\Wire\Meta::decode($answer->meta)[14]);
     }
     same('alive', $probe->ask(Probe::call('t.echo', 'alive'))->body);
+});
+
+// Issue 9, A22
+test('survival: a soft cancel that comes late does not strike the next task', function (): void {
+    $probe = (new Probe(['soft']))->welcome();
+    for ($i = 0; $i < 5; $i++) {
+        // The first has answered meanwhile: its CANCEL is on the socket, and its signal strikes in the second.
+        $probe->send(Probe::call('t.echo', 'first', 1), Probe::call('t.spinfor', '0.2', 2));
+        same(['first', 1], [($answer = $probe->next())->body, $answer->id]);
+        same(Type::EVENT, $probe->next()->type, 'the second has begun');
+        $probe->send(Frame::of(Type::CANCEL, id: 1));
+        posix_kill($probe->pid, SIGUSR1);
+        same(['spun', 2], [($answer = $probe->next())->body, $answer->id]);
+    }
+    // The same number, used again, is another task.
+    $probe->send(Frame::of(Type::CANCEL, id: 1));
+    $probe->send(Probe::call('t.spinfor', '0.2', 1));
+    same(Type::EVENT, $probe->next()->type);
+    posix_kill($probe->pid, SIGUSR1);
+    same('spun', $probe->next()->body);
 });
 
 test('survival: memory is flat over 120,000 tasks of 1 B to 100 KB', function (): void {

@@ -263,6 +263,30 @@ fn a_loop_that_can_be_told_ends_by_an_exception() {
     assert_eq!(app.call("t.ok", "").text(), before, "it lives on");
 }
 
+// Issue 9, A22
+#[test]
+fn a_call_past_its_deadline_is_interrupted_and_frees_its_worker() {
+    let Some(app) = start("soft.php", "workers = 1\ntask_timeout = \"60s\"") else {
+        return;
+    };
+    let mut client = app.client();
+    let pid = client.call("t.ok", "").text();
+    let late = client.ask(&Ask::call("t.run", "").ttl(200));
+    assert_eq!(late.status(), Status::DEADLINE_EXCEEDED, "{}", late.text());
+    assert_eq!(client.call("t.ok", "").text(), pid, "it did not wait for task_timeout");
+    // The same for a call that its client gives up, and for one whose client goes.
+    let given_up = client.send(&Ask::call("t.run", ""));
+    app.wait_for_log("spins");
+    client.cancel(given_up);
+    assert_eq!(client.call("t.ok", "").text(), pid);
+    let mut other = app.client();
+    other.send(&Ask::call("t.run", ""));
+    other.fence();
+    drop(other);
+    assert_eq!(client.call("t.ok", "").text(), pid);
+    assert_eq!(app.pool()["restarts"], 0);
+}
+
 #[test]
 fn bytes_that_are_no_text_pass_unchanged_and_are_shown_as_escapes() {
     let Some(app) = start("binary.php", "workers = 1") else {

@@ -104,7 +104,7 @@ final class Channel
     {
         if ($this->interrupted) {
             $this->interrupted = false;
-            throw new TaskTimeout();
+            Loop::strike();
         }
     }
 

@@ -45,6 +45,8 @@ final class Loop
     public ?Task $task = null;
     /** A handler is running: the one time at which a soft cancel may strike. */
     public bool $running = false;
+    /** CANCEL has come for the task that runs. */
+    private bool $isStruck = false;
     /** @var (callable(Task): mixed)|null that of the task */
     private $handler = null;
     /** The broker said to go: finish what is here, then leave. */
@@ -257,13 +259,37 @@ final class Loop
         self::$active?->interrupt();
     }
 
-    /** SIGUSR1, a soft cancel. What a signal handler throws surfaces in the code that it interrupted. */
+    /**
+     * SIGUSR1, a soft cancel. What a signal handler throws surfaces in the code that it interrupted.
+     *
+     * @throws TaskTimeout it is meant for the task that runs
+     */
     public function interrupt(): void
     {
-        if ($this->running && $this->channel->isMine()) {
-            $this->output->open = false; // It may strike in the buffer's callback, and PHP then disables the buffer.
-            $this->channel->writing ? $this->channel->interrupted = true : throw new TaskTimeout();
+        if (!$this->running || !$this->channel->isMine()) {
+            return;
         }
+        if ($this->channel->writing) {
+            $this->channel->interrupted = true; // It strikes when the frame is complete.
+        } elseif ($this->isMeant()) {
+            $this->output->open = false; // It may strike in the buffer's callback, and PHP then disables the buffer.
+            throw new TaskTimeout();
+        }
+    }
+
+    /** Whether the running task is the one to be cancelled: CANCEL, with its id, was on the socket before the signal. */
+    private function isMeant(): bool
+    {
+        $this->channel->writing = true;
+        try {
+            while (!$this->isStruck && !in_array($bytes = $this->channel->readWithin(0.0), ['', null], true)) {
+                $this->take($bytes, hrtime(true));
+            }
+        } finally {
+            $this->channel->writing = false;
+        }
+
+        return $this->isStruck;
     }
 
     /**
@@ -344,6 +370,8 @@ final class Loop
                 $this->control($frame);
             } elseif (isset($this->waiting[$frame->id])) {
                 $this->cancelled[$frame->id] = true;
+            } elseif ($this->task?->id === $frame->id) {
+                $this->isStruck = true;
             }
         }
     }
@@ -401,6 +429,7 @@ final class Loop
             $arrived = $this->arrivals[$id] ?? $arrived;
             unset($this->arrivals[$id]);
         }
+        $this->isStruck = false;
         $this->task = $task = new Task($frame, $isJob, $arrived);
         $this->output->task = $id;
         $this->start = hrtime(true);
