@@ -273,7 +273,11 @@ fn a_call_past_its_deadline_is_interrupted_and_frees_its_worker() {
     let pid = client.call("t.ok", "").text();
     let late = client.ask(&Ask::call("t.run", "").ttl(200));
     assert_eq!(late.status(), Status::DEADLINE_EXCEEDED, "{}", late.text());
-    assert_eq!(client.call("t.ok", "").text(), pid, "it did not wait for task_timeout");
+    assert_eq!(
+        client.call("t.ok", "").text(),
+        pid,
+        "it did not wait for task_timeout"
+    );
     // The same for a call that its client gives up, and for one whose client goes.
     let given_up = client.send(&Ask::call("t.run", ""));
     app.wait_for_log("spins");
