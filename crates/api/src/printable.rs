@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Text that a user controls, made safe for a terminal or a log file: control characters (C0, DEL, C1), line and
-/// paragraph separators and those that change the direction of text are written as `\x1b` or `\u{202e}`. Everything
+/// paragraph separators and those that change the direction of text are written as `\u{1b}`. Everything
 /// else, tabs included, stays as it is.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
@@ -16,9 +16,6 @@ pub fn printable(text: &str) -> Cow<'_, str> {
         let written = match character {
             '\n' => write!(safe, "\\n"),
             '\r' => write!(safe, "\\r"),
-            control if is_unsafe(control) && control.is_ascii() => {
-                write!(safe, "\\x{:02x}", u32::from(control))
-            }
             control if is_unsafe(control) => write!(safe, "{}", control.escape_unicode()),
             character => write!(safe, "{character}"),
         };
@@ -78,10 +75,10 @@ mod tests {
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {
         let cases = [
-            ("\x1b]0;owned\x07", r"\x1b]0;owned\x07"),
+            ("\x1b]0;owned\x07", r"\u{1b}]0;owned\u{7}"),
             ("a\r\nb", r"a\r\nb"),
             ("\u{9b}31m", r"\u{9b}31m"),
-            ("\x7f\0\u{8}", r"\x7f\x00\x08"),
+            ("\x7f\0\u{8}", r"\u{7f}\u{0}\u{8}"),
             ("txt\u{202e}exe", r"txt\u{202e}exe"),
             ("\u{2066}x\u{2069}\u{200f}", r"\u{2066}x\u{2069}\u{200f}"),
             ("a\u{2028}b", r"a\u{2028}b"),
@@ -93,7 +90,7 @@ mod tests {
 
     #[test]
     fn lines_stay_lines() {
-        assert_eq!(printable_lines("a\n\x1bb\r\n"), "a\n\\x1bb\\r\n");
+        assert_eq!(printable_lines("a\n\x1bb\r\n"), "a\n\\u{1b}b\\r\n");
         assert_eq!(printable_lines("a\nb\n"), "a\nb\n");
     }
 

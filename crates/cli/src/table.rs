@@ -113,6 +113,6 @@ mod tests {
     fn a_cell_can_neither_move_the_cursor_nor_start_a_line() {
         let rows = ["\x1b[2Jone\ntwo\u{9b}"];
         let shown = table(&rows, &[("NAME", |row| (*row).into())]);
-        assert_eq!(shown, "NAME\n\\x1b[2Jone\\ntwo\\u{9b}");
+        assert_eq!(shown, "NAME\n\\u{1b}[2Jone\\ntwo\\u{9b}");
     }
 }

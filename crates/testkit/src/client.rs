@@ -71,7 +71,7 @@ impl Ask {
         self.meta(Key::FAIRNESS, tenant)
     }
 
-    fn bytes(&self, id: u32) -> Vec<u8> {
+    pub fn bytes(&self, id: u32) -> Vec<u8> {
         frame(Encode {
             flags: self.flags,
             code: self.codec.0,

@@ -34,6 +34,8 @@ pub enum WireError {
     NoCommonVersion,
     /// A HELLO whose number of slots is not from 1 to 1000, or not 1 with `pull`.
     BadSlots,
+    /// A HELLO with a call that is not `service.method`, or one of the broker's own.
+    BadCall,
     /// A HELLO with more names than [`crate::Hello::MAX_NAMES`].
     TooManyNames(usize),
     /// A READY that asks for another number of tasks than 0 or 1.
@@ -72,6 +74,9 @@ impl fmt::Display for WireError {
             ),
             Self::BadSlots => f.write_str(
                 "HELLO has an invalid number of slots: expected 1 to 1000, and 1 if pull is true",
+            ),
+            Self::BadCall => f.write_str(
+                "HELLO has an invalid call: expected service.method, and not stoker.*, which is the broker's own",
             ),
             Self::TooManyNames(names) => write!(
                 f,

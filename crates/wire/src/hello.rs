@@ -71,6 +71,10 @@ impl Hello {
         for name in names.chain(queues) {
             check_name(name.as_bytes())?;
         }
+        let calls = hello.calls.iter().chain(&hello.idempotent);
+        if !calls.into_iter().all(|call| is_method(call)) {
+            return Err(WireError::BadCall);
+        }
         let names = hello.calls.len() + hello.jobs.len();
         if names > Self::MAX_NAMES {
             return Err(WireError::TooManyNames(names));
@@ -81,6 +85,13 @@ impl Hello {
         }
         Ok(hello)
     }
+}
+
+/// Whether a worker may serve calls of this name: `service.method`, and not what the broker answers itself.
+fn is_method(call: &str) -> bool {
+    let parts = call.rsplit_once('.');
+    let is_whole = parts.is_some_and(|(service, method)| !service.is_empty() && !method.is_empty());
+    is_whole && !call.starts_with("stoker.")
 }
 
 /// The JSON of a WELCOME.

@@ -207,7 +207,7 @@ final class Client
      * @param float|null  $keepResult     seconds for which its result is kept; null = the queue's
      * @return string the job's id, a UUIDv7
      * @throws InvalidRequest an argument is out of range
-     * @throws AlreadyExists  the unique key is taken; $jobId tells by which job
+     * @throws AlreadyExists  the unique key is taken; $jobId tells by which job, null if that is another user's
      * @throws NotFound       there is no such queue
      * @throws Overloaded|Unavailable|PermissionDenied|DeadlineExceeded|ConnectionRefused
      * @throws ConnectionLost the job may or may not have been accepted, unless $notProcessed is true

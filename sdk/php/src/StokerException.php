@@ -68,8 +68,11 @@ class StokerException extends \RuntimeException
             $e->place = $meta[Key::ERROR_PLACE] ?? '';
             $e->details = $details;
         } elseif ($e instanceof AlreadyExists) {
-            $e->jobId = $message;
-            $e->message = "$what: the unique key is held by job $message";
+            $id = $meta[Key::JOB_ID] ?? null;
+            $e->jobId = $id === null ? null : Meta::uuid($id);
+            if ($id !== null) {
+                $e->message = "$what: the unique key is held by job $e->jobId";
+            }
         }
 
         return $e;

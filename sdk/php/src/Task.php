@@ -78,7 +78,7 @@ final class Task
     {
         $id = $this->meta(Key::JOB_ID);
 
-        return $id === null ? null : vsprintf('%s%s-%s-%s-%s-%s%s%s', str_split(bin2hex($id), 4));
+        return $id === null ? null : Meta::uuid($id);
     }
 
     /** The number of this run, from 1, crashes not counted. */

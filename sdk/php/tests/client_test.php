@@ -81,12 +81,19 @@ test('client: each status has its exception', function (): void {
     ];
     foreach ($classes as $status => $class) {
         $e = throws(StokerException::class, fn () => $client->call('a.b', (string) $status));
-        $message = $status === 6 ? 'a.b: the unique key is held by job why' : 'a.b: why';
-        same([$class, $status, 1.5, true, $message], [$e::class, $e->status, $e->retryAfter, $e->notProcessed, $e->getMessage()]);
+        same([$class, $status, 1.5, true, 'a.b: why'], [$e::class, $e->status, $e->retryAfter, $e->notProcessed, $e->getMessage()]);
     }
     $e = throws(\Stoker\CallFailed::class, fn () => $client->call('a.b', '64'));
     same(['DomainException', 'a.php:7', 'and more'], [$e->errorClass, $e->place, $e->details]);
-    same('why', throws(\Stoker\AlreadyExists::class, fn () => $client->call('a.b', '6'))->jobId);
+    same(null, throws(\Stoker\AlreadyExists::class, fn () => $client->call('a.b', '6'))->jobId, 'the holder is not named');
+});
+
+// Issue 9, A5.
+test('client: who may see the holder of a unique key gets its id', function (): void {
+    $id = '019a9f3c-5e00-7a1b-8c2d-0123456789ab';
+    $stage = answering(fn () => [6, $id, 0, [16 => hex2bin(str_replace('-', '', $id))]]);
+    $e = throws(\Stoker\AlreadyExists::class, fn () => Client::connect($stage->socket)->push('q'));
+    same([$id, "stoker.push: the unique key is held by job $id"], [$e->jobId, $e->getMessage()]);
 });
 
 test('client: many calls at once: one write, answers in any order', function (): void {
@@ -259,7 +266,8 @@ test('client: a page that is too large for a frame is asked for in smaller ones'
 
 test('client: a filter with a typing error means no jobs, and not more', function (): void {
     $client = Client::connect(answering(fn () => [0, '{"count":1}', 1])->socket);
-    foreach ([[], ['stat' => 'failed', 'queue' => 'q'], ['queue' => null], ['all' => false], ['all' => true, 'queue' => 'q'], ['older' => -1]] as $i => $filter) {
+    foreach ([[], ['stat' => 'failed', 'queue' => 'q'], ['queue' => null], ['all' => false], ['all' => true, 'queue' => 'q'], ['older' => -1], ['older' => '7d'], ['older' => '7'], ['older' => null], ['queue' => ''],
+        ['key' => 42], ['type' => ['a']], ['state' => 'faild'], ['state' => ['failed']], ['all' => 1]] as $i => $filter) {
         try {
             throws(\Stoker\InvalidRequest::class, fn () => $client->cancel($filter));
         } catch (Failure $e) {

@@ -60,7 +60,7 @@ test('nested: no time left: nothing is sent', function (): void {
     same('other.one: the task that asks has no time left true', $probe->ask(Probe::call('n.late', $stage->socket, 1, 5))->body);
 });
 
-test('nested: what nobody waits for has no parent and no deadline', function (): void {
+test('nested: what nobody waits for has no deadline, and a call no parent', function (): void {
     $stage = telling();
     $probe = (new Probe(script: 'nested.php'))->welcome();
     $probe->ask(Probe::call('n.notify', $stage->socket, 5, 3000, [1 => '00-trace']));
@@ -68,7 +68,8 @@ test('nested: what nobody waits for has no parent and no deadline', function ():
     same([0, [1 => bin2hex('00-trace')]], [($sent = $stage->heard())['ttl'], $sent['meta']]);
     $probe->ask(Probe::job('n', $stage->socket, 6, meta: [1 => '00-trace']));
     $stage->heard();
-    same([0, 3, [1 => bin2hex('00-trace'), 24 => bin2hex('q')]], [($sent = $stage->heard())['ttl'], $sent['prio'], $sent['meta']]);
+    // A push names its task too: the job belongs to the owner of that.
+    same([0, 3, [1 => bin2hex('00-trace'), 10 => '00000006', 24 => bin2hex('q')]], [($sent = $stage->heard())['ttl'], $sent['prio'], $sent['meta']]);
 });
 
 test('dialling: a worker without a descriptor joins a pool by the socket', function (): void {

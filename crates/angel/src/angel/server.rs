@@ -99,13 +99,29 @@ impl Angel {
     }
 }
 
+/// Text without what a terminal would obey: control characters, and marks that change the direction of text.
+fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        let turns = matches!(
+            character,
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        );
+        match character.is_control() || turns {
+            true => line.extend(character.escape_unicode()),
+            false => line.push(character),
+        }
+    }
+    line
+}
+
 /// Writes a line to stderr, unless nobody reads there: the angel must never block.
 fn complain(text: &str) {
     let stderr = io::stderr();
     let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
     let has_room = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1));
     if has_room && fds[0].revents().contains(PollFlags::OUT) {
-        // A pipe that has room takes a line as a whole.
-        writeln!(io::stderr(), "stoker: {text}").ok();
+        // Command lines of processes are in it. A pipe that has room takes a line as a whole.
+        writeln!(io::stderr(), "stoker: {}", on_one_line(text)).ok();
     }
 }

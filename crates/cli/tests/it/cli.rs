@@ -902,3 +902,36 @@ fn connecting_and_sending_count_for_the_timeout_as_well() {
     }
     procs::kill(holder);
 }
+
+// Issue 9, A15: text that users control reached the operator's terminal as it was.
+#[test]
+fn what_users_write_can_not_steer_the_terminal_of_an_operator() {
+    const EVIL: &str = "\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}";
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let ask = Ask::push("mails", format!("fail 64 {EVIL}")).key(EVIL);
+    let id = client.push(&ask.meta(Key::JOB_TYPE, EVIL));
+    client.job_in(&id, "failed");
+    let commands: [&[&str]; 8] = [
+        &["jobs", "list"],
+        &["jobs", "failures"],
+        &["jobs", "show", &id],
+        &["jobs", "show", &id, "--json"],
+        &["jobs", "list", "--json"],
+        &["jobs", "export", &id],
+        &["call", "t.run", &format!("{:?}", format!("fail 64 {EVIL}"))],
+        &["pause", EVIL],
+    ];
+    for args in commands {
+        let output = app.cli(args);
+        for text in [&output.stdout, &output.stderr] {
+            let found = text.chars().find(|c| c.is_control() && *c != '\n');
+            let found = found.or(text.chars().find(|c| *c == '\u{202e}'));
+            assert_eq!(found, None, "{args:?}: {text:?}");
+        }
+    }
+    let list = good(&app, &["jobs", "list"]);
+    assert!(list.contains(r"\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}"), "{list}");
+    let exported: Value = serde_json::from_str(&good(&app, &["jobs", "export", &id])).expect("JSON");
+    assert_eq!(exported["key"], EVIL, "the value stays the same");
+}

@@ -9,7 +9,7 @@ use std::process::Child;
 use stoker_testkit::{
     App, Ask, Client, Dir, Setup, Spawn, as_nobody, bad_worker, procs, run, until,
 };
-use stoker_wire::{Status, Type};
+use stoker_wire::{Key, Status, Type};
 
 #[test]
 fn other_users_may_call_and_push_and_look_but_not_steer() {
@@ -387,4 +387,123 @@ fn a_token_lets_a_worker_serve_what_its_pool_serves_and_no_more() {
     client.push(&Ask::push("ours", "ok"));
     let got = guest.frame().expect("the guest's own work");
     assert_eq!((got.kind, got.name.as_str()), (Type::Req, "ours"));
+}
+
+/// Sends a request as the owner of a job, or as another user.
+#[track_caller]
+fn denied(client: &mut Client, ask: &Value) {
+    let refused = client.try_own("stoker.job", ask).expect_err("it is another user's");
+    assert_eq!(refused.status(), Status::PERMISSION_DENIED, "{ask}");
+    assert!(refused.text().contains("another user"), "{}", refused.text());
+}
+
+// Issue 9, A5.
+#[test]
+fn a_job_is_seen_by_its_owner_and_by_administrators_only() {
+    let app = start("workers = 1\n[stoker]\nsocket_mode = \"0666\"");
+    let mut admin = app.client();
+    let secret = admin.push(&Ask::push("mails", "ok secret"));
+    admin.job_in(&secret, "done");
+    let own = as_nobody(|| {
+        let mut client = app.client();
+        denied(&mut client, &json!({"op": "show", "id": secret}));
+        denied(&mut client, &json!({"op": "show", "id": secret, "note": 1}));
+        let own = client.push(&Ask::push("mails", "ok mine"));
+        assert_eq!(client.job_in(&own, "done")["owner"], "uid:65534");
+        own
+    });
+    if let Some(own) = own {
+        assert_eq!(admin.job(&own)["owner"], "uid:65534");
+    }
+}
+
+// Issue 9, A5: the ids of running tasks were shown to everybody.
+#[test]
+fn ids_of_running_tasks_are_shown_to_those_who_may_see_them() {
+    let app = start("workers = 1\n[stoker]\nsocket_mode = \"0666\"");
+    let gate = app.dir.gate("gate");
+    let mut admin = app.client();
+    let id = admin.push(&Ask::push("mails", "gate gate"));
+    let held = gate.meet();
+    as_nobody(|| {
+        let shown = app.client().own("stoker.worker", &json!({"op": "list"}));
+        let task = &shown["workers"][0]["task"];
+        assert_eq!((&task["id"], &task["queue"]), (&Value::Null, &json!("mails")));
+    });
+    assert_eq!(app.workers()[0]["task"]["id"], id.as_str());
+    drop(held);
+    admin.job_in(&id, "done");
+}
+
+// Issue 9, A5: a guessed key returned the id of another user's job.
+#[test]
+fn a_key_that_another_users_job_has_is_refused_without_its_id() {
+    let app = start("workers = 1\n[stoker]\nsocket_mode = \"0666\"");
+    let mut admin = app.client();
+    let with = |key, body: &str| {
+        let ask = Ask::push("mails", body).meta(Key::DELAY, 600_000_u64.to_be_bytes());
+        ask.meta(key, "invoice-7")
+    };
+    let later = |key| with(key, "ok");
+    let unique = admin.push(&later(Key::UNIQUE));
+    let once = admin.push(&later(Key::IDEMPOTENCY));
+    let taken = admin.ask(&later(Key::UNIQUE));
+    assert_eq!((taken.status(), taken.text()), (Status::ALREADY_EXISTS, unique.clone()));
+    assert_eq!(admin.push(&later(Key::IDEMPOTENCY)), once, "the same push");
+    as_nobody(|| {
+        let mut client = app.client();
+        for key in [Key::UNIQUE, Key::IDEMPOTENCY] {
+            let refused = client.ask(&later(key));
+            assert_eq!(refused.status(), Status::ALREADY_EXISTS);
+            let text = refused.text();
+            assert!(!text.contains(&unique) && !text.contains(&once), "{text}");
+            assert!(text.contains("another user"), "{text}");
+        }
+    });
+    let refused = admin.ask(&with(Key::IDEMPOTENCY, "note another"));
+    assert_eq!(refused.status(), Status::INVALID_ARGUMENT, "another body");
+    assert!(refused.text().contains("another body"), "{}", refused.text());
+}
+
+// Issue 9, A21: the page says that it is a fault of the connection.
+#[test]
+fn two_unanswered_pushes_with_one_id_are_a_fault_of_the_connection() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let push = Ask::push("mails", "ok");
+    client.write(&[push.bytes(7), push.bytes(7)].concat());
+    let mut last = None;
+    while let Some(got) = client.frame() {
+        last = Some(got);
+    }
+    let fault = last.expect("the fault is the last frame");
+    assert_eq!((fault.id, fault.status()), (0, Status::FAILED_PRECONDITION));
+    assert!(fault.text().contains("still unanswered"), "{}", fault.text());
+}
+
+// Issue 9, A5.
+#[test]
+fn a_job_pushed_inside_a_task_belongs_to_the_owner_of_the_task() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let (setup, program) = copied(&bad_worker());
+    let pool = format!("[pool.p]\ncommand = [{program:?}, \"serve\"]\nworkers = 1\nuser = \"nobody\"\n");
+    let app = setup.config(&format!("{pool}[stoker]\nsocket_mode = \"0666\"\n")).start();
+    let mut admin = app.client();
+    let child_of = |app: &App| app.call("t.run", "push mails ok").text();
+    let by_call = child_of(&app);
+    assert_eq!(admin.job_in(&by_call, "done")["owner"], "uid:0", "of the caller");
+    let parent = admin.push(&Ask::push("mails", "push mails ok"));
+    let by_job = admin.job_in(&parent, "done")["result"].clone();
+    let by_job = by_job.as_str().expect("the id of its child");
+    assert_eq!(admin.job(by_job)["owner"], "uid:0", "of the parent");
+    // Whoever only says that it runs inside a worker acts for itself.
+    as_nobody(|| {
+        let hello = json!({"v": [1], "role": "client", "worker": "p-1"});
+        let mut client = Client::connect_as(&app.socket(), &hello);
+        let id = client.push(&Ask::push("mails", "ok"));
+        assert_eq!(client.job_in(&id, "done")["owner"], "uid:65534");
+        denied(&mut client, &json!({"op": "show", "id": parent}));
+    });
 }

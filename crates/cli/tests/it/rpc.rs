@@ -554,3 +554,15 @@ fn a_client_that_reads_nothing_harms_nobody_and_is_dropped() {
         .count();
     assert!(answered < ids.len(), "what it did not take is gone");
 }
+
+// Issue 9, A27.
+#[test]
+fn a_call_of_a_queues_name_says_that_it_is_a_queue() {
+    let app = start("workers = 1\n[queue.mails]");
+    for name in ["mails", "mails.send"] {
+        let answer = app.call(name, "ok");
+        assert_eq!(answer.status(), Status::NO_WORKER);
+        let text = answer.text();
+        assert!(text.contains("'mails' is a queue of jobs, not a service"), "{text}");
+    }
+}

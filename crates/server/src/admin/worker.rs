@@ -6,28 +6,26 @@ use stoker_api::worker::{self, Kind, State, Task, Worker, Workers};
 use stoker_core::{PoolId, TaskId, Time, WorkerState, WorkerView};
 
 impl Handle for worker::List {
-    fn handle(self, plane: &mut Plane, _: Caller) -> Answered<Workers> {
-        Ok(Some(plane.list_workers()))
+    fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Workers> {
+        let workers: Vec<WorkerView> = plane.core.workers().collect();
+        let workers = workers.iter().filter_map(|worker| {
+            let task = worker.task.map(|(task, _)| task);
+            let sees = task.is_some_and(|task| plane.may_see_task(caller.conn, task));
+            plane.shown_worker(worker, sees)
+        });
+        let workers = workers.collect();
+        let pools: Vec<PoolId> = plane.core.pools().collect();
+        Ok(Some(Workers {
+            workers,
+            pools: pools.into_iter().map(|pool| plane.shown_pool(pool)).collect(),
+            max_lag_us: plane.max_lag_us,
+        }))
     }
 }
 
 impl Plane {
-    fn list_workers(&self) -> Workers {
-        let workers = self.core.workers();
-        let pools: Vec<PoolId> = self.core.pools().collect();
-        Workers {
-            workers: workers
-                .filter_map(|worker| self.shown_worker(&worker))
-                .collect(),
-            pools: pools
-                .into_iter()
-                .map(|pool| self.shown_pool(pool))
-                .collect(),
-            max_lag_us: self.max_lag_us,
-        }
-    }
-
-    fn shown_worker(&self, worker: &WorkerView) -> Option<Worker> {
+    /// `sees` tells whether the id of its task is shown.
+    fn shown_worker(&self, worker: &WorkerView, sees: bool) -> Option<Worker> {
         let link = self.link(worker.id)?;
         let task = worker.task;
         Some(Worker {
@@ -47,7 +45,7 @@ impl Plane {
                 WorkerState::Stopping => State::Stopping,
             },
             slots: worker.slots,
-            task: task.map(|(task, started)| self.shown_task(task, started)),
+            task: task.map(|(task, started)| self.shown_task(task, started, sees)),
             lent: worker.lent,
             tasks: worker.done,
             rss_bytes: tree_resident_bytes(link.pid).map(|(bytes, _)| bytes),
@@ -56,10 +54,10 @@ impl Plane {
         })
     }
 
-    fn shown_task(&self, task: TaskId, started: Time) -> Task {
+    fn shown_task(&self, task: TaskId, started: Time, sees: bool) -> Task {
         let queue = self.core.queue_of_name(self.load(task).name);
         Task {
-            id: Some(self.task_label(task)),
+            id: sees.then(|| self.task_label(task)),
             queue: self.core.queue(queue).name.to_owned(),
             elapsed_ms: self.now.since(started).as_millis(),
         }

@@ -11,6 +11,7 @@ use rustix::net::Shutdown;
 use std::collections::VecDeque;
 use std::io;
 use stoker_core::{NameId, TaskId, Time, WorkerId};
+use stoker_store::Owner;
 use stoker_wire::{Encode, Splitter, Type};
 
 /// Output that may wait for a peer before nothing more is read from it.
@@ -34,8 +35,14 @@ pub(crate) struct Peer {
 pub(crate) struct Client {
     /// Unanswered requests that are tasks.
     pub(crate) inflight: IdMap<TaskId>,
-    /// The worker inside which the client runs.
+    /// Ids of unanswered requests to the broker itself.
+    pub(crate) asked: IdMap<()>,
+    /// The worker inside which the client says that it runs.
     pub(crate) worker: Option<WorkerId>,
+    /// Whether it does, as far as that was looked up.
+    pub(crate) is_inside: Option<bool>,
+    /// Whose what it pushes is; `None` where the kernel does not say who is there.
+    pub(crate) owner: Option<Owner>,
     /// The method called last. Most clients call one again and again, and comparing is cheaper than
     /// looking up.
     pub(crate) last: Option<NameId>,

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
+use stoker_api::printable_json;
 
 /// Messages on their way to the thread.
 const CHANNEL: usize = 4_096;
@@ -395,7 +396,10 @@ impl Writer {
 fn own_line(json: bool, level: Level, line: &str, out: &mut Vec<u8>) {
     let at = rfc3339(wall_ms());
     let text = match json {
-        true => serde_json::json!({"at": at, "level": level.name(), "message": line}).to_string(),
+        true => {
+            let object = serde_json::json!({"at": at, "level": level.name(), "message": line});
+            printable_json(&object.to_string()).into_owned()
+        }
         false => format!("{at} {} {}", level.name(), printable(line.as_bytes())),
     };
     out.extend_from_slice(text.as_bytes());
@@ -416,7 +420,7 @@ fn dropped_line(json: bool, origin: &Origin, dropped: Dropped, out: &mut Vec<u8>
         "at": rfc3339(wall_ms()), "level": Level::Warn.name(), "event": "output_dropped", "pool": origin.pool,
         "worker": origin.name, "pid": origin.pid, "lines": lines, "bytes": bytes, "message": text,
     });
-    out.extend_from_slice(object.to_string().as_bytes());
+    out.extend_from_slice(printable_json(&object.to_string()).as_bytes());
     out.push(b'\n');
 }
 
@@ -439,7 +443,7 @@ fn worker_line(json: bool, origin: &Origin, stream: Stream, line: &Line<'_>, out
         if line.part > 0 {
             object["part"] = line.part.into();
         }
-        object.to_string()
+        printable_json(&object.to_string()).into_owned()
     } else {
         let task = if line.tag.is_empty() {
             String::new()
@@ -465,13 +469,7 @@ fn worker_line(json: bool, origin: &Origin, stream: Stream, line: &Line<'_>, out
 fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\t' => text.push(c),
-                c if c.is_control() => text.extend(c.escape_default()),
-                c => text.push(c),
-            }
-        }
+        text.push_str(&stoker_api::printable(chunk.valid()));
         chunk
             .invalid()
             .iter()

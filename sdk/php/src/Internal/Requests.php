@@ -74,9 +74,9 @@ final class Requests
     public function push(string $queue, mixed $body, array $options): Pending
     {
         $meta = [Key::QUEUE => Limits::name($queue)] + self::options($options);
-        // A job outlives the task that pushes it: of that it takes the trace, not the deadline, the priority or the id.
+        // A job outlives the task that pushes it: of that it takes the trace and the owner, not the deadline or the priority.
         $task = Task::current();
-        $meta += $task === null ? [] : self::trace($task);
+        $meta += $task === null ? [] : [Key::PARENT => Meta::u32($task->id)] + self::trace($task);
         $deadline = $this->timeout === null ? null : hrtime(true) + (int) ($this->timeout * 1e9);
         // With the key the broker knows a repeat when it sees one.
         $flags = isset($options['idempotencyKey']) ? Flag::IDEMPOTENT : 0;

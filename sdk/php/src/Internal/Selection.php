@@ -6,9 +6,10 @@ namespace Stoker\Internal;
 
 use Stoker\InvalidRequest;
 
-/** Which jobs an operator means. The broker ignores what it does not know, and a typing error must not mean more jobs. @internal */
+/** Which jobs an operator means. What is wrong is rejected before it is sent. @internal */
 final class Selection
 {
+    private const STATES = ['ready', 'running', 'delayed', 'retrying', 'suspended', 'done', 'failed', 'cancelled'];
     private const KEYS = ['queue', 'state', 'type', 'error', 'fingerprint', 'key'];
 
     /**
@@ -25,7 +26,15 @@ final class Selection
             throw new InvalidRequest("an empty filter: for all jobs write ['all' => true]");
         }
 
-        return ($which['all'] ?? false) === true && count($which) === 1 ? $which : self::filter($which);
+        if (array_key_exists('all', $which)) {
+            if ($which !== ['all' => true]) {
+                throw new InvalidRequest("'all' stands alone, as ['all' => true]");
+            }
+
+            return $which;
+        }
+
+        return self::filter($which);
     }
 
     /**
@@ -37,12 +46,17 @@ final class Selection
     {
         $ask = [];
         foreach ($filter as $key => $value) {
-            if ($key === 'older') {
-                $ask['older_ms'] = Limits::ms('older', (float) $value, 0, PHP_INT_MAX);
-            } elseif (in_array($key, self::KEYS, true) && is_string($value)) {
+            if ($key === 'older' && (is_int($value) || is_float($value))) {
+                $ask['older_ms'] = Limits::ms('older', $value, 0, PHP_INT_MAX);
+            } elseif ($key === 'state' && !in_array($value, self::STATES, true)) {
+                throw new InvalidRequest('invalid state ' . json_encode($value) . ' in a filter: expected one of ' . implode(', ', self::STATES));
+            } elseif (in_array($key, self::KEYS, true) && is_string($value) && $value !== '') {
                 $ask[$key] = $value;
+            } elseif ($key === 'older' || in_array($key, self::KEYS, true)) {
+                $expected = $key === 'older' ? 'a number of seconds' : 'a text that is not empty';
+                throw new InvalidRequest("invalid $key in a filter: expected $expected, got " . json_encode($value));
             } else {
-                throw new InvalidRequest("a filter has no \"$key\" like this; it may have older (seconds), and as text " . implode(', ', self::KEYS));
+                throw new InvalidRequest("unknown filter \"$key\": expected older (seconds), or as text " . implode(', ', self::KEYS));
             }
         }
 

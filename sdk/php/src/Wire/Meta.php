@@ -82,6 +82,12 @@ final class Meta
         return null;
     }
 
+    /** A UUID of 16 bytes as text. */
+    public static function uuid(string $bytes): string
+    {
+        return vsprintf('%s%s-%s-%s-%s-%s%s%s', str_split(bin2hex($bytes), 4));
+    }
+
     public static function u32(int $value): string
     {
         return pack('N', max(0, min($value, 0xFFFFFFFF)));

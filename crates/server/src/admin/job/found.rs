@@ -57,6 +57,11 @@ impl Plane {
     }
 
     fn answer_one(&mut self, conn: ConnId, id: u32, what: Operator, view: &View) {
+        if !self.may_see(conn, view.owner.as_ref(), Some(view.id)) {
+            let text = "this job belongs to another user: only its owner, root and the user that Stoker runs as may see \
+                        it";
+            return self.status(conn, id, Status::PERMISSION_DENIED, text, None);
+        }
         match what {
             Operator::Fits(change) => match applicable(change).any(|state| state == view.state) {
                 true => self.answer_json(conn, id, &job::Counted { count: 1 }),

@@ -83,6 +83,7 @@ impl Plane {
             to: None,
             // It counted when it was first asked.
             user: None,
+            owner: None,
         });
         if let Some(of_queue) = self.jobs.queue_mut(of_queue) {
             of_queue.pending += 1;

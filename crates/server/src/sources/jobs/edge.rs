@@ -8,7 +8,7 @@ use crate::plane::Todo;
 use crate::users::UserId;
 use std::collections::{HashMap, VecDeque};
 use stoker_core::{NameId, QueueId, TaskId, WorkerId};
-use stoker_store::{Ask, Counts, Driver, Job, JobId, QueueNo, Ticket, Told, Trouble};
+use stoker_store::{Ask, Counts, Driver, Job, JobId, Owner, QueueNo, Ticket, Told, Trouble};
 
 /// What the data plane knows of jobs and of the store in which they live.
 pub(crate) struct Jobs {
@@ -60,6 +60,8 @@ pub(crate) enum Asked {
         to: Option<(ConnId, u32)>,
         /// Whose push it is.
         user: Option<UserId>,
+        /// Whose the job is to be.
+        owner: Option<Owner>,
     },
     /// Operators who cancel a job that ended.
     Cancelled(Vec<u64>),

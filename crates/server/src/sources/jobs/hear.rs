@@ -23,11 +23,17 @@ impl Plane {
     pub(crate) fn store_tells(&mut self, told: Told) {
         match told {
             Told::Pushed { ticket, pushed } => {
-                if let Some(Asked::Push { queue, to, user }) = self.jobs.asked(ticket) {
+                if let Some(Asked::Push {
+                    queue,
+                    to,
+                    user,
+                    owner,
+                }) = self.jobs.asked(ticket)
+                {
                     if let Some(user) = user {
                         self.memory.users[user].pushes -= 1;
                     }
-                    self.pushed(queue, to, pushed);
+                    self.pushed(queue, to, owner.as_ref(), pushed);
                 }
             }
             Told::Refilled {

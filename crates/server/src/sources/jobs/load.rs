@@ -3,6 +3,7 @@ use crate::config::JobsConfig;
 use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
+use stoker_wire::check_name;
 use stoker_store::{Ask, Job, JobId, Keep, Rest};
 
 /// Lanes that are handed over at a time where nothing of them was held, and jobs of each: a few of many, so
@@ -71,6 +72,13 @@ impl Plane {
     /// waits in them is seen, and runs as soon as a worker serves it.
     pub(crate) fn restore_queues(&mut self) {
         for name in self.jobs.store.queues() {
+            if check_name(name.as_bytes()).is_err() {
+                self.log.error(format!(
+                    "the store has a queue {name:?}, which is not a valid name: its jobs are left alone; `stoker jobs \
+                     export` and `import` bring them into another queue"
+                ));
+                continue;
+            }
             match self.core.restore_queue(&name) {
                 Some(id) if self.jobs.queue(id).is_none() => {
                     self.open_queue(id, JobsConfig::default());

@@ -7,7 +7,9 @@ use crate::sources::rpc::RETRY_MS;
 use crate::users::UserId;
 use std::sync::Arc;
 use stoker_core::{Kind, QueueId};
-use stoker_store::{Ask, NewJob, Options, Pushed, Trouble, Unique, lossless};
+use stoker_store::{
+    Ask, Holder, JobId, NewJob, Options, Owner, Pushed, Trouble, Unique, lossless,
+};
 use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
 use uuid::Uuid;
 
@@ -53,7 +55,9 @@ impl Plane {
         if let Some(text) = refusal {
             return Err((Status::RESOURCE_EXHAUSTED, text));
         }
-        let job = Box::new(self.new_job(queue, frame));
+        let parent = frame.meta.uint(Key::PARENT);
+        let owner = self.owner_of_push(conn, parent);
+        let job = Box::new(self.new_job(queue, frame, owner.clone()));
         // What is on disk need not be in memory too while there is little of that.
         let room = (self.jobs.inline || self.has_memory_to_load())
             && self.core.has_room(queue, job.class, &job.key);
@@ -61,7 +65,12 @@ impl Plane {
         if let Some(user) = user {
             self.memory.users[user].pushes += 1;
         }
-        let ticket = self.jobs.ticket(Asked::Push { queue, to, user });
+        let ticket = self.jobs.ticket(Asked::Push {
+            queue,
+            to,
+            user,
+            owner,
+        });
         if let Some(of_queue) = self.jobs.queue_mut(queue) {
             of_queue.pending += 1;
         }
@@ -70,36 +79,22 @@ impl Plane {
     }
 
     /// The store has answered a push.
-    pub(crate) fn pushed(&mut self, queue: QueueId, to: Option<(ConnId, u32)>, pushed: Pushed) {
-        let mut text = Uuid::encode_buffer();
-        let ids = self.jobs.store.ids();
-        let (id, refusal) = match &pushed {
-            Pushed::Accepted { id, .. } => (Some(*id), None),
-            Pushed::Repeated { holder, .. } => (Some(holder.job), None),
-            Pushed::Taken(holder) => {
-                let holder = ids.uuid(holder.job).to_string();
-                (None, Some((Status::ALREADY_EXISTS, holder)))
-            }
-            Pushed::Refused(trouble) => (None, Some(refusal_of(trouble))),
-        };
-        let answer = id.map(|id| ids.uuid(id).hyphenated().encode_lower(&mut text).len());
-        if let Some((conn, frame)) = to {
-            match (answer, refusal) {
-                (Some(len), _) => {
-                    self.answer_body(conn, frame, Codec::RAW, &text[..len]);
-                }
-                (None, Some((status, text))) => {
-                    let retry = (status != Status::ALREADY_EXISTS).then_some(RETRY_MS);
-                    self.send_status(conn, frame, status, &text, retry, true);
-                }
-                (None, None) => {}
-            }
+    pub(crate) fn pushed(
+        &mut self,
+        queue: QueueId,
+        to: Option<(ConnId, u32)>,
+        owner: Option<&Owner>,
+        pushed: Pushed,
+    ) {
+        if let Some((conn, id)) = to {
+            self.answer_push(conn, id, owner, &pushed);
         }
         // A store that tells at once tells its counts at the end of the turn only; another one with this.
-        let uncounted = u64::from(self.jobs.inline && id.is_some());
+        let counted = matches!(pushed, Pushed::Accepted { .. } | Pushed::Repeated { .. });
+        let uncounted = self.jobs.inline && counted;
         if let Some(of_queue) = self.jobs.queue_mut(queue) {
             of_queue.pending -= 1;
-            of_queue.counts.ready += uncounted;
+            of_queue.counts.ready += u64::from(uncounted);
         }
         if let Pushed::Accepted { job: Some(job), .. } = pushed {
             self.load_job(*job);
@@ -113,6 +108,65 @@ impl Plane {
             let (uid, pushes) = (of_user.uid, of_user.pushes);
             format!("user {uid} has {pushes} pushes under way (stoker.user_pushes)")
         })
+    }
+
+    fn answer_push(&mut self, conn: ConnId, id: u32, owner: Option<&Owner>, pushed: &Pushed) {
+        match pushed {
+            Pushed::Accepted { id: job, .. } => self.answer_job_id(conn, id, *job),
+            Pushed::Repeated { holder, same_body } => {
+                match (self.may_know(conn, owner, holder), same_body) {
+                    (true, true) => self.answer_job_id(conn, id, holder.job),
+                    (knows, _) => self.refuse_repeated(conn, id, holder, knows),
+                }
+            }
+            Pushed::Taken(holder) => {
+                let knows = self.may_know(conn, owner, holder);
+                self.refuse_taken(conn, id, holder, knows);
+            }
+            Pushed::Refused(trouble) => {
+                let (status, text) = refusal_of(trouble);
+                self.send_status(conn, id, status, &text, Some(RETRY_MS), true);
+            }
+        }
+    }
+
+    fn answer_job_id(&mut self, conn: ConnId, id: u32, job: JobId) {
+        let mut text = Uuid::encode_buffer();
+        let text = self.jobs.uuid(job).hyphenated().encode_lower(&mut text);
+        self.answer_body(conn, id, Codec::RAW, text.as_bytes());
+    }
+
+    /// Whether who pushed may know the job that has the key of that push.
+    fn may_know(&mut self, conn: ConnId, owner: Option<&Owner>, holder: &Holder) -> bool {
+        let is_own = owner.is_some() && owner == holder.owner.as_ref();
+        is_own || self.may_see(conn, holder.owner.as_ref(), Some(holder.job))
+    }
+
+    /// The unique key is taken. Who may know by which job gets its id, in the metadata too.
+    fn refuse_taken(&mut self, conn: ConnId, id: u32, holder: &Holder, knows: bool) {
+        let mut meta = MetaBuf::new();
+        let mut text = "a job of another user has this unique key".to_owned();
+        if knows {
+            let uuid = self.jobs.uuid(holder.job);
+            meta.push(Key::JOB_ID, uuid.as_bytes());
+            text = uuid.to_string();
+        }
+        self.send_refusal(conn, id, Status::ALREADY_EXISTS, &text, &meta, true);
+    }
+
+    /// The idempotency key stands for another push than this one.
+    fn refuse_repeated(&mut self, conn: ConnId, id: u32, holder: &Holder, knows: bool) {
+        if !knows {
+            let text = "a push of another user has this idempotency key";
+            let (status, meta) = (Status::ALREADY_EXISTS, MetaBuf::new());
+            return self.send_refusal(conn, id, status, text, &meta, true);
+        }
+        let text = format!(
+            "the idempotency key stands for job {}, which was pushed with another body: a new job needs a key of its \
+             own",
+            self.jobs.uuid(holder.job)
+        );
+        self.send_status(conn, id, Status::INVALID_ARGUMENT, &text, None, true);
     }
 
     /// Why another job can't be taken now, if so.
@@ -135,7 +189,7 @@ impl Plane {
         None
     }
 
-    fn new_job(&self, queue: QueueId, frame: &Frame<'_>) -> NewJob {
+    fn new_job(&self, queue: QueueId, frame: &Frame<'_>, owner: Option<Owner>) -> NewJob {
         let meta = frame.meta;
         let of_queue = self.jobs.queue(queue);
         let due_ms = match (meta.uint(Key::DUE_AT), meta.uint(Key::DELAY)) {
@@ -157,7 +211,7 @@ impl Plane {
             idempotency: meta.get(Key::IDEMPOTENCY).map(Box::from),
             due_ms,
             suspended: false,
-            owner: None,
+            owner,
         }
     }
 

@@ -22,8 +22,10 @@ impl Plane {
             .as_deref()
             .and_then(|name| self.worker_named(name));
         if let Some(conn) = self.conns.get_mut(id) {
+            let uid = conn.peer.uid;
             conn.role = Role::Client(Client {
                 worker,
+                owner: (uid != u32::MAX).then(|| format!("uid:{uid}").into()),
                 ..Client::default()
             });
         }

@@ -161,6 +161,7 @@ impl Plane {
         } else {
             Flags::NONE
         };
+        self.own_answered(conn, id);
         if let Some(conn) = self.conns.get_mut(conn) {
             conn.put(Encode {
                 flags,
@@ -191,6 +192,7 @@ impl Plane {
 
     /// Answers with a few bytes.
     pub(crate) fn answer_body(&mut self, conn: ConnId, id: u32, codec: Codec, body: &[u8]) {
+        self.own_answered(conn, id);
         if let Some(conn) = self.conns.get_mut(conn) {
             conn.put(Encode {
                 prio: codec.0,
@@ -211,6 +213,7 @@ impl Plane {
             let status = Status::RESOURCE_EXHAUSTED;
             return self.status(conn, id, status, text, Some(RETRY_MS));
         }
+        self.own_answered(conn, id);
         if let Some(conn) = self.conns.get_mut(conn) {
             let head = Encode {
                 prio: codec.0,
@@ -219,6 +222,13 @@ impl Plane {
             conn.put_with(head, body);
         }
         self.mark(conn);
+    }
+
+    /// A request to the broker itself is answered: its id is free.
+    fn own_answered(&mut self, conn: ConnId, id: u32) {
+        if let Some(client) = self.client(conn).filter(|client| !client.asked.is_empty()) {
+            client.asked.remove(&id);
+        }
     }
 
     pub(crate) fn pong(&mut self, id: ConnId, ping: u32) {

@@ -22,7 +22,7 @@ impl Plane {
         };
         conn.asked_at = now;
         conn.awaited += u32::from(!frame.flags.has(Flags::ONEWAY));
-        if client.inflight.contains_key(&frame.id) {
+        if client.inflight.contains_key(&frame.id) || client.asked.contains_key(&frame.id) {
             return Err(Fault::State("the id of this REQ is still unanswered"));
         }
         if client.inflight.len() >= max_inflight {
@@ -42,6 +42,10 @@ impl Plane {
             );
             self.refuse(id, frame, Status::INVALID_ARGUMENT, &text, None);
         } else if frame.name.starts_with("stoker.") {
+            let client = self.client(id).filter(|_| !frame.flags.has(Flags::ONEWAY));
+            if let Some(client) = client {
+                client.asked.insert(frame.id, ());
+            }
             self.own_method(id, frame);
         } else if !self.has_memory_for(frame.body.len()) {
             let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
@@ -104,6 +108,17 @@ impl Plane {
 
     fn no_worker(&mut self, id: ConnId, frame: &Frame<'_>) {
         let service = stoker_wire::service_of(frame.name);
+        let queues = [frame.name, service];
+        let queue = queues.iter().find(|name| {
+            let queue = self.core.find_queue(stoker_core::Kind::Jobs, name);
+            queue.is_some()
+        });
+        if let Some(queue) = queue {
+            let text = format!(
+                "'{queue}' is a queue of jobs, not a service: push to it (`stoker push {queue}`) instead of calling"
+            );
+            return self.refuse(id, frame, Status::NO_WORKER, &text, None);
+        }
         let services = self
             .core
             .queues()

@@ -58,6 +58,7 @@ impl Worker {
             "ack" => self.acknowledge(),
             "goaway" => self.send(Encode::new(Type::Goaway, 0)),
             "call" => self.call(argument),
+            "push" => self.push(argument),
             // Time, and meeting the test.
             "sleep" => pause(Duration::from_millis(number())),
             "spin" => loop {
@@ -203,6 +204,16 @@ impl Worker {
         let inner = client.ask(&Ask::call(name, script.replace(',', ";")).ttl(5_000));
         let text = format!("{} {}", inner.status().name(), inner.text());
         self.answer(Status::OK, Codec::RAW, text.as_bytes());
+    }
+
+    /// Pushes a job from inside the task.
+    fn push(&mut self, argument: &str) {
+        let (queue, script) = argument.split_once(' ').unwrap_or((argument, ""));
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        let hello = json!({"v": [1], "role": "client", "worker": variable("STOKER_WORKER")});
+        let mut client = Client::connect_as(Path::new(&variable("STOKER_SOCKET")), &hello);
+        let id = client.push(&Ask::push(queue, script.replace(',', ";")));
+        self.answer(Status::OK, Codec::RAW, id.as_bytes());
     }
 
     /// Says that the task is done, and waits until that is safe.

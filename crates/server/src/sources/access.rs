@@ -1,0 +1,135 @@
+//! Whose jobs are whose, and who may see them.
+//!
+//! A job belongs to the user who pushed it (`uid:33`, by the kernel's word). What runs inside a worker acts for the
+//! owner of the task that it serves: a job that it pushes belongs to that owner, and it sees that owner's jobs. Root
+//! and the server's own user see all.
+
+use crate::net::ConnId;
+use crate::plane::Plane;
+use crate::sources::Origin;
+use stoker_angel::descends;
+use stoker_core::{TaskId, WorkerId};
+use stoker_store::{JobId, Owner};
+
+/// Calls inside calls that are followed to whoever made the first one.
+const DEPTH: usize = 8;
+
+impl Plane {
+    /// Whose a job is that this connection pushes. `parent` is the task that pushes it, by its number on the
+    /// connection of its worker, where the client says so.
+    pub(crate) fn owner_of_push(&mut self, conn: ConnId, parent: Option<u64>) -> Option<Owner> {
+        match self.worker_around(conn) {
+            Some(worker) => self.acts_for(worker, conn, parent, DEPTH),
+            None => self.own_name(conn),
+        }
+    }
+
+    /// Whether a job, or what belongs to an owner, may be seen by who is at the other end.
+    pub(crate) fn may_see(
+        &mut self,
+        conn: ConnId,
+        owner: Option<&Owner>,
+        job: Option<JobId>,
+    ) -> bool {
+        if self.is_administrator(conn) || (owner.is_some() && self.own_name(conn).as_ref() == owner)
+        {
+            return true;
+        }
+        let Some(worker) = self.worker_around(conn) else {
+            return false;
+        };
+        self.running_at(worker).into_iter().any(|task| {
+            let held = self.jobs.held.get(task).map(|held| held.job.id);
+            let is_it = job.is_some() && held == job;
+            is_it || (owner.is_some() && self.owner_of_task(task, conn, DEPTH).as_ref() == owner)
+        })
+    }
+
+    /// Whether who is at the other end may know which task this is.
+    pub(crate) fn may_see_task(&mut self, conn: ConnId, task: TaskId) -> bool {
+        let owner = self.owner_of_task(task, conn, DEPTH);
+        match self.load(task).origin {
+            Origin::Job(job) => self.may_see(conn, owner.as_ref(), Some(job)),
+            Origin::Call { conn: caller, .. } => caller == conn || self.is_administrator(conn),
+            Origin::Free => false,
+        }
+    }
+
+    fn own_name(&self, conn: ConnId) -> Option<Owner> {
+        match &self.conns.get(conn)?.role {
+            crate::net::Role::Client(client) => client.owner.clone(),
+            _ => None,
+        }
+    }
+
+    /// The worker inside which a client runs: it has said so in its HELLO, and its process descends from the worker's.
+    fn worker_around(&mut self, conn: ConnId) -> Option<WorkerId> {
+        let peer = self.conns.get(conn)?.peer;
+        let client = self.client(conn)?;
+        let (worker, known) = (client.worker?, client.is_inside);
+        let process = self.link(worker)?.pid;
+        let is_inside = known.unwrap_or_else(|| {
+            peer.pid > 0 && (peer.pid == process || descends(peer.pid, process))
+        });
+        if known.is_none()
+            && let Some(client) = self.client(conn)
+        {
+            client.is_inside = Some(is_inside);
+        }
+        is_inside.then_some(worker)
+    }
+
+    /// Whom a client inside a worker acts for: the owner of the task that it names, or of all that run there.
+    fn acts_for(
+        &self,
+        worker: WorkerId,
+        conn: ConnId,
+        parent: Option<u64>,
+        depth: usize,
+    ) -> Option<Owner> {
+        let running = self.running_at(worker);
+        let named = running.iter().find(|task| {
+            let number = crate::workers::wire_id(**task);
+            parent == Some(u64::from(number))
+        });
+        if let Some(task) = named {
+            return self.owner_of_task(*task, conn, depth);
+        }
+        let mut owners = running
+            .iter()
+            .map(|task| self.owner_of_task(*task, conn, depth));
+        let Some(first) = owners.next() else {
+            return self.own_name(conn);
+        };
+        match owners.all(|other| other == first) {
+            true => first,
+            // Tasks of several owners run, and the client does not say for which it acts.
+            false => self.own_name(conn),
+        }
+    }
+
+    fn running_at(&self, worker: WorkerId) -> Vec<TaskId> {
+        let tasks = self.core.lent_to(worker);
+        tasks.filter(|task| self.core.is_running(*task)).collect()
+    }
+
+    /// Whose a task is: a job's owner, or for a call who made it. `conn` is the client that asks, for a call whose
+    /// caller is gone.
+    fn owner_of_task(&self, task: TaskId, conn: ConnId, depth: usize) -> Option<Owner> {
+        match self.load(task).origin {
+            Origin::Job(_) => self.jobs.held.get(task)?.job.owner.clone(),
+            Origin::Call { conn: caller, .. } => {
+                let Some(crate::net::Role::Client(client)) =
+                    self.conns.get(caller).map(|conn| &conn.role)
+                else {
+                    return self.own_name(conn);
+                };
+                match client.worker.filter(|_| client.is_inside == Some(true)) {
+                    Some(worker) if depth > 0 => self.acts_for(worker, caller, None, depth - 1),
+                    _ => client.owner.clone(),
+                }
+            }
+            Origin::Free => None,
+        }
+    }
+}
