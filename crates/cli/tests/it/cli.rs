@@ -931,7 +931,11 @@ fn what_users_write_can_not_steer_the_terminal_of_an_operator() {
         }
     }
     let list = good(&app, &["jobs", "list"]);
-    assert!(list.contains(r"\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}"), "{list}");
-    let exported: Value = serde_json::from_str(&good(&app, &["jobs", "export", &id])).expect("JSON");
+    assert!(
+        list.contains(r"\u{1b}]0;owned\u{7}\u{9b}31m\u{202e}\u{7f}"),
+        "{list}"
+    );
+    let exported: Value =
+        serde_json::from_str(&good(&app, &["jobs", "export", &id])).expect("JSON");
     assert_eq!(exported["key"], EVIL, "the value stays the same");
 }

@@ -392,9 +392,15 @@ fn a_token_lets_a_worker_serve_what_its_pool_serves_and_no_more() {
 /// Sends a request as the owner of a job, or as another user.
 #[track_caller]
 fn denied(client: &mut Client, ask: &Value) {
-    let refused = client.try_own("stoker.job", ask).expect_err("it is another user's");
+    let refused = client
+        .try_own("stoker.job", ask)
+        .expect_err("it is another user's");
     assert_eq!(refused.status(), Status::PERMISSION_DENIED, "{ask}");
-    assert!(refused.text().contains("another user"), "{}", refused.text());
+    assert!(
+        refused.text().contains("another user"),
+        "{}",
+        refused.text()
+    );
 }
 
 // Issue 9, A5.
@@ -428,7 +434,10 @@ fn ids_of_running_tasks_are_shown_to_those_who_may_see_them() {
     as_nobody(|| {
         let shown = app.client().own("stoker.worker", &json!({"op": "list"}));
         let task = &shown["workers"][0]["task"];
-        assert_eq!((&task["id"], &task["queue"]), (&Value::Null, &json!("mails")));
+        assert_eq!(
+            (&task["id"], &task["queue"]),
+            (&Value::Null, &json!("mails"))
+        );
     });
     assert_eq!(app.workers()[0]["task"]["id"], id.as_str());
     drop(held);
@@ -448,7 +457,10 @@ fn a_key_that_another_users_job_has_is_refused_without_its_id() {
     let unique = admin.push(&later(Key::UNIQUE));
     let once = admin.push(&later(Key::IDEMPOTENCY));
     let taken = admin.ask(&later(Key::UNIQUE));
-    assert_eq!((taken.status(), taken.text()), (Status::ALREADY_EXISTS, unique.clone()));
+    assert_eq!(
+        (taken.status(), taken.text()),
+        (Status::ALREADY_EXISTS, unique.clone())
+    );
     assert_eq!(admin.push(&later(Key::IDEMPOTENCY)), once, "the same push");
     as_nobody(|| {
         let mut client = app.client();
@@ -462,7 +474,11 @@ fn a_key_that_another_users_job_has_is_refused_without_its_id() {
     });
     let refused = admin.ask(&with(Key::IDEMPOTENCY, "note another"));
     assert_eq!(refused.status(), Status::INVALID_ARGUMENT, "another body");
-    assert!(refused.text().contains("another body"), "{}", refused.text());
+    assert!(
+        refused.text().contains("another body"),
+        "{}",
+        refused.text()
+    );
 }
 
 // Issue 9, A21: the page says that it is a fault of the connection.
@@ -478,7 +494,11 @@ fn two_unanswered_pushes_with_one_id_are_a_fault_of_the_connection() {
     }
     let fault = last.expect("the fault is the last frame");
     assert_eq!((fault.id, fault.status()), (0, Status::FAILED_PRECONDITION));
-    assert!(fault.text().contains("still unanswered"), "{}", fault.text());
+    assert!(
+        fault.text().contains("still unanswered"),
+        "{}",
+        fault.text()
+    );
 }
 
 // Issue 9, A5.
@@ -488,12 +508,19 @@ fn a_job_pushed_inside_a_task_belongs_to_the_owner_of_the_task() {
         return;
     }
     let (setup, program) = copied(&bad_worker());
-    let pool = format!("[pool.p]\ncommand = [{program:?}, \"serve\"]\nworkers = 1\nuser = \"nobody\"\n");
-    let app = setup.config(&format!("{pool}[stoker]\nsocket_mode = \"0666\"\n")).start();
+    let pool =
+        format!("[pool.p]\ncommand = [{program:?}, \"serve\"]\nworkers = 1\nuser = \"nobody\"\n");
+    let app = setup
+        .config(&format!("{pool}[stoker]\nsocket_mode = \"0666\"\n"))
+        .start();
     let mut admin = app.client();
     let child_of = |app: &App| app.call("t.run", "push mails ok").text();
     let by_call = child_of(&app);
-    assert_eq!(admin.job_in(&by_call, "done")["owner"], "uid:0", "of the caller");
+    assert_eq!(
+        admin.job_in(&by_call, "done")["owner"],
+        "uid:0",
+        "of the caller"
+    );
     let parent = admin.push(&Ask::push("mails", "push mails ok"));
     let by_job = admin.job_in(&parent, "done")["result"].clone();
     let by_job = by_job.as_str().expect("the id of its child");

@@ -563,6 +563,9 @@ fn a_call_of_a_queues_name_says_that_it_is_a_queue() {
         let answer = app.call(name, "ok");
         assert_eq!(answer.status(), Status::NO_WORKER);
         let text = answer.text();
-        assert!(text.contains("'mails' is a queue of jobs, not a service"), "{text}");
+        assert!(
+            text.contains("'mails' is a queue of jobs, not a service"),
+            "{text}"
+        );
     }
 }

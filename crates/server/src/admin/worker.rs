@@ -17,7 +17,10 @@ impl Handle for worker::List {
         let pools: Vec<PoolId> = plane.core.pools().collect();
         Ok(Some(Workers {
             workers,
-            pools: pools.into_iter().map(|pool| plane.shown_pool(pool)).collect(),
+            pools: pools
+                .into_iter()
+                .map(|pool| plane.shown_pool(pool))
+                .collect(),
             max_lag_us: plane.max_lag_us,
         }))
     }

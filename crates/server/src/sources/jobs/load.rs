@@ -3,8 +3,8 @@ use crate::config::JobsConfig;
 use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
-use stoker_wire::check_name;
 use stoker_store::{Ask, Job, JobId, Keep, Rest};
+use stoker_wire::check_name;
 
 /// Lanes that are handed over at a time where nothing of them was held, and jobs of each: a few of many, so
 /// that tenants are known to each other soon. Whoever has more is asked for it as it runs low.

@@ -7,9 +7,7 @@ use crate::sources::rpc::RETRY_MS;
 use crate::users::UserId;
 use std::sync::Arc;
 use stoker_core::{Kind, QueueId};
-use stoker_store::{
-    Ask, Holder, JobId, NewJob, Options, Owner, Pushed, Trouble, Unique, lossless,
-};
+use stoker_store::{Ask, Holder, JobId, NewJob, Options, Owner, Pushed, Trouble, Unique, lossless};
 use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
 use uuid::Uuid;
 
