@@ -388,7 +388,8 @@ impl Plane {
         let next = next.map(|at| duration(at.since(now)));
         let due = self.next_job_due().filter(|_| !self.core.is_draining());
         // The wall clock may be set while this sleeps.
-        let due = due.map(|due| Duration::from_millis(due.saturating_sub(wall_ms())));
+        let due =
+            due.map(|due| Duration::from_millis(due.saturating_sub(stoker_store::steady_ms())));
         let due = due.map(|due| due.min(LONGEST_SLEEP));
         [next, due].into_iter().flatten().min()
     }

@@ -45,6 +45,7 @@ pub enum Ask {
     Retry {
         job: JobId,
         run: Run,
+        /// By the steady clock.
         due_ms: u64,
         error: JobError,
         output: Option<Vec<u8>>,

@@ -1,8 +1,8 @@
 use crate::{Ask, Counts, Ids, QueueNo, Told};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// An engine that keeps jobs.
 ///
@@ -31,7 +31,7 @@ pub trait Driver: Send {
     /// Becomes readable when there is something to tell; `None` if all is told at once.
     fn wake(&self) -> Option<BorrowedFd<'_>>;
 
-    /// When it wants to be looked after (`hear`) at the latest, Unix milliseconds.
+    /// When it wants to be looked after (`hear`) at the latest, by the steady clock.
     fn next_due(&self) -> Option<u64>;
 
     /// Bytes of payloads of unfinished jobs that are in memory.
@@ -60,6 +60,21 @@ pub fn wall_clock() -> Clock {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |since| since.as_millis() as u64)
     })
+}
+
+/// The machine's own clock as it was when this was first asked for, and from then on as many milliseconds later as have
+/// really passed: whoever sets the clock does not change how long a delay is.
+#[must_use]
+pub fn steady_clock() -> Clock {
+    Arc::new(steady_ms)
+}
+
+/// What [`steady_clock`] shows.
+#[must_use]
+pub fn steady_ms() -> u64 {
+    static BEGIN: OnceLock<(Instant, u64)> = OnceLock::new();
+    let (begin, at) = BEGIN.get_or_init(|| (Instant::now(), wall_clock()()));
+    at + begin.elapsed().as_millis() as u64
 }
 
 /// What an engine can do by itself; the rest is done around it.

@@ -153,8 +153,11 @@ pub struct NewJob {
     pub options: Option<Box<Options>>,
     /// A push with the same key answers with the same job.
     pub idempotency: Option<Box<[u8]>>,
-    /// When it is to run, Unix milliseconds; in the past or 0 for now.
+    /// When it is to run, Unix milliseconds; in the past or 0 for now. Whoever sets the clock changes how long that is.
     pub due_ms: u64,
+    /// It is to run so much later than it is accepted, milliseconds, however the clock is set meanwhile. Goes before
+    /// `due_ms`; 0 for none.
+    pub delay_ms: u64,
     /// It waits until it is released.
     pub suspended: bool,
     /// `None`: administrators only.
@@ -231,6 +234,7 @@ pub struct Rest {
     pub queue: QueueNo,
     pub key: Box<[u8]>,
     pub run: Run,
+    /// By the steady clock.
     pub due_ms: u64,
 }
 

@@ -17,7 +17,7 @@ pub use ask::{
     Ask, Change, ChangeKind, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed,
     States, Ticket, Told, Trouble, Which,
 };
-pub use driver::{Abilities, Clock, Driver, Keep, Opened, wall_clock};
+pub use driver::{Abilities, Clock, Driver, Keep, Opened, steady_clock, steady_ms, wall_clock};
 pub use fingerprint::fingerprint;
 pub use id::{Ids, JobId};
 pub use job::{

@@ -110,8 +110,8 @@ impl MemoryStore {
                 self.queue(queue).counts_of(State::Suspended, 1);
             }
             Change::Release => {
-                let (due, now) = (self.jobs[&id].job.due_ms, self.now());
-                self.due.remove(&(due, id));
+                self.wait_no_more(id);
+                let now = self.now();
                 self.entry(id).job.due_ms = now;
                 self.make_ready(id);
             }
@@ -126,9 +126,11 @@ impl MemoryStore {
         self.ended_bytes -= len;
         self.bytes += crate::Job::OVERHEAD + len;
         self.payloads.remove(&ended);
+        let steady = (self.steady)();
         let entry = self.entry(id);
         entry.revive(now);
-        entry.job.due_ms = now + wait_ms;
+        entry.is_delay = wait_ms > 0;
+        entry.job.due_ms = wait_ms + if entry.is_delay { steady } else { now };
         self.give_class(id);
         self.enter(id, now);
     }
@@ -141,8 +143,10 @@ impl MemoryStore {
 
     /// Puts a job that is nowhere where its time has it wait.
     fn enter(&mut self, id: JobId, now: u64) {
+        let steady = (self.steady)();
         let entry = self.entry(id);
         let (queue, due) = (entry.job.queue, entry.job.due_ms);
+        let now = if entry.is_delay { steady } else { now };
         entry.state = match due > now {
             true => State::Delayed,
             false => State::Ready,
@@ -150,7 +154,7 @@ impl MemoryStore {
         let state = entry.state;
         self.queue(queue).counts_of(state, 1);
         match state {
-            State::Delayed => drop(self.due.insert((due, id))),
+            State::Delayed => self.wait_for_time(id),
             _ => self.wait(id),
         }
     }
@@ -214,7 +218,7 @@ impl MemoryStore {
             if here.is_some_and(|job| self.jobs.contains_key(&job)) {
                 continue;
             }
-            let mut entry = Entry::new(id, import.job, now);
+            let mut entry = Entry::new(id, import.job, now, (self.steady)());
             entry.job.run = import.run;
             entry.job.checkpoint = import.checkpoint.map(Vec::into_boxed_slice);
             entry.note(now, What::Imported, format!("was {}", import.was));
@@ -223,13 +227,12 @@ impl MemoryStore {
             let of_queue = &mut self.queues[entry.job.queue.0 as usize];
             of_queue.keep_keys(&entry, now);
             of_queue.counts_of(state, 1);
-            let due = entry.job.due_ms;
             self.jobs.insert(id, entry);
             match (import.error, state) {
                 // It waits nowhere, which ending it does not mind.
                 (Some(error), _) => self.finish(id, Ending::Failed(error)),
                 (None, State::Ready) => self.wait(id),
-                (None, State::Delayed) => drop(self.due.insert((due, id))),
+                (None, State::Delayed) => self.wait_for_time(id),
                 (None, _) => {}
             }
             changed.count += 1;

@@ -10,6 +10,8 @@ const NOTES: usize = 100;
 pub(super) struct Entry {
     pub(super) job: Job,
     pub(super) state: State,
+    /// Its due time is by the steady clock.
+    pub(super) is_delay: bool,
     /// The scheduler has it.
     pub(super) held: bool,
     /// Its place among those that wait to be handed over; 0 if it does not.
@@ -29,8 +31,9 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(id: JobId, new: NewJob, now: u64) -> Self {
-        let state = match (new.suspended, new.due_ms > now) {
+    pub(super) fn new(id: JobId, new: NewJob, now: u64, steady: u64) -> Self {
+        let is_delay = new.delay_ms > 0;
+        let state = match (new.suspended, new.delay_ms > 0 || new.due_ms > now) {
             (true, _) => State::Suspended,
             (_, true) => State::Delayed,
             _ => State::Ready,
@@ -46,11 +49,15 @@ impl Entry {
                 meta_len: new.meta_len,
                 options: new.options,
                 run: Run::default(),
-                due_ms: new.due_ms.max(now),
+                due_ms: match new.delay_ms {
+                    0 => new.due_ms.max(now),
+                    delay => steady.saturating_add(delay),
+                },
                 checkpoint: None,
                 owner: new.owner,
             },
             state,
+            is_delay,
             held: false,
             order: 0,
             idempotency: new.idempotency,

@@ -21,12 +21,14 @@ use std::sync::Arc;
 
 pub struct MemoryStore {
     clock: Clock,
+    steady: Clock,
     ids: Ids,
     /// The last number given to a job that became ready.
     order: u64,
     jobs: HashMap<JobId, Entry, BuildHasherDefault<JobHasher>>,
     queues: Vec<QueueOf>,
-    due: BTreeSet<(u64, JobId)>,
+    /// What is due by the wall clock, and what is by the steady one.
+    due: [BTreeSet<(u64, JobId)>; 2],
     told: Vec<Told>,
     /// Bytes of payloads of jobs that are to run, and of jobs that have ended.
     bytes: usize,
@@ -62,14 +64,15 @@ impl Hasher for JobHasher {
 impl MemoryStore {
     /// `max_ended_bytes`: what payloads of ended jobs may take; the oldest make room.
     #[must_use]
-    pub fn new(clock: Clock, max_ended_bytes: usize) -> Self {
+    pub fn new(clock: Clock, steady: Clock, max_ended_bytes: usize) -> Self {
         Self {
             clock,
+            steady,
             ids: Ids::new(RandomState::new().hash_one("store"), 0),
             order: 0,
             jobs: HashMap::default(),
             queues: Vec::new(),
-            due: BTreeSet::new(),
+            due: Default::default(),
             told: Vec::new(),
             bytes: 0,
             ended_bytes: 0,
@@ -100,17 +103,17 @@ impl MemoryStore {
 
     fn accept(&mut self, room: bool, new: NewJob, now: u64) -> Pushed {
         let id = self.ids.make(now);
-        let entry = Entry::new(id, new, now);
+        let entry = Entry::new(id, new, now, (self.steady)());
         self.bytes += Job::OVERHEAD + entry.job.bytes.len();
         self.queue(entry.job.queue).keep_keys(&entry, now);
-        let (state, due) = (entry.state, entry.job.due_ms);
+        let state = entry.state;
         self.queue(entry.job.queue).counts_of(state, 1);
         self.jobs.insert(id, entry);
         let mut handed = None;
         match state {
             State::Ready if room => handed = self.hand_over_at_once(id),
             State::Ready => self.wait(id),
-            State::Delayed => drop(self.due.insert((due, id))),
+            State::Delayed => self.wait_for_time(id),
             _ => {}
         }
         Pushed::Accepted {
@@ -234,16 +237,18 @@ impl MemoryStore {
     /// Takes a job out of the counts and places of waiting.
     fn leave_waiting(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
-        let (queue, state, due) = (entry.job.queue, entry.state, entry.job.due_ms);
+        let (queue, state) = (entry.job.queue, entry.state);
         let place = Place {
             order: entry.order,
             job: id,
         };
         let (held, lane) = (entry.held, (entry.job.class, entry.job.key.clone()));
+        if matches!(state, State::Delayed | State::Retrying) {
+            self.wait_no_more(id);
+        }
         let of_queue = &mut self.queues[queue.0 as usize];
         of_queue.counts_of(state, -1);
         match state {
-            State::Delayed | State::Retrying => drop(self.due.remove(&(due, id))),
             State::Ready if !held => of_queue.leave(&lane, place),
             _ => {}
         }
@@ -319,26 +324,40 @@ impl MemoryStore {
         entry.state = State::Retrying;
         entry.job.run = run;
         entry.job.due_ms = due_ms;
+        entry.is_delay = true;
         entry.error = Some(error);
         let queue = entry.job.queue;
         self.queue(queue).counts.retried += 1;
         self.queue(queue).counts_of(State::Retrying, 1);
         if !hold {
             self.let_go(id);
-            self.due.insert((due_ms, id));
+            self.wait_for_time(id);
         }
     }
 
     /// Makes jobs ready whose time has come.
     fn wake_due(&mut self) {
-        if self.due.is_empty() {
+        if self.due.iter().all(BTreeSet::is_empty) {
             return;
         }
-        let now = self.now();
-        while let Some((due, id)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
-            self.due.remove(&(due, id));
-            self.make_ready(id);
+        for (of, now) in [self.now(), (self.steady)()].into_iter().enumerate() {
+            while let Some((due, id)) = self.due[of].first().copied().filter(|(due, _)| *due <= now)
+            {
+                self.due[of].remove(&(due, id));
+                self.make_ready(id);
+            }
         }
+    }
+
+    /// A job waits until it is due.
+    fn wait_for_time(&mut self, id: JobId) {
+        let entry = &self.jobs[&id];
+        self.due[usize::from(entry.is_delay)].insert((entry.job.due_ms, id));
+    }
+
+    fn wait_no_more(&mut self, id: JobId) {
+        let entry = &self.jobs[&id];
+        self.due[usize::from(entry.is_delay)].remove(&(entry.job.due_ms, id));
     }
 
     fn make_ready(&mut self, id: JobId) {
@@ -519,7 +538,13 @@ impl Driver for MemoryStore {
     }
 
     fn next_due(&self) -> Option<u64> {
-        self.due.first().map(|(due, _)| *due)
+        let first = |of: usize| self.due[of].first().map(|(due, _)| *due);
+        // As the steady clock will show it.
+        let wall = first(0).map(|due| {
+            due.saturating_sub(self.now())
+                .saturating_add((self.steady)())
+        });
+        wall.into_iter().chain(first(1)).min()
     }
 
     fn bytes(&self) -> usize {

@@ -18,7 +18,7 @@ pub use holder::HeldBy;
 
 use crate::{
     Abilities, Ask, Clock, Counts, Driver, Ids, Keep, Opened, Pushed, QueueNo, Told, Trouble,
-    wall_clock,
+    steady_clock, wall_clock,
 };
 use lock::Lock;
 use post::{Item, Post};
@@ -39,6 +39,8 @@ pub struct SqliteOptions {
     /// Memory for pages of the file, KiB.
     pub cache_kib: u32,
     pub clock: Clock,
+    /// For delays; see [`steady_clock`].
+    pub steady: Clock,
     /// The socket that this process answers at: whoever finds the store locked is told.
     pub socket: Option<PathBuf>,
 }
@@ -49,6 +51,7 @@ impl Default for SqliteOptions {
             sync: true,
             cache_kib: 8 << 10,
             clock: wall_clock(),
+            steady: steady_clock(),
             socket: None,
         }
     }
@@ -60,6 +63,7 @@ impl fmt::Debug for SqliteOptions {
             sync,
             cache_kib,
             clock: _,
+            steady: _,
             socket,
         } = self;
         f.debug_struct("SqliteOptions")

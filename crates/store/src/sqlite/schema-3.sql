@@ -34,7 +34,9 @@ DROP TABLE jobs;
 ALTER TABLE jobs_3 RENAME TO jobs;
 
 CREATE INDEX waiting ON jobs (queue, class, key, ord) WHERE state = 0;
-CREATE INDEX due ON jobs (due) WHERE state IN (1, 2) AND ord IS NULL;
+-- Bit 4 of `marks`: the due time is by a clock that nobody sets, as long as the server lives.
+CREATE INDEX due ON jobs (due) WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 = 0;
+CREATE INDEX delayed ON jobs (due) WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 <> 0;
 CREATE INDEX resting ON jobs (queue, ord) WHERE state = 2 AND ord IS NOT NULL;
 
 CREATE TABLE ended_3 (

@@ -175,6 +175,11 @@ impl Pair {
             } else {
                 0
             },
+            delay_ms: if self.chance.one_in(8) {
+                self.chance.below(2_000)
+            } else {
+                0
+            },
             suspended: self.chance.one_in(12),
             owner: self.owner(),
         };

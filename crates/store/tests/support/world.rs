@@ -17,6 +17,8 @@ pub(crate) const START: u64 = 1_800_000_000_000;
 pub(crate) struct World {
     path: Option<PathBuf>,
     clock: Arc<AtomicU64>,
+    /// What has really passed, however the clock is set.
+    passed: Arc<AtomicU64>,
     driver: Option<Box<dyn Driver>>,
     pub(crate) told: Vec<Told>,
     tickets: u64,
@@ -38,9 +40,11 @@ impl World {
 
     fn new(path: Option<PathBuf>) -> Self {
         let clock = Arc::new(AtomicU64::new(START));
+        let passed = Arc::new(AtomicU64::new(0));
         let mut world = Self {
             path,
             clock,
+            passed,
             driver: None,
             told: Vec::new(),
             tickets: 0,
@@ -52,11 +56,14 @@ impl World {
     fn open(&self) -> Box<dyn Driver> {
         let now = self.clock.clone();
         let clock: Clock = Arc::new(move || now.load(Ordering::SeqCst));
+        let passed = self.passed.clone();
+        let steady: Clock = Arc::new(move || START + passed.load(Ordering::SeqCst));
         match &self.path {
-            None => Box::new(MemoryStore::new(clock, 64 << 20)),
+            None => Box::new(MemoryStore::new(clock, steady, 64 << 20)),
             Some(path) => {
                 let options = SqliteOptions {
                     clock,
+                    steady,
                     sync: false,
                     ..SqliteOptions::default()
                 };
@@ -101,12 +108,27 @@ impl World {
         drop(self.driver.take());
     }
 
+    /// What the steady clock shows.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn steady(&self) -> u64 {
+        START + self.passed.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn now(&self) -> u64 {
         self.clock.load(Ordering::SeqCst)
     }
 
+    /// Sets the clock, by so many milliseconds.
+    #[allow(dead_code, reason = "not every test sets it")]
+    pub(crate) fn set_clock(&mut self, by: i64) {
+        let now = self.now().saturating_add_signed(by);
+        self.clock.store(now, Ordering::SeqCst);
+        self.settle();
+    }
+
     pub(crate) fn advance(&mut self, ms: u64) {
         self.clock.fetch_add(ms, Ordering::SeqCst);
+        self.passed.fetch_add(ms, Ordering::SeqCst);
         self.settle();
     }
 

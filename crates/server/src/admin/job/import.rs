@@ -53,6 +53,7 @@ impl Plane {
             options: job.options.as_ref().map(stored_options).map(Box::new),
             idempotency: (!idempotency.is_empty()).then(|| idempotency.into()),
             due_ms: job.due_ms.map_or(0, |due| due.0),
+            delay_ms: 0,
             suspended: state == State::Suspended,
             owner: job.owner.as_ref().map(|owner| owner.0.as_str().into()),
         })

@@ -72,6 +72,7 @@ impl Plane {
             options,
             idempotency: None,
             due_ms: 0,
+            delay_ms: 0,
             suspended: false,
             owner,
         };

@@ -1,10 +1,9 @@
 //! What the store tells.
 
 use super::edge::Asked;
-use crate::clock::wall_ms;
 use crate::plane::Plane;
 use stoker_core::{Event, QueueId};
-use stoker_store::{Lane, QueueNo, Ticket, Told, Trouble};
+use stoker_store::{Lane, QueueNo, Ticket, Told, Trouble, steady_ms};
 use stoker_wire::Status;
 
 impl Plane {
@@ -184,7 +183,7 @@ impl Plane {
         );
     }
 
-    /// When the store or a resting job wants to be looked after, Unix milliseconds.
+    /// When the store or a resting job wants to be looked after, by the steady clock.
     pub(crate) fn next_job_due(&self) -> Option<u64> {
         [self.jobs.store.next_due(), self.jobs.resting.next_due()]
             .into_iter()
@@ -197,7 +196,7 @@ impl Plane {
         let Some(due) = self.next_job_due() else {
             return;
         };
-        let now_ms = wall_ms();
+        let now_ms = steady_ms();
         if due <= now_ms {
             self.wake_resting(now_ms);
             self.hear_store();

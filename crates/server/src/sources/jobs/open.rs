@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use stoker_store::{Driver, MemoryStore, wall_clock};
+use stoker_store::{Driver, MemoryStore, steady_clock, wall_clock};
 
 /// The store that the configuration names.
 pub(crate) fn open_store(
@@ -24,6 +24,7 @@ pub(crate) fn open_store(
         // Payloads of ended jobs may take half of what those of waiting ones may.
         None => Ok(Box::new(MemoryStore::new(
             wall_clock(),
+            steady_clock(),
             config.max_memory / 2,
         ))),
     }

@@ -5,7 +5,7 @@ use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{exit_text, ran};
 use crate::workers::{Link, is_error};
 use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
-use stoker_store::{Ask, Bytes, Ending, Job, JobError, MAX_RESULT, Rest, Run, What};
+use stoker_store::{Ask, Bytes, Ending, Job, JobError, MAX_RESULT, Rest, Run, What, steady_ms};
 use stoker_wire::{Codec, Frame, Key, Status};
 
 /// The longest error text kept of a job.
@@ -87,7 +87,7 @@ impl Plane {
         }
         self.not_cancelled(std::mem::take(&mut held.cancelled_by));
         let wait = after.unwrap_or_else(|| self.backoff_of(queue, &held, facts.attempt));
-        let due_ms = wall_ms().saturating_add(wait.0.div_ceil(1_000));
+        let due_ms = steady_ms().saturating_add(wait.0.div_ceil(1_000));
         let output = held.take_output();
         self.jobs.ask(Ask::Retry {
             job: held.job.id,

@@ -1,5 +1,4 @@
 use super::edge::Asked;
-use crate::clock::wall_ms;
 use crate::counted;
 use crate::net::ConnId;
 use crate::plane::Plane;
@@ -190,11 +189,8 @@ impl Plane {
     fn new_job(&self, queue: QueueId, frame: &Frame<'_>, owner: Option<Owner>) -> NewJob {
         let meta = frame.meta;
         let of_queue = self.jobs.queue(queue);
-        let due_ms = match (meta.uint(Key::DUE_AT), meta.uint(Key::DELAY)) {
-            (Some(due), _) => due,
-            (None, Some(delay)) => wall_ms().saturating_add(delay),
-            (None, None) => 0,
-        };
+        let due_at = meta.uint(Key::DUE_AT);
+        let delay = meta.uint(Key::DELAY).filter(|_| due_at.is_none());
         let (meta_len, bytes) = bytes_of(meta, frame.body);
         // Order is by age alone in an ordered queue; a priority would be another order.
         let ordered = self.core.queue(queue).config.ordered;
@@ -207,7 +203,8 @@ impl Plane {
             meta_len,
             options: options_of(meta).map(Box::new),
             idempotency: meta.get(Key::IDEMPOTENCY).map(Box::from),
-            due_ms,
+            due_ms: due_at.unwrap_or(0),
+            delay_ms: delay.unwrap_or(0),
             suspended: false,
             owner,
         }

@@ -1,3 +1,4 @@
+use super::due::Dues;
 use crate::{Ask, JobId, Pushed, QueueNo, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -5,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) now: u64,
+    /// The same by the steady clock.
+    pub(super) steady: u64,
     /// What need not be kept is forgotten along with it.
     pub(super) makes_room: bool,
     /// All of it is done, and the commit has begun: if that fails it may be in the file all the same.
@@ -18,7 +21,7 @@ pub(super) struct Batch {
     /// Jobs that ended, as `ages` keeps them, by queue and kind.
     pub(super) ended: BTreeMap<(QueueNo, u8), Vec<u8>>,
     /// When the first of those is due that wait for their time from now on.
-    pub(super) due: Option<u64>,
+    pub(super) due: Dues,
 }
 
 pub(super) enum Effect {
@@ -40,9 +43,10 @@ pub(super) fn kind(state: State) -> u8 {
 }
 
 impl Batch {
-    pub(super) fn new(now: u64) -> Self {
+    pub(super) fn new(now: u64, steady: u64) -> Self {
         Self {
             now,
+            steady,
             ..Self::default()
         }
     }
@@ -55,8 +59,13 @@ impl Batch {
         self.left.insert((queue, class, key.into()));
     }
 
-    pub(super) fn wait_until(&mut self, due: u64) {
-        self.due = Some(self.due.map_or(due, |before| before.min(due)));
+    pub(super) fn wait_until(&mut self, due: u64, is_delay: bool) {
+        self.due.add(due, is_delay);
+    }
+
+    /// Now, by the clock that a job's due time is of.
+    pub(super) fn now_of(&self, is_delay: bool) -> u64 {
+        if is_delay { self.steady } else { self.now }
     }
 
     /// `eventful`: it left something in `history` or `kept`, to be forgotten with it.

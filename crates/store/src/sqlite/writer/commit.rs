@@ -1,3 +1,4 @@
+use super::due::Dues;
 use super::fold::Folding;
 use super::{Batch, Writer, pace::Pace, reopen::Fate};
 use crate::Trouble;
@@ -39,7 +40,7 @@ impl Writer {
         must_last: bool,
         work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<Batch> {
-        let mut batch = Batch::new((self.clock)());
+        let mut batch = Batch::new((self.clock)(), (self.steady)());
         self.unknown = None;
         if let Err(error) = self.try_to(must_last, &mut batch, work) {
             let under_way = self.serial + 1;
@@ -47,7 +48,7 @@ impl Writer {
             if !matches!(fate, Fate::Committed) {
                 self.queues.undo();
                 // What this commit found out about them may be wrong.
-                self.next_due = Some(0);
+                self.next_due = Dues::NOW;
                 self.tidy_at.set(0);
                 self.unknown = matches!(fate, Fate::Unknown).then_some((batch, under_way));
                 return Err(error);
@@ -60,9 +61,7 @@ impl Writer {
         let told = &mut self.told;
         self.queues
             .settle(|queue, counts| told.push(crate::Told::Counts { queue, counts }));
-        if let Some(due) = batch.due {
-            self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
-        }
+        self.next_due.merge(batch.due);
         Ok(batch)
     }
 

@@ -1,7 +1,6 @@
-use super::kinds::job_id;
 use super::{Batch, Writer};
 use crate::sqlite::seal::JOBS;
-use crate::{QueueNo, State};
+use crate::{JobId, QueueNo, State};
 use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -9,23 +8,72 @@ use std::time::Duration;
 /// Jobs that are made ready in one commit. More would make producers wait.
 const AT_ONCE: usize = 512;
 
-const DUE: &str = "SELECT id, queue, class, key, state FROM jobs INDEXED BY due \
-                   WHERE state IN (1, 2) AND ord IS NULL AND due <= ?1 ORDER BY due, id LIMIT ?2";
-const NEXT_DUE: &str = "SELECT due FROM jobs INDEXED BY due WHERE state IN (1, 2) AND ord IS NULL \
-                        ORDER BY due LIMIT 1";
-static READY: LazyLock<String> =
-    LazyLock::new(|| JOBS.update(&[("state", "0"), ("ord", "?2")], &[], "id = ?1"));
+/// What is due by the wall clock, and what is by the steady one. Each has an index of its own.
+const DUE: [&str; 2] = [
+    "SELECT due, id, queue, class, key, state FROM jobs INDEXED BY due \
+     WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 = 0 AND due <= ?1 ORDER BY due, id LIMIT ?2",
+    "SELECT due, id, queue, class, key, state FROM jobs INDEXED BY delayed \
+     WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 <> 0 AND due <= ?1 ORDER BY due, id LIMIT ?2",
+];
+const NEXT_DUE: [&str; 2] = [
+    "SELECT due FROM jobs INDEXED BY due \
+     WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 = 0 ORDER BY due LIMIT 1",
+    "SELECT due FROM jobs INDEXED BY delayed \
+     WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 <> 0 ORDER BY due LIMIT 1",
+];
+static READY: LazyLock<String> = LazyLock::new(|| {
+    JOBS.update(
+        &[("state", "0"), ("ord", "?2"), ("marks", "marks & ~4")],
+        &[],
+        "id = ?1",
+    )
+});
+
+/// When something is due first: by the wall clock, and by the steady one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::sqlite) struct Dues([Option<u64>; 2]);
+
+impl Dues {
+    /// It has to be looked up.
+    pub(super) const NOW: Self = Self([Some(0), Some(0)]);
+
+    pub(super) fn add(&mut self, due: u64, is_delay: bool) {
+        let first = &mut self.0[usize::from(is_delay)];
+        *first = Some(first.map_or(due, |first| first.min(due)));
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        for (is_delay, due) in [false, true].into_iter().zip(other.0) {
+            if let Some(due) = due {
+                self.add(due, is_delay);
+            }
+        }
+    }
+
+    /// How long until the first one is due.
+    fn time_left(self, wall: u64, steady: u64) -> Option<Duration> {
+        let left = self.0.into_iter().zip([wall, steady]);
+        let left = left.filter_map(|(due, now)| Some(due?.saturating_sub(now)));
+        left.min().map(Duration::from_millis)
+    }
+}
 
 impl Writer {
     pub(super) fn is_due(&self) -> bool {
-        let is_due = self.next_due.is_some_and(|due| due <= (self.clock)());
-        is_due && self.making_ready.may_be_done()
+        // Nothing is delayed, mostly: then no clock need be read.
+        self.next_due.0 != [None; 2]
+            && self.making_ready.may_be_done()
+            && self.time_of_next().is_some_and(|time| time.is_zero())
+    }
+
+    fn time_of_next(&self) -> Option<Duration> {
+        self.next_due.time_left((self.clock)(), (self.steady)())
     }
 
     /// How long until a job is due.
     pub(super) fn time_to_due(&self) -> Option<Duration> {
-        let due = self.next_due?.saturating_sub((self.clock)());
-        Some(Duration::from_millis(due).max(self.making_ready.time_left()))
+        let time = self.time_of_next()?;
+        Some(time.max(self.making_ready.time_left()))
     }
 
     /// Makes jobs ready whose time has come. They come first in a commit, because their order numbers must
@@ -36,7 +84,10 @@ impl Writer {
     }
 
     fn try_to_promote(&mut self, batch: &mut Batch) -> rusqlite::Result<()> {
-        for (job, queue, class, key, state) in self.due(batch.now)? {
+        let mut due = self.due(false, batch.now)?;
+        due.extend(self.due(true, batch.steady)?);
+        due.sort_unstable_by_key(|due| (due.0, due.1));
+        for (_, job, queue, class, key, state) in due {
             let ord = self.ids.make(batch.now).0;
             self.db
                 .prepare_cached(&READY)?
@@ -48,15 +99,16 @@ impl Writer {
         self.look_for_due()
     }
 
-    fn due(&self, now: u64) -> rusqlite::Result<Vec<Due>> {
-        let mut due = self.db.prepare_cached(DUE)?;
+    fn due(&self, is_delay: bool, now: u64) -> rusqlite::Result<Vec<Due>> {
+        let mut due = self.db.prepare_cached(DUE[usize::from(is_delay)])?;
         let rows = due.query_map(params![now as i64, AT_ONCE as i64], |row| {
-            let state = State::from_code(row.get(4)?).unwrap_or(State::Delayed);
-            let key: Vec<u8> = row.get(3)?;
+            let state = State::from_code(row.get(5)?).unwrap_or(State::Delayed);
+            let key: Vec<u8> = row.get(4)?;
             Ok((
-                job_id(row)?,
-                QueueNo(row.get(1)?),
-                row.get(2)?,
+                row.get(0)?,
+                JobId(row.get(1)?),
+                QueueNo(row.get(2)?),
+                row.get(3)?,
                 key.into_boxed_slice(),
                 state,
             ))
@@ -66,10 +118,13 @@ impl Writer {
 
     /// Looks up when the next job is due.
     pub(super) fn look_for_due(&mut self) -> rusqlite::Result<()> {
-        let mut next = self.db.prepare_cached(NEXT_DUE)?;
-        self.next_due = next.query_row([], |row| row.get::<_, u64>(0)).optional()?;
+        let next = |sql| {
+            let mut next = self.db.prepare_cached(sql)?;
+            next.query_row([], |row| row.get::<_, u64>(0)).optional()
+        };
+        self.next_due = Dues([next(NEXT_DUE[0])?, next(NEXT_DUE[1])?]);
         Ok(())
     }
 }
 
-type Due = (crate::JobId, QueueNo, u8, Box<[u8]>, State);
+type Due = (u64, JobId, QueueNo, u8, Box<[u8]>, State);

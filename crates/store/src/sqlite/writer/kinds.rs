@@ -3,6 +3,8 @@
 /// Bits of `marks`.
 pub(in crate::sqlite) const UNIQUE: u8 = 1;
 pub(in crate::sqlite) const KEPT: u8 = 2;
+/// `due` is by the steady clock.
+pub(in crate::sqlite) const DELAY: u8 = 4;
 
 /// Kinds of rows in `kept`.
 pub(in crate::sqlite) const RESULT: u8 = 0;

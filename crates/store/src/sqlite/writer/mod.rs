@@ -53,6 +53,7 @@ pub(super) struct Writer {
     pub(super) sync: bool,
     pub(super) cache_kib: u32,
     pub(super) clock: Clock,
+    pub(super) steady: Clock,
     pub(super) post: Arc<Post>,
     pub(super) reader: SyncSender<Message>,
     pub(super) ids: Ids,
@@ -93,7 +94,7 @@ pub(super) struct Writer {
     durable: u64,
     /// What `PRAGMA synchronous` says now.
     level: commit::Level,
-    next_due: Option<u64>,
+    next_due: due::Dues,
     making_ready: Chore,
     /// When there is something to forget.
     tidy_at: Cell<u64>,
@@ -122,6 +123,7 @@ impl Writer {
             sync: options.sync,
             cache_kib: options.cache_kib,
             clock: options.clock.clone(),
+            steady: options.steady.clone(),
             post,
             reader,
             ids: Ids::new(secret, recover::last_number(&db).map_err(error)?),
@@ -148,7 +150,7 @@ impl Writer {
             damaged: RefCell::default(),
             durable: 0,
             level: commit::Level::Unknown,
-            next_due: None,
+            next_due: due::Dues::default(),
             making_ready: Chore::default(),
             tidy_at: Cell::new(u64::MAX),
             tidying: Chore::default(),

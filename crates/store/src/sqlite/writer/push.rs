@@ -1,4 +1,4 @@
-use super::kinds::{UNIQUE, owner, signed, to_json};
+use super::kinds::{DELAY, UNIQUE, owner, signed, to_json};
 use super::{Batch, Effect, Writer};
 use crate::sqlite::seal::{self, JOBS, PUSHES, UNIQUES};
 use crate::{Ask, Holder, JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique, checksum};
@@ -202,7 +202,11 @@ fn insert_row(
     batch: &mut Batch,
 ) -> rusqlite::Result<()> {
     let (meta, body) = new.bytes.split_at(new.meta_len);
-    let due = new.due_ms.max(batch.now);
+    let is_delay = new.delay_ms > 0;
+    let due = match is_delay {
+        true => batch.steady.saturating_add(new.delay_ms),
+        false => new.due_ms.max(batch.now),
+    };
     let number = |number: i64| ValueRef::Integer(number);
     let (id, zero) = (number(id.0 as i64), number(0));
     let (queue, class, codec) = (
@@ -219,11 +223,10 @@ fn insert_row(
         State::Ready => id,
         _ => ValueRef::Null,
     };
-    let marks = number(if unique(new).is_some() {
-        UNIQUE.into()
-    } else {
-        0
-    });
+    let has = |is_set: bool, mark: u8| if is_set { mark } else { 0 };
+    let is_delayed = is_delay && state == State::Delayed;
+    let marks = has(unique(new).is_some(), UNIQUE) | has(is_delayed, DELAY);
+    let marks = number(marks.into());
     let options = new.options.as_deref().map(to_json);
     let (options, owner) = (text(options.as_deref()), text(new.owner.as_deref()));
     let meta = match meta {
@@ -271,7 +274,7 @@ fn insert_row(
     ];
     insert.execute(params_from_iter(row.map(ToSqlOutput::Borrowed)))?;
     if state == State::Delayed {
-        batch.wait_until(due);
+        batch.wait_until(due, is_delay);
     }
     Ok(())
 }
@@ -282,7 +285,7 @@ fn text(text: Option<&str>) -> ValueRef<'_> {
 
 /// The state in which a new job begins.
 pub(super) fn state_of(new: &NewJob, now: u64) -> State {
-    match (new.suspended, new.due_ms > now) {
+    match (new.suspended, new.delay_ms > 0 || new.due_ms > now) {
         (true, _) => State::Suspended,
         (_, true) => State::Delayed,
         _ => State::Ready,

@@ -1,5 +1,5 @@
 use super::end::summary;
-use super::kinds::{OUTPUT, signed, to_json};
+use super::kinds::{DELAY, OUTPUT, signed, to_json};
 use super::{Batch, Effect, Writer};
 use crate::sqlite::seal::JOBS;
 use crate::{JobError, JobId, Run, State, What};
@@ -53,7 +53,7 @@ impl Writer {
             run.crashes,
             signed(run.ran_us),
             to_json(error),
-            brief.marks,
+            brief.marks | DELAY,
             brief.notes,
         ])?;
         self.queues.count(brief.queue, brief.state, -1);
@@ -64,7 +64,7 @@ impl Writer {
         if hold {
             return Ok(Effect::Rests);
         }
-        batch.wait_until(due_ms);
+        batch.wait_until(due_ms, true);
         Ok(Effect::Left)
     }
 }

@@ -1,5 +1,5 @@
 use crate::sqlite::seal::{ENDED, JOBS};
-use crate::sqlite::writer::kinds::{UNIQUE, signed};
+use crate::sqlite::writer::kinds::{DELAY, UNIQUE, signed};
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Bytes, QueueNo, State, View, What, lossless};
 use rusqlite::{OptionalExtension, params};
@@ -138,9 +138,10 @@ impl Writer {
             self.release_unique(&brief, |_| true)?;
         }
         let class = self.queues.keep(to).class_of(view.class);
+        let is_delay = brief.marks & DELAY != 0;
         let state = match view.state {
             State::Suspended => State::Suspended,
-            _ if view.due_ms > batch.now => State::Delayed,
+            _ if view.due_ms > batch.now_of(is_delay) => State::Delayed,
             _ => State::Ready,
         };
         let ord = (state == State::Ready).then(|| self.ids.make(batch.now).0);
@@ -159,7 +160,7 @@ impl Writer {
             class,
             ..view.clone()
         };
-        self.enter(&there, state, view.due_ms, batch);
+        self.enter(&there, state, view.due_ms, is_delay, batch);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::sqlite::seal::{ENDED, JOBS};
 use crate::sqlite::writer::end::Brief;
-use crate::sqlite::writer::kinds::{signed, to_json};
+use crate::sqlite::writer::kinds::{DELAY, signed, to_json};
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{State, View, What};
 use rusqlite::params;
@@ -44,7 +44,12 @@ static SUSPEND: LazyLock<String> = LazyLock::new(|| {
 });
 static RELEASE: LazyLock<String> = LazyLock::new(|| {
     JOBS.update(
-        &[("state", "0"), ("ord", "?2"), ("due", "?3")],
+        &[
+            ("state", "0"),
+            ("ord", "?2"),
+            ("due", "?3"),
+            ("marks", "marks & ~4"),
+        ],
         &[],
         "id = ?1",
     )
@@ -87,7 +92,8 @@ impl Writer {
             _ => State::Delayed,
         };
         let ord = (state == State::Ready).then(|| self.ids.make(batch.now).0 as i64);
-        let due = batch.now.saturating_add(wait);
+        let is_delay = wait > 0;
+        let due = batch.now_of(is_delay).saturating_add(wait);
         let class = self.queues.keep(view.queue).class_of(view.class);
         let row = (view.queue.0, view.state as u8, view.id.0 as i64);
         self.db.prepare_cached(&REVIVE)?.execute(params![
@@ -97,7 +103,7 @@ impl Writer {
             state as u8,
             ord,
             signed(due),
-            brief.marks,
+            brief.marks & !DELAY | if is_delay { DELAY } else { 0 },
             brief.notes,
             class,
             options,
@@ -115,7 +121,7 @@ impl Writer {
             class,
             ..view.clone()
         };
-        self.enter(&there, state, due, batch);
+        self.enter(&there, state, due, is_delay, batch);
         Ok(())
     }
 
@@ -132,12 +138,19 @@ impl Writer {
     }
 
     /// Counts a job where it waits now, and sees to it that it is found there.
-    pub(super) fn enter(&mut self, view: &View, state: State, due: u64, batch: &mut Batch) {
+    pub(super) fn enter(
+        &mut self,
+        view: &View,
+        state: State,
+        due: u64,
+        is_delay: bool,
+        batch: &mut Batch,
+    ) {
         self.queues.count(view.queue, state, 1);
         match state {
             State::Ready => batch.wake(view.queue, view.class, &view.key),
             State::Suspended => {}
-            _ => batch.wait_until(due),
+            _ => batch.wait_until(due, is_delay),
         }
     }
 
@@ -150,7 +163,7 @@ impl Writer {
         let row = params![view.id.0 as i64, brief.notes];
         self.db.prepare_cached(&SUSPEND)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
-        self.enter(view, State::Suspended, 0, batch);
+        self.enter(view, State::Suspended, 0, false, batch);
         Ok(())
     }
 
@@ -163,7 +176,7 @@ impl Writer {
             batch.now as i64
         ])?;
         self.queues.count(view.queue, view.state, -1);
-        self.enter(view, State::Ready, batch.now, batch);
+        self.enter(view, State::Ready, batch.now, false, batch);
         Ok(())
     }
 
