@@ -44,7 +44,7 @@ $until = static function (callable $is, string $what): void {
 /** Starts queue:work in a process of its own. */
 $start = static function (array $arguments, array $env = []) use (&$pipes): mixed {
     return proc_open(
-        [PHP_BINARY, __DIR__ . '/support/artisan.php', 'queue:work', ...$arguments, '--sleep=0'],
+        [PHP_BINARY, __DIR__ . '/../support/artisan.php', 'queue:work', ...$arguments, '--sleep=0'],
         [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]],
         $pipes,
         env_vars: $env + ['STOKER_SOCKET' => getenv('APP_STORAGE') . '/stoker.sock'] + getenv(),
@@ -125,7 +125,7 @@ test('pop: a job may run queue:work itself', function () use ($live, $story, $wo
 test('pop: each of several applications in a process has its jobs answered', function () use ($live, $harness, $dialled, $until): void {
     $states = [];
     foreach ([1, 2, 3] as $n) {
-        $app = (static fn () => require __DIR__ . '/support/application.php')();
+        $app = (static fn () => require __DIR__ . '/../support/application.php')();
         try {
             $kernel = $app->make(Kernel::class);
             $id = $live->queue->push(new Scripted("application$n", []), '', 'dialled');

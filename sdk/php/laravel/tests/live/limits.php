@@ -1,0 +1,127 @@
+<?php
+
+// Time limits, counts of exceptions, crashes.
+
+declare(strict_types=1);
+
+namespace Stoker\Laravel\Tests;
+
+use Illuminate\Support\Facades\Bus;
+
+use function Stoker\Tests\same;
+use function Stoker\Tests\test;
+
+/** @var Live $live */
+/** @var Story $story */
+
+// Nothing in PHP interrupts these three: only the broker can end them. Nobody accepts what curl connects to.
+$listening = stream_socket_server('tcp://127.0.0.1:0');
+$silent = stream_socket_get_name($listening, false);
+$locked = new \PDO('sqlite:' . ($database = getenv('APP_STORAGE') . '/locked.sqlite'));
+$locked->exec('BEGIN EXCLUSIVE');
+foreach (['default', 'pop'] as $queue) {
+    foreach (['curl' => " $silent", 'locked' => " $database", 'regex' => ''] as $what => $argument) {
+        test("live: time is up for a $what on queue $queue", function () use ($live, $story, $queue, $what, $argument, $listening, $locked): void {
+            $script = array_fill(0, 3, "$what$argument");
+            $job = $live->end($live->queue->push(new Scripted("$queue-$what", $script, tries: 2, timeout: 1), '', $queue));
+            same('failed', $job['state']);
+            same(['run 1', 'run 2', 'failed MaxAttemptsExceededException'], $story->of("$queue-$what"));
+        });
+    }
+    test("live: failOnTimeout on queue $queue", function () use ($live, $story, $queue, $silent): void {
+        $live->end($live->queue->push(new Scripted("$queue-final", ["curl $silent", 'done'], tries: 5, timeout: 1, failOnTimeout: true), '', $queue));
+        same(['run 1', 'failed TimedOut'], $story->of("$queue-final"));
+    });
+}
+
+test('live: maxExceptions counts a worker that was ended for its time, once', function () use ($live, $story): void {
+    $cases = [
+        // The worker that has counted the first one dies, and the next one looks at it again.
+        'killed' => [['regex', 'kill', 'regex', 'done'], ['maxExceptions' => 2, 'tries' => 0], ['run 1', 'run 2', 'run 2', 'failed TimedOut']],
+        'mixed' => [['throw', 'regex', 'done'], ['maxExceptions' => 2, 'tries' => 0], ['run 1', 'run 2', 'failed TimedOut']],
+        'dated' => [['regex', 'done'], ['maxExceptions' => 1, 'retryUntil' => time() + 60], ['run 1', 'failed TimedOut']],
+    ];
+    $ids = [];
+    foreach (['default', 'pop'] as $queue) {
+        foreach ($cases as $name => [$script, $own]) {
+            $job = (new Scripted("$queue-counted-$name", $script))->with(...$own, timeout: 1, backoff: 0);
+            $ids["$queue-counted-$name"] = $live->queue->push($job, '', $queue);
+        }
+    }
+    foreach ($ids as $name => $id) {
+        same('failed', $live->end($id)['state'], $name);
+        same($cases[explode('-', $name)[2]][2], $story->of($name), $name);
+    }
+});
+
+test('live: an operator\'s retry runs a job whose retryUntil has passed, and gives it that time anew', function () use ($live, $story): void {
+    $lives = [
+        'late' => [[], -1, ['failed MaxAttemptsExceededException', 'run 1', 'end']],
+        'dated' => [['release 4', 'throw', 'done'], 3, ['run 1', 'end', 'failed MaxAttemptsExceededException', 'run 1', 'run 2', 'end']],
+        'thrown' => [['throw'], -1, ['failed MaxAttemptsExceededException', 'run 1', 'failed DomainException']],
+    ];
+    $ids = [];
+    foreach (['default', 'pop'] as $queue) {
+        foreach ($lives as $name => [$script, $seconds]) {
+            $job = (new Scripted("$queue-$name", $script))->with(retryUntil: time() + $seconds, backoff: 0);
+            $ids["$queue-$name"] = $live->queue->push($job, '', $queue);
+        }
+    }
+    foreach ($ids as $name => $id) {
+        same('failed', $live->end($id)['state'], $name);
+        $live->client->retry($id);
+    }
+    foreach ($ids as $name => $id) {
+        $live->end($id);
+        same($lives[explode('-', $name)[1]][2], $story->of($name), $name);
+    }
+});
+
+test('live: checkpoints, ack() and the tenant, in Laravel\'s own jobs', function () use ($live, $story): void {
+    foreach (['default', 'pop'] as $queue) {
+        $job = $live->end($live->queue->push(new Scripted("$queue-import", ['import', 'import', 'import']), '', $queue));
+        same(["tenant of $queue-import", 2], [$job['key'], $job['priority']]);
+        $live->end($live->queue->push(new Scripted("$queue-imported", []), '', $queue));
+        same(['run 1', 'page 0', 'page 1', 'page 2', 'run 1', 'page 2'], $story->of("$queue-import"));
+    }
+});
+
+test('live: out of memory is a crash, and after two of them failed() is called once', function () use ($live, $story): void {
+    $id = $live->queue->push(new Scripted('memory', ['memory', 'memory', 'memory']));
+    same('failed', $live->end($id)['state']);
+    same(['run 1', 'run 1', 'failed WorkerDied'], $story->of('memory'));
+});
+
+test('live: a unique job that killed its workers lets go of its lock', function () use ($live, $story): void {
+    UniqueScripted::dispatch('unique', ['kill', 'kill']);
+    UniqueScripted::dispatch('unique', []);
+    $story->await('unique failed WorkerDied');
+    for ($until = microtime(true) + 10; $live->client->countJobs(['type' => UniqueScripted::class, 'state' => 'failed']) < 1; usleep(1000)) {
+        microtime(true) < $until or throw new \RuntimeException('it has not failed');
+    }
+    UniqueScripted::dispatch('unique', []);
+    $story->await('unique end');
+    same(['run 1', 'run 1', 'failed WorkerDied', 'run 1', 'end'], $story->of('unique'));
+});
+
+test('live: a batch counts the job whose time was up', function () use ($live, $story, $silent): void {
+    // SQLite refuses whoever writes the batch's row while a worker does.
+    $batch = $live->held('default', static fn () => Bus::batch([
+        new Scripted('batch-good', []),
+        new Scripted('batch-bad', ["curl $silent"], tries: 1, timeout: 1),
+    ])->allowFailures()->onConnection('live')->dispatch());
+    $story->await('batch-good end');
+    $story->await('batch-bad failed MaxAttemptsExceededException');
+    for ($until = microtime(true) + 10; ! ($now = $batch->fresh())->finished() && $now->pendingJobs !== 1; usleep(1000)) {
+        microtime(true) < $until or throw new \RuntimeException('the batch did not end');
+    }
+    same([2, 1, 1], [$now->totalJobs, $now->failedJobs, $now->pendingJobs], 'total, failed, pending: a failed job stays pending');
+    same(1, count($now->failedJobIds));
+});
+
+test('live: chains go on, also past a worker that was killed', function () use ($live, $story): void {
+    Bus::chain([new Scripted('chain1', ['kill', 'done']), new Scripted('chain2', []), (new Scripted('chain3', []))->onQueue('pop')])
+        ->onConnection('live')->dispatch();
+    $story->await('chain3 end');
+    same(['run 1', 'end'], $story->of('chain2'));
+});
