@@ -16,7 +16,7 @@ SERVES_WITHIN = 20.0
 # New jobs are refused as soon as the disk fails, so that the number in flight only falls: there have to be more
 # before, and if too few are left for a kill the disk gets well, and fails again.
 MANY = IN_FLIGHT + 8
-TRIES = 8
+TRIES = 16
 STEPS = 40  # calls that the store's mending makes, and a few of what comes after it
 
 

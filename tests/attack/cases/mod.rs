@@ -10,6 +10,7 @@ mod life;
 mod logs;
 mod memory;
 mod metadata;
+mod mix;
 mod names;
 mod pull;
 mod queues;
@@ -42,5 +43,6 @@ pub(crate) fn all(seed: u64) -> Vec<Group> {
     groups.extend(store::groups(seed));
     groups.extend(config::groups());
     groups.extend(small::groups());
+    groups.extend(mix::groups(seed));
     groups
 }
