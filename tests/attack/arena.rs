@@ -121,15 +121,17 @@ pub(crate) fn resume(client: &mut Client, queue: &str) {
     client.own("stoker.queue", &json!({"op": "resume", "queue": queue}));
 }
 
-/// Waits until nothing of a queue waits or runs.
+/// Waits until nothing of a queue waits, and no worker runs anything: a job that is acknowledged on
+/// delivery is done before it runs.
 #[track_caller]
 pub(crate) fn drained(client: &mut Client, queue: &str) -> Value {
     until(&format!("nothing is left to do in {queue}"), || {
         let found = client.queue(queue);
-        let busy = ["ready", "delayed", "running"]
-            .iter()
-            .any(|key| found[*key] != 0);
-        (!busy).then_some(found)
+        let mut left = ["ready", "delayed", "running"].iter();
+        let waits = left.any(|key| found[*key] != 0);
+        let state = client.own("stoker.worker", &json!({"op": "list"}));
+        let mut workers = state["workers"].as_array().into_iter().flatten();
+        (!waits && workers.all(|worker| worker["state"] != "busy")).then_some(found)
     })
 }
 

@@ -94,7 +94,8 @@ fn fight(arena: &mut Arena, chosen: &[&'static Attacker], seed: u64) {
         if queue["paused"] == true {
             crate::arena::resume(&mut client, "q");
         }
-        (queue["done"] == JOBS).then_some(())
+        // One that is acknowledged on delivery is done before it runs.
+        (queue["done"] == JOBS && app.workers().iter().all(is_idle)).then_some(())
     });
     let mut runs: HashMap<String, usize> = HashMap::new();
     app.dir
@@ -108,6 +109,11 @@ fn fight(arena: &mut Arena, chosen: &[&'static Attacker], seed: u64) {
         "honest jobs that ran, and that ran again"
     );
     arena.still_serves(server);
+}
+
+/// Whether a worker of the honest pool runs nothing.
+fn is_idle(worker: &serde_json::Value) -> bool {
+    worker["pool"] != "p" || worker["state"] == "ready"
 }
 
 /// The attackers end with whoever pushes, also if that fails.
