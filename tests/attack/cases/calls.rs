@@ -30,7 +30,7 @@ pub(crate) fn groups() -> Vec<Group> {
             })
             .case("is let in again by `quarantine clear`", |arena| {
                 quarantined(arena, "once-clear");
-                let output = arena.app().cli(&["quarantine", "clear", "--all"]);
+                let output = arena.app().cli(&["quarantine", "clear"]);
                 assert_eq!(output.code, 0, "{}", output.stderr);
                 let_in(arena, "once-clear");
             }),

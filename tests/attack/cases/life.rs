@@ -62,7 +62,7 @@ const STUCK: &[(&str, &[&str])] = &[
     ("jobs cancel", &["jobs", "cancel", "--queue", "q", "--yes"]),
     ("set", &["set", "q", "--weight", "2"]),
     ("reload", &["reload"]),
-    ("push", &["push", "q", "{}"]),
+    ("push", &["push", "q", "{}", "--wait", "500ms"]),
 ];
 
 fn stuck(name: &str, commands: &'static [(&str, &[&str])]) -> Group {

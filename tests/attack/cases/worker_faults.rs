@@ -72,7 +72,7 @@ fn fault(name: &'static str, script: &'static str) -> Group {
     };
     let config = pool_of(
         "serve",
-        "workers = 1\ntask_timeout = \"700ms\"\nstop_grace = \"1s\"\nkill_grace = \"100ms\"\n\
+        "workers = 1\ntask_timeout = \"700ms\"\nstop_grace = \"300ms\"\nkill_grace = \"100ms\"\n\
          [queue.twice]\ntries = 2\nbackoff = [\"0s\"]\n[queue.once]\nack = \"delivery\"",
     );
     let group = Group::new("A6", format!("a worker's fault, {name}"));

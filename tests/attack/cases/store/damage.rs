@@ -101,12 +101,16 @@ fn make(arena: &mut Arena, path: &Path) {
     arena.stop();
 }
 
+/// Changes a text wherever it stands: a page may hold what is left of a row that was moved.
 fn flip(path: &Path, target: &str, bit: u8) {
     let mut bytes = fs::read(path).expect("it is there");
-    let found = bytes
-        .windows(target.len())
-        .position(|part| part == target.as_bytes());
-    bytes[found.expect("the text is in the file")] ^= bit;
+    let places = bytes.windows(target.len()).enumerate();
+    let found: Vec<usize> = places
+        .filter(|(_, part)| *part == target.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    assert!(!found.is_empty(), "the text is in the file");
+    found.into_iter().for_each(|at| bytes[at] ^= bit);
     fs::write(path, bytes).expect("it can be written");
 }
 
