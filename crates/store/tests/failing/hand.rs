@@ -88,8 +88,10 @@ impl Hand {
 
     pub(crate) fn try_to_open(&mut self) -> Result<(), StoreError> {
         let now = self.clock.clone();
+        let clock: stoker_store::Clock = Arc::new(move || now.load(Ordering::SeqCst));
         let options = SqliteOptions {
-            clock: Arc::new(move || now.load(Ordering::SeqCst)),
+            clock: clock.clone(),
+            steady: clock,
             ..SqliteOptions::default()
         };
         self.store = Some(SqliteStore::open(&self.path, options)?);
