@@ -17,6 +17,25 @@ answer! {
         pub pools: Vec<Pool> = "pools",
         /// The longest turn of the server so far, in microseconds
         pub max_lag_us: u64 = "max_lag_us",
+        /// Left out if there are none: numbers that workers have reported
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub metrics: Vec<Metric> = "metrics",
+    }
+}
+
+answer! {
+    /// A number that workers report.
+    pub struct Metric {
+        /// Their pool
+        pub pool: String = "pool",
+        /// Its name
+        pub name: String = "name",
+        /// What tells several of one name apart
+        pub labels: serde_json::Map<String, serde_json::Value> = "labels",
+        /// The value that was reported last
+        pub value: f64 = "value",
+        /// How often a value was reported since the server started
+        pub reports: u64 = "reports",
     }
 }
 

@@ -6,6 +6,7 @@ use clap::{Command, CommandFactory};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::{env, fs};
+use stoker_server::LOG_EVENTS;
 use stoker_server::config::schema::sections;
 
 fn config_page() -> String {
@@ -36,6 +37,30 @@ fn config_page() -> String {
             )
             .unwrap();
         }
+    }
+    page
+}
+
+fn log_page() -> String {
+    let mut page = String::from(
+        "# Log events\n\nGenerated from the program. With `[log] format = \"json\"` every line is an object with `at` \
+         (RFC 3339), `level` (`info`, `warn`, `error`) and `message`, a sentence for people that may change. Lines of \
+         Stoker's own have `event` and the fields below, as far as they apply. Lines that workers write have `pool`, \
+         `worker`, `pid`, `stream`, `task` and no `event`.\n\n| event | level | fields | when |\n|---|---|---|---|\n",
+    );
+    for event in LOG_EVENTS {
+        let fields: Vec<String> = event
+            .fields
+            .iter()
+            .map(|field| format!("`{field}`"))
+            .collect();
+        let (name, level, doc) = (event.name, event.level, event.doc);
+        writeln!(
+            page,
+            "| `{name}` | {level} | {} | {doc} |",
+            fields.join(", ")
+        )
+        .unwrap();
     }
     page
 }
@@ -105,4 +130,9 @@ fn the_reference_of_the_own_methods_is_up_to_date() {
 #[test]
 fn the_reference_of_the_command_line_is_up_to_date() {
     check("cli.md", &cli_page());
+}
+
+#[test]
+fn the_reference_of_the_log_is_up_to_date() {
+    check("log-events.md", &log_page());
 }

@@ -337,6 +337,17 @@ pub enum Cause {
     Abandoned,
 }
 
+/// Why a worker is replaced that did nothing wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recycled {
+    /// It has run as many tasks as `max_tasks` allows.
+    Tasks,
+    /// It is as old as `max_age` allows.
+    Age,
+    /// It has more resident bytes than `memory_limit` allows.
+    Memory { rss: u64 },
+}
+
 /// Something an operator would want to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -352,11 +363,18 @@ pub enum Notice {
         why: Option<Why>,
         crashed: Option<TaskId>,
     },
+    /// A worker is to be replaced.
+    Recycled {
+        worker: WorkerId,
+        why: Recycled,
+    },
     /// A worker died on this task, or on another one beside which it ran, and it is to run again.
     Crashed {
         worker: WorkerId,
         exit: Exit,
         task: TaskId,
+        /// Workers that it has killed, this one included.
+        crashes: u8,
     },
     /// A worker was ended by force while it ran this task, which is not to blame: at a shutdown that took too
     /// long, say. It runs again if it may.

@@ -27,7 +27,7 @@ mod view;
 mod worker;
 
 pub use crate::core::{Core, Limits};
-pub use event::{Action, Answer, Cause, Event, Facts, Notice, Offer, Outcome};
+pub use event::{Action, Answer, Cause, Event, Facts, Notice, Offer, Outcome, Recycled};
 pub use id::{KeyId, NameId, PoolId, QueueId, TaskId, WorkerId};
 pub use names::Unknown;
 pub use pool::{Health, PoolConfig};

@@ -22,6 +22,7 @@ mod users;
 mod watch;
 mod workers;
 
+pub use observe::events::{EVENTS as LOG_EVENTS, LogEvent};
 pub use observe::open as open_log;
 pub use turn::run;
 

@@ -1,12 +1,13 @@
 //! Performs what the core asks for. Nothing here decides anything, and nothing here takes a step.
 
+use crate::observe::{Entry, events};
 use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use crate::sources::rpc::exit_text;
 use crate::workers::Link;
 use rustix::process::Signal;
 use stoker_angel::ToAngel;
-use stoker_core::{Action, Exit, Facts, Health, Notice, Outcome, TaskId, Why, WorkerId};
+use stoker_core::{Action, Exit, Facts, Health, Notice, Outcome, Recycled, TaskId, Why, WorkerId};
 use stoker_store::{Ask, What};
 use stoker_wire::Frame;
 
@@ -109,13 +110,13 @@ impl Plane {
         // One that was still booting has nothing to finish, so its end is nothing to tell.
         let quiet = !link.ready && matches!(why, Why::Shutdown | Why::Surplus | Why::Replaced);
         if let Some(reason) = killed_for(why).filter(|_| !quiet) {
-            let task = self.present_task(worker);
-            let task = if task.is_empty() {
-                String::new()
-            } else {
-                format!(" at {task}")
-            };
-            self.log.warn(format!("{name} is killed{task}: {reason}"));
+            let task = Some(self.present_task(worker)).filter(|task| !task.is_empty());
+            let at = task
+                .as_ref()
+                .map_or(String::new(), |task| format!(" at {task}"));
+            let entry = events::WORKER_KILLED.says(format!("{name} is killed{at}: {reason}"));
+            let entry = self.about(worker, entry).with("task", task);
+            self.log.put(entry.with("reason", reason));
         }
         if spawned {
             self.ask_angel(&ToAngel::Kill {
@@ -127,13 +128,19 @@ impl Plane {
     }
 
     /// Has the store know that a job's worker died on it.
-    fn note_crash(&mut self, worker: WorkerId, exit: Exit, task: TaskId) {
-        let Some(job) = self.jobs.held.get(task).map(|held| held.job.id) else {
+    fn note_crash(&mut self, worker: WorkerId, exit: Exit, task: TaskId, crashes: u8) {
+        let Some(held) = self.jobs.held.get(task) else {
             return;
         };
+        let (whole, crashes) = (held.job.clone(), crashes.saturating_add(held.spared));
+        let job = whole.id;
         let died_of = self.link(worker).and_then(Link::why_it_died);
         let died_of = died_of.map_or(String::new(), |text| format!(": {text}"));
         let text = format!("its worker died by {}{died_of}", exit_text(exit));
+        let entry = events::RUN_CRASHED.says(format!("crashed: {text}; it runs again alone"));
+        let entry = entry.with("worker", self.worker_name(Some(worker)));
+        let entry = entry.with("reason", text.as_str());
+        self.log_lost_run(&whole, crashes, entry);
         // It does not run any more, and the server's own death would count once more.
         self.jobs.runs_changed = true;
         let what = What::Crashed;
@@ -142,15 +149,29 @@ impl Plane {
 
     /// Has the store know that a job's run was cut off, which was no fault of the job.
     fn note_cut_off(&mut self, worker: WorkerId, task: TaskId, why: Option<Why>) {
-        let Some(job) = self.jobs.held.get(task).map(|held| held.job.id) else {
+        let Some(whole) = self.jobs.held.get(task).map(|held| held.job.clone()) else {
             return;
         };
+        let job = whole.id;
         let name = self.link(worker).map_or("its worker", |link| &link.name);
         let why = why.and_then(killed_for).unwrap_or("it ended by force");
         let text = format!("{name} was killed while it ran this job: {why}");
+        let entry = events::RUN_CUT_OFF.says(format!("was cut off: {why}; it runs again"));
+        let entry = entry.with("worker", self.worker_name(Some(worker)));
+        self.log_lost_run(&whole, whole.run.crashes, entry.with("reason", why));
         self.jobs.runs_changed = true;
         let what = What::CutOff;
         self.jobs.ask(Ask::Note { job, what, text });
+    }
+
+    /// A line about a worker.
+    fn about(&self, worker: WorkerId, entry: Entry) -> Entry {
+        let Some(link) = self.link(worker) else {
+            return entry;
+        };
+        let pool = self.core.pool(link.pool).0;
+        let entry = entry.with("worker", link.name.as_str()).with("pool", pool);
+        entry.with("pid", link.pid)
     }
 
     fn notice(&mut self, notice: Notice) {
@@ -161,7 +182,9 @@ impl Plane {
                 };
                 link.ready = true;
                 let text = format!("{} is ready (pid {})", link.name, link.pid);
-                self.log.info(text);
+                let version = self.core.worker(worker).map(|(_, _, version)| version);
+                let entry = self.about(worker, events::WORKER_READY.says(text));
+                self.log.put(entry.with("version", version));
             }
             Notice::Died {
                 worker,
@@ -176,19 +199,33 @@ impl Plane {
                 let (name, words) = (link.name.clone(), link.dying_words());
                 let (pool, how) = (link.pool, exit_text(exit));
                 if expected {
-                    return self.log.info(format!("{name} has gone ({how})"));
+                    let entry = events::WORKER_GONE.says(format!("{name} has gone ({how})"));
+                    let entry = self.about(worker, entry).with("exit", how);
+                    return self.log.put(entry);
                 }
                 *self.restarts.entry(pool).or_default() += 1;
                 self.last_exits.insert(pool, how.clone());
                 let task = crashed.map_or(String::new(), |_| " while it ran a task".to_owned());
-                let why = why
-                    .and_then(killed_for)
-                    .map_or(String::new(), |why| format!("; {why}"));
-                let words = words.map_or(String::new(), |words| format!("; last words: {words}"));
-                self.log
-                    .warn(format!("{name} died by {how}{task}{why}{words}"));
+                let reason = why.and_then(killed_for);
+                let why = reason.map_or(String::new(), |why| format!("; {why}"));
+                let last = words.as_ref();
+                let last = last.map_or(String::new(), |words| format!("; last words: {words}"));
+                let text = format!("{name} died by {how}{task}{why}{last}");
+                let entry = self.about(worker, events::WORKER_DIED.says(text));
+                let entry = entry.with("exit", how).with("reason", reason);
+                self.log.put(
+                    entry
+                        .with("in_task", crashed.is_some())
+                        .with("last_words", words),
+                );
             }
-            Notice::Crashed { worker, exit, task } => self.note_crash(worker, exit, task),
+            Notice::Recycled { worker, why } => self.log_recycled(worker, why),
+            Notice::Crashed {
+                worker,
+                exit,
+                task,
+                crashes,
+            } => self.note_crash(worker, exit, task, crashes),
             Notice::CutOff { worker, task, why } => self.note_cut_off(worker, task, why),
             Notice::BootFailed {
                 worker,
@@ -199,14 +236,19 @@ impl Plane {
                     return;
                 };
                 let (name, words) = (link.name.clone(), link.dying_words());
-                let words = words.map_or(String::new(), |words| format!(": {words}"));
+                let last = words
+                    .as_ref()
+                    .map_or(String::new(), |words| format!(": {words}"));
                 let (how, ms) = (exit_text(exit), again_in.as_millis());
                 let what = match link.ready {
                     true => "ended before it was of use",
                     false => "did not get ready",
                 };
-                let (pool, text) = (link.pool, format!("{name} {what} ({how}){words}"));
-                self.log.error(format!("{text}; next boot in {ms} ms"));
+                let (pool, text) = (link.pool, format!("{name} {what} ({how}){last}"));
+                let entry = events::BOOT_FAILED.says(format!("{text}; next boot in {ms} ms"));
+                let entry = self.about(worker, entry).with("exit", how.as_str());
+                self.log
+                    .put(entry.with("last_words", words).with("next_boot_ms", ms));
                 self.last_exits.insert(pool, format!("{how} at boot"));
                 self.reloads.boot_failed(pool, text);
             }
@@ -215,25 +257,50 @@ impl Plane {
                     self.reloads.is_healthy(pool);
                 }
                 let pool = self.core.pool(pool).0.to_owned();
-                match health {
-                    Health::Healthy => self.log.info(format!("pool {pool} is healthy")),
-                    Health::Starting => {}
-                    Health::Failing { boots } => self.log.error(format!(
-                        "pool {pool} is unhealthy: {boots} boots in a row failed"
-                    )),
-                    Health::Blamed => self.log.error(format!(
+                let entry = match health {
+                    Health::Healthy => {
+                        Some(events::POOL_HEALTHY.says(format!("pool {pool} is healthy")))
+                    }
+                    Health::Starting => None,
+                    Health::Failing { boots } => {
+                        let text =
+                            format!("pool {pool} is unhealthy: {boots} boots in a row failed");
+                        Some(events::POOL_UNHEALTHY.says(text).with("boots", boots))
+                    }
+                    Health::Blamed => Some(events::VERSION_BLAMED.says(format!(
                         "pool {pool}: many different tasks kill its workers; the version is to blame"
-                    )),
+                    ))),
+                };
+                if let Some(entry) = entry {
+                    self.log.put(entry.with("pool", pool));
                 }
                 self.tell_orphans();
             }
             Notice::ReloadGivenUp { pool } => {
                 let pool = self.core.pool(pool).0.to_owned();
-                self.log.error(format!(
-                    "pool {pool}: the new version can't run; the old one stays"
-                ));
+                let text = format!("pool {pool}: the new version can't run; the old one stays");
+                self.log
+                    .put(events::RELOAD_GIVEN_UP.says(text).with("pool", pool));
             }
         }
+    }
+}
+
+impl Plane {
+    fn log_recycled(&mut self, worker: WorkerId, why: Recycled) {
+        let Some(name) = self.worker_name(Some(worker)) else {
+            return;
+        };
+        let (reason, rss) = match why {
+            Recycled::Tasks => ("max_tasks", None),
+            Recycled::Age => ("max_age", None),
+            Recycled::Memory { rss } => ("memory_limit", Some(rss)),
+        };
+        let size = rss.map_or(String::new(), |rss| format!(" ({} MB)", rss >> 20));
+        let text = format!("{name} is replaced: {reason}{size}");
+        let entry = self.about(worker, events::WORKER_RECYCLED.says(text));
+        self.log
+            .put(entry.with("reason", reason).with("rss_bytes", rss));
     }
 }
 

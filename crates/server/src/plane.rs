@@ -8,8 +8,9 @@ use crate::config::{Config, Launch, Pool as PoolSpec};
 use crate::heartbeat::Heart;
 use crate::memory::Memory;
 use crate::net::{Conn, ConnId, Poller, Slots};
-use crate::observe::{Log, Recent};
+use crate::observe::{Log, Metrics, Recent};
 use crate::sources::jobs::Jobs;
+use crate::sources::jobs::failures::FailureLog;
 use crate::sources::rpc::Places;
 use crate::sources::{Load, Loads};
 use crate::workers::Link;
@@ -69,6 +70,8 @@ pub(crate) enum Alarm {
     HalfFrame(ConnId),
     /// A worker of whose output some is not logged.
     Dropped(WorkerId),
+    /// A queue of whose failed runs some are not logged.
+    Failures(QueueId),
     /// A job that told something of itself.
     Untold(TaskId),
     /// The listener, after it could not accept.
@@ -89,6 +92,8 @@ pub(crate) struct Figures {
     /// Calls by how they ended; jobs are counted by their store.
     pub(crate) done: u64,
     pub(crate) failed: u64,
+    /// Which failed runs of jobs are logged.
+    pub(crate) failures: FailureLog,
 }
 
 pub(crate) struct Plane {
@@ -115,6 +120,7 @@ pub(crate) struct Plane {
     pub(crate) jobs: Jobs,
     pub(crate) figures: Vec<Figures>,
     pub(crate) log: Log,
+    pub(crate) metrics: Metrics,
     pub(crate) quarantine: Quarantine,
     pub(crate) reloads: Reloads,
     pub(crate) listings: Listings,

@@ -9,7 +9,8 @@ use crate::counted;
 use crate::heartbeat::Heart;
 use crate::memory::Memory;
 use crate::net::{Poller, Slots, Source};
-use crate::observe::Log;
+use crate::observe::events;
+use crate::observe::{Log, Metrics};
 use crate::plane::{Alarm, Plane};
 use crate::sources::Loads;
 use crate::sources::jobs::{Jobs, open_store};
@@ -52,7 +53,7 @@ pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
     if plane.lost_angel {
         plane
             .log
-            .error("the angel is gone; workers are ended, and so is this");
+            .put(events::ANGEL_GONE.says("the angel is gone; workers are ended, and so is this"));
         kill_marked(angel);
         plane.log.finish();
         return Err(io::Error::other("the angel is gone"));
@@ -173,6 +174,7 @@ impl Plane {
             loads: Loads::default(),
             jobs: Jobs::new(store),
             figures: Vec::new(),
+            metrics: Metrics::default(),
             log,
             quarantine: Quarantine::default(),
             reloads: Reloads::default(),
@@ -211,8 +213,11 @@ impl Plane {
             .iter()
             .map(|pool| pool.name.clone())
             .collect();
-        self.log
-            .info(format!("serving; pools: {}", pools.join(", ")));
+        self.log.put(
+            events::SERVING
+                .says(format!("serving; pools: {}", pools.join(", ")))
+                .with("pools", pools),
+        );
         if restarts > 0 {
             let lost = match self.jobs.store.abilities().durable {
                 true => "jobs go on from their store",
@@ -220,10 +225,13 @@ impl Plane {
             };
             let times = counted(restarts, "time");
             let previous = previous.map(|previous| format!(": {}", previous_text(previous)));
-            let previous = previous.unwrap_or_default();
-            self.log.warn(format!(
-                "the server was started again ({times} by now){previous}; {lost}"
-            ));
+            let reason = previous.unwrap_or_default();
+            let text = format!("the server was started again ({times} by now){reason}; {lost}");
+            let entry = events::SERVER_RESTARTED
+                .says(text)
+                .with("restarts", restarts);
+            let reason = Some(reason.trim_start_matches(": ")).filter(|reason| !reason.is_empty());
+            self.log.put(entry.with("reason", reason));
         }
         self.now = self.clock.now();
         self.send_timeouts();
@@ -317,9 +325,16 @@ impl Plane {
                 worker,
                 pid,
                 command,
-            } => self.log.warn(format!(
-                "{worker} left a process behind, which is ended: {command} (pid {pid})"
-            )),
+            } => {
+                let text = format!(
+                    "{worker} left a process behind, which is ended: {command} (pid {pid})"
+                );
+                let entry = events::PROCESS_LEFT
+                    .says(text)
+                    .with("worker", worker.to_string());
+                self.log
+                    .put(entry.with("pid", pid).with("command", command));
+            }
             ToServer::Drain => self.drain(),
             ToServer::Reload => {
                 self.log.reopen();
@@ -327,13 +342,13 @@ impl Plane {
             }
             ToServer::ReopenLog => self.log.reopen(),
             ToServer::Listener { text } => {
-                self.log.warn(text);
+                self.log.put(events::SOCKET.says(text));
                 fds.into_iter().for_each(|fd| self.listen_on(fd));
             }
             ToServer::Log { level, text } => match level {
-                Level::Info => self.log.info(text),
-                Level::Warn => self.log.warn(text),
-                Level::Error => self.log.error(text),
+                Level::Info => self.log.put(events::SOCKET.says(text)),
+                Level::Warn => self.log.put(events::SOCKET_TROUBLE.says(text)),
+                Level::Error => self.log.put(events::SOCKET_LOST.says(text)),
             },
             ToServer::Config { .. } => {}
         }
@@ -341,7 +356,7 @@ impl Plane {
 
     fn drain(&mut self) {
         self.log
-            .info("draining: nothing new is taken, what runs is finished");
+            .put(events::DRAINING.says("draining: nothing new is taken, what runs is finished"));
         self.goaway_clients();
         self.step(Event::Drain, None);
         self.beat();
@@ -359,6 +374,7 @@ impl Plane {
                 Alarm::Stalled(conn) => self.drop_if_stalled(conn),
                 Alarm::Closed(worker) => self.socketless(worker),
                 Alarm::HalfFrame(conn) => self.half_frame_due(conn),
+                Alarm::Failures(queue) => self.report_failures(queue),
                 Alarm::Untold(task) => self.tell_what_waited(task),
                 Alarm::Dropped(worker) => self.report_dropped(worker),
                 Alarm::Accept => self.accept_again(),
@@ -398,8 +414,11 @@ impl Plane {
     fn close_store(&mut self) {
         let mut told = Vec::new();
         if let Err(error) = self.jobs.store.close(&mut told) {
-            self.log
-                .error(format!("the job store did not close well: {error}"));
+            self.log.put(
+                events::STORE_TROUBLE
+                    .says(format!("the job store did not close well: {error}"))
+                    .with("reason", error.to_string()),
+            );
         }
         for told in told {
             self.store_tells(told);
@@ -431,18 +450,24 @@ impl Plane {
                     counted(left, "job"),
                     if left == 1 { "stays" } else { "stay" },
                 );
-                self.log.info(format!("{jobs} {stay} in the store"));
+                let text = format!("{jobs} {stay} in the store");
+                self.log
+                    .put(events::JOBS_LEFT.says(text).with("jobs", left));
             }
-            false if left > 0 => self.log.warn(format!(
-                "{} in memory had not finished and got lost",
-                counted(left, "job")
-            )),
+            false if left > 0 => {
+                let text = format!(
+                    "{} in memory had not finished and got lost",
+                    counted(left, "job")
+                );
+                self.log
+                    .put(events::JOBS_LOST.says(text).with("jobs", left));
+            }
             _ => {}
         }
         for id in self.conns.ids() {
             self.flush_conn(id);
         }
-        self.log.info("drained");
+        self.log.put(events::DRAINED.says("drained"));
         self.ask_angel(&ToAngel::Done);
         self.log.finish();
     }

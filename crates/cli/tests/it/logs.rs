@@ -1,10 +1,10 @@
 //! Workers' output as log lines: whole, attributed, and never in anybody's way.
 
 use crate::{pool_of, setup, start, start_of};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Read;
-use stoker_testkit::{App, Ask, Ended, until};
+use stoker_testkit::{App, Ask, Client, Ended, until};
 use stoker_wire::Status;
 
 const JSON: &str = "\n[log]\nformat = \"json\"";
@@ -364,4 +364,148 @@ fn the_log_file_is_replaced_when_it_is_large_and_old_ones_go() {
         text.ends_with("drained\n"),
         "the newest lines are in the log itself"
     );
+}
+
+/// The lines of an event, as objects.
+fn events(app: &App, event: &str) -> Vec<Value> {
+    let lines = app.log();
+    let lines = lines
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["event"] == event).collect()
+}
+
+// Issue 9, A26
+#[test]
+fn every_run_that_does_not_end_well_is_a_line_with_fields() {
+    let rest = "workers = 1\ntask_timeout = \"200ms\"\nkill_grace = \"0s\"\n[log]\nformat = \"json\"\n\
+                [queue.mails]\ntries = 2\nbackoff = [\"0s\"]";
+    let app = start(rest);
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "fail 64 it broke"));
+    client.job_in(&id, "failed");
+    let failed = events(&app, "run_failed");
+    let shown = |line: &Value| {
+        let keys = ["job", "queue", "attempt", "class", "reason", "final"];
+        keys.map(|key| line[key].clone())
+    };
+    let line = |attempt: u16, last: bool| {
+        [
+            json!(id),
+            json!("mails"),
+            json!(attempt),
+            failed[0]["class"].clone(),
+            json!("it broke"),
+            json!(last),
+        ]
+    };
+    let lines: Vec<_> = failed.iter().map(shown).collect();
+    assert_eq!(lines, [line(1, false), line(2, true)], "{failed:?}");
+    assert_eq!(failed[0]["level"], "warn");
+    assert_eq!(failed[0]["worker"], "p-1");
+    let id = client.push(&Ask::push("mails", "sleep 60000"));
+    client.job_in(&id, "failed");
+    assert_eq!(events(&app, "run_timed_out").len(), 2);
+    let id = client.push(&Ask::push("mails", "exit 3"));
+    client.job_in(&id, "failed");
+    let crashed = events(&app, "run_crashed");
+    let crashes: Vec<_> = crashed.iter().map(|line| &line["crashes"]).collect();
+    assert_eq!(crashes, [1, 2, 3], "{crashed:?}");
+    assert_eq!(crashed[2]["final"], true);
+    assert_eq!(crashed[0]["job"], json!(id));
+}
+
+// Issue 9, A26
+#[test]
+fn three_hundred_failed_jobs_are_three_hundred_lines_and_a_flood_is_counted() {
+    let app = start("workers = 1\n[log]\nformat = \"json\"");
+    let mut client = app.client();
+    let push = |client: &mut Client, count: usize| {
+        let asks: Vec<Ask> = (0..count)
+            .map(|_| Ask::push("mails", "fail 49 no"))
+            .collect();
+        for id in client.send_all(&asks) {
+            client.answer(id);
+        }
+    };
+    push(&mut client, 300);
+    let failed = |app: &App, count: u64| {
+        until("they have failed", || {
+            (app.client().queue("mails")["failed"] == count).then_some(())
+        });
+    };
+    failed(&app, 300);
+    until("they are logged", || {
+        (events(&app, "run_failed").len() == 300).then_some(())
+    });
+    for _ in 0..5 {
+        push(&mut client, 500);
+    }
+    failed(&app, 2_800);
+    let left_out = until("the rest is counted", || {
+        let lines = events(&app, "runs_not_logged");
+        let left_out: u64 = lines.iter().filter_map(|line| line["runs"].as_u64()).sum();
+        let logged = events(&app, "run_failed").len() as u64;
+        (logged + left_out == 2_800).then_some(left_out)
+    });
+    assert!(left_out > 0);
+}
+
+// Issue 9, A26
+#[test]
+fn a_worker_that_is_replaced_says_why() {
+    let app = start("workers = 1\nmax_tasks = 2\n[log]\nformat = \"json\"");
+    app.call("t.run", "ok");
+    app.call("t.run", "ok");
+    let line = until("it is replaced", || events(&app, "worker_recycled").pop());
+    assert_eq!(
+        (&line["worker"], &line["reason"]),
+        (&json!("p-1"), &json!("max_tasks"))
+    );
+    assert!(
+        line["message"]
+            .as_str()
+            .is_some_and(|text| text == "p-1 is replaced: max_tasks")
+    );
+}
+
+// Issue 9, A26
+#[test]
+fn lines_of_stokers_own_have_an_event_and_fields() {
+    let app = start("workers = 1\n[log]\nformat = \"json\"");
+    app.cli(&["reload"]);
+    app.wait_for_log("*p-1 has gone*");
+    let log = app.log();
+    for line in log.lines() {
+        let line: Value = serde_json::from_str(line).expect("each line is JSON");
+        assert!(line["event"].is_string(), "{line}");
+    }
+    let ready = &events(&app, "worker_ready")[0];
+    assert_eq!(
+        (&ready["worker"], &ready["pool"], &ready["version"]),
+        (&json!("p-1"), &json!("p"), &json!(1))
+    );
+    assert!(ready["pid"].is_u64());
+    assert_eq!(events(&app, "worker_gone")[0]["exit"], "exit code 0");
+    assert_eq!(events(&app, "reload_done")[0]["version"], 2);
+}
+
+// Issue 9, A27
+#[test]
+fn metrics_that_workers_report_are_shown() {
+    let app = start("workers = 1");
+    app.call("t.run", r#"metric {"name":"mails.sent","value":2};ok"#);
+    app.call(
+        "t.run",
+        r#"metric {"name":"mails.sent","value":5.5};metric {"name":3};ok"#,
+    );
+    let label = r#"metric {"name":"mails.sent","value":1,"labels":{"to":"de"}};ok"#;
+    app.call("t.run", label);
+    let shown = app.cli(&["workers", "--json"]).stdout;
+    let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
+    let metrics = json!([
+        {"pool": "p", "name": "mails.sent", "labels": {"to": "de"}, "value": 1.0, "reports": 1},
+        {"pool": "p", "name": "mails.sent", "labels": {}, "value": 5.5, "reports": 2},
+    ]);
+    assert_eq!(shown["metrics"], metrics);
 }

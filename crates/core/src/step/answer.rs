@@ -1,7 +1,7 @@
 use super::tick::MEASURE_EVERY;
 use crate::task::Claim;
 use crate::worker::{Demand, Life};
-use crate::{Answer, Cause, Core, Origin, Outcome, Span, TaskId, WorkerId};
+use crate::{Answer, Cause, Core, Origin, Outcome, Recycled, Span, TaskId, WorkerId};
 
 /// Returns of one task that cost it nothing.
 const FREE_RETURNS: u8 = 3;
@@ -171,7 +171,7 @@ impl Core {
             (worker.tasks.is_empty(), worker.done >= worker.done_max)
         };
         if spent && !self.workers[id].outdated && self.workers[id].is_live() {
-            self.expire(id);
+            self.expire(id, Recycled::Tasks);
         }
         match self.workers[id].life {
             Life::Live { .. } => {

@@ -95,8 +95,12 @@ impl Core {
         } else if crashes >= budget {
             self.finish(task, Outcome::Quarantined { crashes, exit });
         } else {
-            self.out
-                .push(Action::Notice(Notice::Crashed { worker, exit, task }));
+            self.out.push(Action::Notice(Notice::Crashed {
+                worker,
+                exit,
+                task,
+                crashes,
+            }));
             let queue = self.tasks[task].queue;
             self.queues[queue.index()].push_back(&mut self.tasks, task);
             self.activate(queue);

@@ -2,7 +2,7 @@ use crate::pool::Health;
 use crate::step::death::OF_USE;
 use crate::task::Task;
 use crate::worker::{Demand, Life, Worker};
-use crate::{Action, Core, Notice, Offer, PoolId, Span, TaskId, Time, Why, WorkerId};
+use crate::{Action, Core, Notice, Offer, PoolId, Recycled, Span, TaskId, Time, Why, WorkerId};
 use std::collections::VecDeque;
 
 impl Core {
@@ -215,15 +215,18 @@ impl Core {
             {
                 self.kill(id, Why::Memory);
             }
-            Life::Live { .. } if !worker.outdated => self.expire(id),
+            Life::Live { .. } if !worker.outdated => self.expire(id, Recycled::Memory { rss }),
             _ => {}
         }
     }
 
     /// Marks a worker to be replaced. One that dialled in is let go at once: its successor is not ours to
     /// start.
-    pub(crate) fn expire(&mut self, id: WorkerId) {
+    pub(crate) fn expire(&mut self, id: WorkerId, why: Recycled) {
         self.workers[id].outdated = true;
+        let worker = id;
+        self.out
+            .push(Action::Notice(Notice::Recycled { worker, why }));
         if !self.workers[id].spawned {
             self.stop(id, Why::Replaced);
         }

@@ -1,6 +1,6 @@
 use crate::task::Place;
 use crate::worker::{Life, escalation};
-use crate::{Action, Core, Outcome, PoolId, Span, TaskId, Time, Why, WorkerId};
+use crate::{Action, Core, Outcome, PoolId, Recycled, Span, TaskId, Time, Why, WorkerId};
 
 /// How often a busy worker's memory is looked at within one task, and that of a process whose tasks are not
 /// ours to see.
@@ -83,7 +83,7 @@ impl Core {
             self.resize(self.workers[id].pool);
         }
         if self.workers[id].expires <= self.now && !self.workers[id].outdated {
-            self.expire(id);
+            self.expire(id, Recycled::Age);
         }
         self.prove(id);
         self.watch_memory(id);

@@ -4,6 +4,7 @@
 use super::{Answered, Caller, Handle, Refused};
 use crate::clock::{rfc3339, wall_ms};
 use crate::counted;
+use crate::observe::events;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use crate::sources::rpc::exit_text;
@@ -224,7 +225,10 @@ impl Plane {
             self.task_label(task),
             counted(facts.crashes, "worker")
         );
-        self.log.error(text);
+        let entry = events::QUARANTINED.says(text).with("queue", name.as_str());
+        let label = self.task_label(task);
+        let entry = entry.with("task", label).with("crashes", facts.crashes);
+        self.log.put(entry);
         self.quarantine.numbers += 1;
         let entry = Entry {
             number: self.quarantine.numbers,

@@ -1,5 +1,6 @@
 use super::{Answered, Caller, Handle, Refused};
 use crate::counted;
+use crate::observe::events;
 use crate::plane::{Alarm, Plane};
 use crate::sources::jobs::{ANSWER_WITHIN, Asked};
 use serde_json::{Map, Value};
@@ -279,10 +280,12 @@ impl Plane {
         let (name, config) = (queue.name.to_owned(), steered.config(queue.config));
         // The configuration may have changed since; what does not fit it any more is left out.
         if self.check_reserves(id, config.reserve).is_err() || config.reserve > config.limit {
-            self.log.warn(format!(
+            let text = format!(
                 "queue {name}: what `stoker set` set does not fit the configuration any more, and is left \
                  out; `stoker set {name} --reset` forgets it"
-            ));
+            );
+            self.log
+                .put(events::OVERRIDE_DROPPED.says(text).with("queue", name));
             return;
         }
         let differing = Share::ALL
@@ -294,9 +297,11 @@ impl Plane {
         });
         let differing = differing.collect::<Vec<String>>().join(", ");
         if !differing.is_empty() {
-            self.log.info(format!(
+            let text = format!(
                 "queue {name} has by `stoker set`: {differing}; `stoker set {name} --reset` takes it back"
-            ));
+            );
+            let entry = events::QUEUE_OVERRIDDEN.says(text).with("queue", name);
+            self.log.put(entry.with("keys", differing));
         }
         self.steered.insert(id, steered);
         self.core.configure_queue(id, config);
@@ -337,19 +342,24 @@ impl Plane {
         let orphans = queues.filter_map(|queue| {
             let counts = self.jobs.counts(queue.id);
             let jobs = counts.ready + counts.delayed + counts.suspended;
-            (jobs > 0).then(|| (queue.name.to_owned(), counted(jobs, "unfinished job")))
+            (jobs > 0).then(|| (queue.name.to_owned(), jobs))
         });
-        let orphans: Vec<(String, String)> = orphans.collect();
-        for (name, jobs) in orphans.iter().take(ORPHANS) {
-            self.log.warn(format!(
+        let orphans: Vec<(String, u64)> = orphans.collect();
+        for (name, count) in orphans.iter().take(ORPHANS) {
+            let jobs = counted(*count, "unfinished job");
+            let text = format!(
                 "queue {name} has {jobs}, and no pool serves it: name it in the configuration or in a worker, \
                  or move them by `stoker jobs move --queue {name} --to …`"
-            ));
+            );
+            let entry = events::QUEUE_UNSERVED.says(text);
+            self.log
+                .put(entry.with("queue", name.as_str()).with("jobs", *count));
         }
         if let Some(more @ 1..) = orphans.len().checked_sub(ORPHANS) {
-            let more = counted(more as u64, "more queue");
+            let shown = counted(more as u64, "more queue");
+            let text = format!("{shown} with jobs that no pool serves");
             self.log
-                .warn(format!("{more} with jobs that no pool serves"));
+                .put(events::QUEUE_UNSERVED.says(text).with("queues", more));
         }
     }
 

@@ -22,6 +22,7 @@ impl Handle for worker::List {
                 .map(|pool| plane.shown_pool(pool))
                 .collect(),
             max_lag_us: plane.max_lag_us,
+            metrics: plane.metrics.list(),
         }))
     }
 }

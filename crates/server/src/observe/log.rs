@@ -3,6 +3,7 @@
 //! Output of workers is bounded per worker: what is read and not yet written. Above the bound that
 //! worker's pipe is not read, the worker blocks on its own write, and everybody else goes on.
 
+use super::events::{self, Entry};
 use super::file::LogFile;
 use super::limit::Dropped;
 use super::lines::{Line, Lines};
@@ -39,7 +40,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Info => "info",
             Self::Warn => "warn",
@@ -94,10 +95,7 @@ impl WorkerLog {
 }
 
 enum Message {
-    Line {
-        level: Level,
-        text: String,
-    },
+    Line(Entry),
     Output {
         worker: WorkerLog,
         stream: Stream,
@@ -164,20 +162,9 @@ impl Log {
         })
     }
 
-    pub(crate) fn info(&mut self, text: impl Into<String>) {
-        self.say(Level::Info, text.into());
-    }
-
-    pub(crate) fn warn(&mut self, text: impl Into<String>) {
-        self.say(Level::Warn, text.into());
-    }
-
-    pub(crate) fn error(&mut self, text: impl Into<String>) {
-        self.say(Level::Error, text.into());
-    }
-
-    fn say(&mut self, level: Level, text: String) {
-        self.send(Message::Line { level, text });
+    /// Logs a line of Stoker's own.
+    pub(crate) fn put(&mut self, entry: Entry) {
+        self.send(Message::Line(entry));
     }
 
     /// Passes on what a worker wrote while it ran `tag`.
@@ -229,7 +216,7 @@ impl Log {
     }
 
     fn send(&mut self, message: Message) {
-        if self.held.len() >= MOST_HELD && matches!(message, Message::Line { .. }) {
+        if self.held.len() >= MOST_HELD && matches!(message, Message::Line(_)) {
             self.lost += 1;
             return;
         }
@@ -255,10 +242,12 @@ impl Log {
         }
         self.held.extend(held);
         if self.held.is_empty() && self.lost > 0 {
-            let lost = counted(std::mem::take(&mut self.lost), "line");
-            self.warn(format!(
-                "{lost} of Stoker's own are missing here: the log took nothing for too long"
-            ));
+            let lost = std::mem::take(&mut self.lost);
+            let shown = counted(lost, "line");
+            let text = format!(
+                "{shown} of Stoker's own are missing here: the log took nothing for too long"
+            );
+            self.put(events::LINES_LOST.says(text).with("lines", lost));
         }
     }
 
@@ -336,7 +325,7 @@ impl Writer {
             return;
         };
         if let Err(error) = file.reopen() {
-            own_line(self.json, Level::Error, &error.to_string(), text);
+            own_line(self.json, &trouble(&error), text);
         }
     }
 
@@ -345,7 +334,7 @@ impl Writer {
             && file.is_full(text.len())
             && let Err(error) = file.rotate()
         {
-            own_line(self.json, Level::Error, &error.to_string(), text);
+            own_line(self.json, &trouble(&error), text);
         }
         // There is nowhere to complain to when the log itself can't be written.
         self.sink.write(text).ok();
@@ -357,7 +346,7 @@ impl Writer {
 
     fn format(&mut self, message: Message, text: &mut Vec<u8>) {
         match message {
-            Message::Line { level, text: line } => own_line(self.json, level, &line, text),
+            Message::Line(entry) => own_line(self.json, &entry, text),
             Message::Output {
                 worker,
                 stream,
@@ -393,14 +382,25 @@ impl Writer {
     }
 }
 
-fn own_line(json: bool, level: Level, line: &str, out: &mut Vec<u8>) {
+fn trouble(error: &io::Error) -> Entry {
+    let text = error.to_string();
+    events::LOG_TROUBLE.says(text.clone()).with("reason", text)
+}
+
+fn own_line(json: bool, entry: &Entry, out: &mut Vec<u8>) {
     let at = rfc3339(wall_ms());
-    let text = match json {
-        true => {
-            let object = serde_json::json!({"at": at, "level": level.name(), "message": line});
-            printable_json(&object.to_string()).into_owned()
+    let level = entry.level.name();
+    let text = if json {
+        let mut object = serde_json::json!({
+            "at": at, "level": level, "event": entry.name, "message": entry.text,
+        });
+        if let Some(object) = object.as_object_mut() {
+            let fields = entry.fields.iter();
+            object.extend(fields.map(|(field, value)| (field.clone(), value.clone())));
         }
-        false => format!("{at} {} {}", level.name(), printable(line.as_bytes())),
+        printable_json(&object.to_string()).into_owned()
+    } else {
+        format!("{at} {level} {}", printable(entry.text.as_bytes()))
     };
     out.extend_from_slice(text.as_bytes());
     out.push(b'\n');
@@ -413,15 +413,14 @@ fn dropped_line(json: bool, origin: &Origin, dropped: Dropped, out: &mut Vec<u8>
         "{}[{}] wrote more than [log] rate_limit allows; dropped of its output: {shown}, {size}",
         origin.name, origin.pid
     );
-    if !json {
-        return own_line(json, Level::Warn, &text, out);
-    }
-    let object = serde_json::json!({
-        "at": rfc3339(wall_ms()), "level": Level::Warn.name(), "event": "output_dropped", "pool": origin.pool,
-        "worker": origin.name, "pid": origin.pid, "lines": lines, "bytes": bytes, "message": text,
-    });
-    out.extend_from_slice(printable_json(&object.to_string()).as_bytes());
-    out.push(b'\n');
+    let entry = events::OUTPUT_DROPPED
+        .says(text)
+        .with("pool", origin.pool.as_str())
+        .with("worker", origin.name.as_str())
+        .with("pid", origin.pid)
+        .with("lines", lines)
+        .with("bytes", bytes);
+    own_line(json, &entry, out);
 }
 
 fn worker_line(json: bool, origin: &Origin, stream: Stream, line: &Line<'_>, out: &mut Vec<u8>) {

@@ -1,12 +1,16 @@
 //! What can be seen from outside: log lines and figures.
 
+pub(crate) mod events;
 mod file;
 mod histogram;
 mod limit;
 mod lines;
 mod log;
+mod metrics;
 
+pub(crate) use events::Entry;
 pub use file::open;
 pub(crate) use histogram::Recent;
 pub(crate) use limit::Allowance;
 pub(crate) use log::{Log, Stream, WorkerLog};
+pub(crate) use metrics::Metrics;

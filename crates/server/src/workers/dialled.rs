@@ -2,6 +2,7 @@
 
 use crate::clock::wall_ms;
 use crate::net::{ConnId, Role, Source};
+use crate::observe::events;
 use crate::observe::{Allowance, WorkerLog};
 use crate::plane::{Alarm, Plane};
 use crate::sources::rpc::offer;
@@ -118,9 +119,9 @@ impl Plane {
         );
         if let Some(link) = self.link(id).filter(|_| !told_to_go) {
             let name = link.name.clone();
-            self.log.warn(format!(
-                "{name} closed its socket and lives on; it is ended"
-            ));
+            let text = format!("{name} closed its socket and lives on; it is ended");
+            let entry = events::WORKER_MISBEHAVED.says(text).with("worker", name);
+            self.log.put(entry.with("reason", "it closed its socket"));
             self.step(Event::Misbehaved { worker: id }, None);
         }
     }

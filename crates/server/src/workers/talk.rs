@@ -170,6 +170,12 @@ impl Plane {
                 }
                 self.log_output(worker, stream, tag, frame.body);
             }
+            EventKind::METRIC => {
+                if let Some((pool, _, _)) = self.core.worker(worker) {
+                    let pool = self.core.pool(pool).0;
+                    self.metrics.report(pool, frame.body);
+                }
+            }
             EventKind::LAST_WORDS => {
                 if let Some(link) = self.link_mut(worker) {
                     let words = &frame.body[..frame.body.len().min(4 << 10)];

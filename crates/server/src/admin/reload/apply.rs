@@ -1,6 +1,7 @@
 //! What a reload does with what the configuration file says now.
 
 use crate::config::{self, Config, Pool as PoolSpec, Service};
+use crate::observe::events;
 use crate::plane::Plane;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -51,28 +52,38 @@ impl Plane {
         if base != self.launch.base {
             let (old, new) = (self.launch.base.display(), base.display());
             let text = format!("new workers run in {new}, no longer in {old}");
-            self.log.info(text);
+            let entry = events::DIRECTORY_CHANGED.says(text);
+            let (old, new) = (old.to_string(), new.to_string());
+            self.log.put(entry.with("from", old).with("to", new));
             self.launch.base = base;
         }
         Ok(())
     }
 
     fn log_report(&mut self, file: &str, report: &Report) {
-        if !report.applied.is_empty() {
-            let keys = report.applied.join(", ");
-            self.log.info(format!("applied from {file}: {keys}"));
-        }
-        if !report.kept.is_empty() {
-            let keys = report.kept.join(", ");
-            self.log.info(format!(
-                "set by an operator, which goes before {file}: {keys}"
-            ));
-        }
-        if !report.restart.is_empty() {
-            let keys = report.restart.join(", ");
-            self.log.warn(format!(
-                "{file} has changed in what needs a restart: {keys}"
-            ));
+        let lines = [
+            (
+                &report.applied,
+                &events::RELOAD_APPLIED,
+                format!("applied from {file}"),
+            ),
+            (
+                &report.kept,
+                &events::RELOAD_OVERRIDDEN,
+                format!("set by an operator, which goes before {file}"),
+            ),
+            (
+                &report.restart,
+                &events::RELOAD_NEEDS_RESTART,
+                format!("{file} has changed in what needs a restart"),
+            ),
+        ];
+        for (keys, event, what) in lines {
+            if !keys.is_empty() {
+                let entry = event.says(format!("{what}: {}", keys.join(", ")));
+                self.log
+                    .put(entry.with("file", file).with("keys", keys.as_slice()));
+            }
         }
     }
 
@@ -132,13 +143,18 @@ impl Plane {
                 }
                 None => {
                     let text = format!("pool {} is removed; its workers finish", before.name);
-                    self.log.info(text);
+                    let name = before.name.as_str();
+                    self.log
+                        .put(events::POOL_REMOVED.says(text).with("pool", name));
                     self.remove_pool(id);
                 }
             }
         }
         for pool in new.pools.iter().filter(|pool| fresh.contains(&pool.name)) {
-            self.log.info(format!("pool {} is added", pool.name));
+            let text = format!("pool {} is added", pool.name);
+            let name = pool.name.as_str();
+            self.log
+                .put(events::POOL_ADDED.says(text).with("pool", name));
             self.add_pool(pool);
         }
         fresh
@@ -170,7 +186,10 @@ impl Plane {
             after.name,
             keys.join(", ")
         );
-        self.log.info(text);
+        let entry = events::POOL_CHANGED
+            .says(text)
+            .with("pool", after.name.as_str());
+        self.log.put(entry.with("keys", keys).with("file", file));
     }
 
     /// A size that an operator has set stays, unless the file's queues reserve more workers than that.
@@ -183,11 +202,14 @@ impl Plane {
             return;
         }
         if is_scaled {
-            self.log.warn(format!(
+            let text = format!(
                 "pool {} has its size of the configuration again: its queues reserve {reserved}, and 'stoker \
                  scale' had set a minimum of {}",
                 after.name, now.0
-            ));
+            );
+            let name = after.name.as_str();
+            self.log
+                .put(events::SIZE_RESET.says(text).with("pool", name));
         }
         if now != (min, max) {
             let pool = id;

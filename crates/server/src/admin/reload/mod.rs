@@ -5,6 +5,7 @@ mod apply;
 use super::{Answered, Caller, Refused};
 use crate::config::{Launch, Pool as PoolSpec};
 use crate::net::ConnId;
+use crate::observe::events;
 use crate::plane::Plane;
 use apply::Report;
 use std::collections::HashMap;
@@ -125,7 +126,11 @@ impl Plane {
                     self.reload(pool);
                 }
             }
-            Err(text) => self.log.error(format!("nothing is reloaded: {text}")),
+            Err(reason) => {
+                let text = format!("nothing is reloaded: {reason}");
+                self.log
+                    .put(events::RELOAD_REFUSED.says(text).with("reason", reason));
+            }
         }
     }
 
@@ -157,7 +162,8 @@ impl Plane {
         let (name, _, _, version) = self.core.pool(pool);
         if version != before {
             let text = format!("pool {name} is reloaded as version {version}");
-            self.log.info(text);
+            let entry = events::RELOAD_STARTED.says(text).with("pool", name);
+            self.log.put(entry.with("version", version));
             if let Some(spec) = self.pool_spec(pool).map(|spec| self.spec_to_start(spec)) {
                 self.specs.entry((pool, version)).or_insert(spec);
             }
@@ -178,7 +184,8 @@ impl Plane {
         let before = self.reloads.before.remove(&pool);
         if done {
             let text = format!("pool {name} runs version {version} only");
-            self.log.info(text);
+            let entry = events::RELOAD_DONE.says(text).with("pool", name.as_str());
+            self.log.put(entry.with("version", version));
             self.specs
                 .retain(|(of, old), _| *of != pool || *old >= version);
             self.keep_for_restarts();
@@ -228,10 +235,10 @@ impl Plane {
         let long = text.len() > MAX_MESSAGE / 6
             && serde_json::to_string(&text).is_ok_and(|json| json.len() + 100 > MAX_MESSAGE);
         if long {
-            self.log.warn(
+            self.log.put(events::RELOAD_NOT_KEPT.says(
                 "the configuration is too large to be kept twice: a server that is started again after \
                  a crash has it as it was at the start",
-            );
+            ));
             return;
         }
         self.ask_angel(&ToAngel::Config { text });

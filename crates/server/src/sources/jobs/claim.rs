@@ -2,6 +2,7 @@
 
 use super::edge::Asked;
 use super::held::Held;
+use crate::observe::events;
 use crate::plane::Plane;
 use stoker_core::{Event, TaskId};
 use stoker_store::{Ask, Ending, Job, JobId, NewJob};
@@ -48,9 +49,14 @@ impl Plane {
     /// anew, without the idempotency key that would lead to that record.
     pub(crate) fn push_again(&mut self, held: Held) {
         let uuid = self.jobs.uuid(held.job.id);
-        self.log.warn(format!(
+        let text = format!(
             "job {uuid} was recorded as delivered and did not get to run before the shutdown: it is pushed again under a new id"
-        ));
+        );
+        self.log.put(
+            events::STORE_WARNING
+                .says(text.clone())
+                .with("reason", text),
+        );
         let Job {
             queue,
             class,

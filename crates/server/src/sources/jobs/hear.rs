@@ -1,6 +1,7 @@
 //! What the store tells.
 
 use super::edge::Asked;
+use crate::observe::events;
 use crate::plane::Plane;
 use stoker_core::{Event, QueueId};
 use stoker_store::{Lane, QueueNo, Ticket, Told, Trouble, steady_ms};
@@ -89,7 +90,11 @@ impl Plane {
                     of_queue.counts = counts;
                 }
             }
-            Told::Damage(text) => self.log.error(format!("the job store: {text}")),
+            Told::Damage(reason) => {
+                let text = format!("the job store: {reason}");
+                self.log
+                    .put(events::STORE_TROUBLE.says(text).with("reason", reason));
+            }
             Told::Failing(trouble) => self.store_fails(trouble),
         }
     }
@@ -128,10 +133,14 @@ impl Plane {
 
     fn store_fails(&mut self, trouble: Option<Trouble>) {
         match &trouble {
-            Some(trouble) => self.log.error(format!(
-                "{trouble}; new jobs are refused, what is there is kept"
-            )),
-            None => self.log.info("the job store writes again"),
+            Some(trouble) => {
+                let text = format!("{trouble}; new jobs are refused, what is there is kept");
+                let entry = events::STORE_TROUBLE.says(text);
+                self.log.put(entry.with("reason", trouble.to_string()));
+            }
+            None => self
+                .log
+                .put(events::STORE_RECOVERED.says("the job store writes again")),
         }
         self.jobs.failing = trouble;
     }

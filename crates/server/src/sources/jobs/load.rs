@@ -1,5 +1,6 @@
 use super::edge::JobQueue;
 use crate::config::JobsConfig;
+use crate::observe::events;
 use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
@@ -73,10 +74,12 @@ impl Plane {
     pub(crate) fn restore_queues(&mut self) {
         for name in self.jobs.store.queues() {
             if check_name(name.as_bytes()).is_err() {
-                self.log.error(format!(
+                let text = format!(
                     "the store has a queue {name:?}, which is not a valid name: its jobs are left alone; `stoker jobs \
                      export` and `import` bring them into another queue"
-                ));
+                );
+                let entry = events::QUEUE_NOT_RESTORED.says(text);
+                self.log.put(entry.with("queue", name.as_str()));
                 continue;
             }
             match self.core.restore_queue(&name) {
@@ -84,9 +87,11 @@ impl Plane {
                     self.open_queue(id, JobsConfig::default());
                 }
                 Some(_) => {}
-                None => self.log.error(format!(
-                    "there are too many queues to serve {name} from the store"
-                )),
+                None => {
+                    let text = format!("there are too many queues to serve {name} from the store");
+                    self.log
+                        .put(events::QUEUE_NOT_RESTORED.says(text).with("queue", name));
+                }
             }
         }
     }

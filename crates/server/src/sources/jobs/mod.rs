@@ -4,6 +4,7 @@ mod cancel;
 mod claim;
 mod edge;
 mod exchange;
+pub(crate) mod failures;
 mod hear;
 mod held;
 mod load;

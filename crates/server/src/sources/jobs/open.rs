@@ -1,5 +1,6 @@
 use crate::config::Config;
 use crate::observe::Log;
+use crate::observe::events;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
@@ -72,10 +73,15 @@ fn open_file(
     match store {
         Ok(store) => {
             if was_lost {
-                log.warn(format!(
+                let text = format!(
                     "the job store {} is made anew: there was one, and its file is gone or empty",
                     path.display()
-                ));
+                );
+                log.put(
+                    events::STORE_WARNING
+                        .says(text.clone())
+                        .with("reason", text),
+                );
             }
             Ok(Box::new(store))
         }

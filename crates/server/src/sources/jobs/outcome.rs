@@ -1,3 +1,4 @@
+use super::failures::BadRun;
 use super::held::Held;
 use crate::clock::wall_ms;
 use crate::counted;
@@ -45,6 +46,15 @@ impl Plane {
             }
         };
         let run = run_of(&held, facts, answer);
+        if let Ending::Failed(error) = &ending {
+            self.log_bad_run(&BadRun {
+                job: &held.job,
+                run,
+                worker: facts.worker,
+                error,
+                next_in_ms: None,
+            });
+        }
         self.end_in_store(&mut held, run, ending);
     }
 
@@ -78,7 +88,20 @@ impl Plane {
             Cause::Abandoned => error_of(Outcome::Abandoned, None),
         };
         let ordered = self.core.queue(queue).config.ordered;
-        if is_last(&held, run, cause) {
+        let is_last = is_last(&held, run, cause);
+        let wait = after.unwrap_or_else(|| self.backoff_of(queue, &held, facts.attempt));
+        // Code that puts its job off has not failed.
+        let is_bad = is_last || answer.is_none_or(|answer| is_error(answer.status()));
+        if is_bad {
+            self.log_bad_run(&BadRun {
+                job: &held.job,
+                run,
+                worker: facts.worker,
+                error: &error,
+                next_in_ms: (!is_last).then(|| wait.as_millis()),
+            });
+        }
+        if is_last {
             if ordered {
                 let key = held.job.key.clone();
                 self.todo.push_back(Todo::Unblock { queue, key });
@@ -86,7 +109,6 @@ impl Plane {
             return self.end_in_store(&mut held, run, Ending::Failed(error));
         }
         self.not_cancelled(std::mem::take(&mut held.cancelled_by));
-        let wait = after.unwrap_or_else(|| self.backoff_of(queue, &held, facts.attempt));
         let due_ms = steady_ms().saturating_add(wait.0.div_ceil(1_000));
         let output = held.take_output();
         self.jobs.ask(Ask::Retry {

@@ -1,5 +1,6 @@
 use crate::MAX_FRAME;
 use crate::net::{Conn, ConnId, Flow, Role, Source};
+use crate::observe::events;
 use crate::plane::{Alarm, Plane};
 use crate::users::UserId;
 use rustix::io::Errno;
@@ -58,16 +59,22 @@ impl Plane {
         self.poller.remove(&self.listener);
         self.listener = listener;
         if let Err(error) = self.poller.add(&self.listener, Source::Listener) {
-            self.log
-                .error(format!("cannot watch the listening socket: {error}"));
+            self.log.put(
+                events::CANNOT_WATCH
+                    .says(format!("cannot watch the listening socket: {error}"))
+                    .with("reason", error.to_string()),
+            );
         }
     }
 
     /// No descriptor or no memory is left: whoever knocks waits a moment in the listen queue. Asking
     /// again at once would only keep the loop spinning.
     fn rest_listener(&mut self, error: Errno) {
-        self.log
-            .error(format!("cannot accept connections for a moment: {error}"));
+        self.log.put(
+            events::CANNOT_ACCEPT
+                .says(format!("cannot accept connections for a moment: {error}"))
+                .with("reason", error.to_string()),
+        );
         self.poller
             .set(&self.listener, Source::Listener, false, false);
         self.alarms.set(self.now + ACCEPT_AGAIN, Alarm::Accept);
@@ -95,8 +102,11 @@ impl Plane {
         if let Some(conn) = self.conns.get(id)
             && let Err(error) = self.poller.add(&conn.fd, Source::Conn(id))
         {
-            self.log
-                .error(format!("cannot watch a connection: {error}"));
+            self.log.put(
+                events::CANNOT_WATCH
+                    .says(format!("cannot watch a connection: {error}"))
+                    .with("reason", error.to_string()),
+            );
         }
         id
     }
@@ -272,8 +282,12 @@ impl Plane {
                 .link(worker)
                 .map(|link| link.name.clone())
                 .unwrap_or_default();
-            self.log
-                .warn(format!("{name} broke the protocol: {}", fault.text()));
+            self.log.put(
+                events::WORKER_MISBEHAVED
+                    .says(format!("{name} broke the protocol: {}", fault.text()))
+                    .with("worker", name)
+                    .with("reason", fault.text().to_string()),
+            );
             self.step(Event::Misbehaved { worker }, None);
         }
         self.status(id, 0, fault.status(), &fault.text(), None);
@@ -418,8 +432,10 @@ impl Plane {
             .get(id)
             .is_some_and(|conn| matches!(conn.role, Role::Worker(_)));
         if !is_worker {
-            self.log
-                .warn("a client took none of its answers for 10 s and is disconnected");
+            self.log.put(
+                events::CLIENT_STALLED
+                    .says("a client took none of its answers for 10 s and is disconnected"),
+            );
             self.close(id);
         }
     }

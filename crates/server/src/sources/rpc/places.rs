@@ -4,6 +4,7 @@
 
 use super::accept::Fault;
 use crate::net::{Conn, ConnId, Role};
+use crate::observe::events;
 use crate::plane::Plane;
 use crate::users::UserId;
 use rustix::process::{Resource, getrlimit};
@@ -46,10 +47,12 @@ impl Plane {
         self.places.max = wanted.min(usize::try_from(most).unwrap_or(usize::MAX));
         if self.places.max < wanted {
             let (max, limit) = (self.places.max, limit.unwrap_or_default());
-            self.log.warn(format!(
+            let text = format!(
                 "max_connections = {wanted} needs more than the {limit} descriptors that this process may have: \
                  {max} connections are accepted (raise LimitNOFILE= of the unit, or `ulimit -n`)"
-            ));
+            );
+            let entry = events::FEW_DESCRIPTORS.says(text);
+            self.log.put(entry.with("accepted", max as u64));
         }
     }
 

@@ -1,6 +1,7 @@
 use crate::clock::wall_ms;
 use crate::config::Pool as PoolSpec;
 use crate::net::{Role, Source};
+use crate::observe::events;
 use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::plane::Plane;
 use crate::workers::{Link, Pipe, Shared};
@@ -99,8 +100,11 @@ impl Plane {
                 stderr: stream == Stream::Stderr,
             };
             if let Err(error) = self.poller.add(&fd, source) {
-                self.log
-                    .error(format!("cannot watch a worker's output: {error}"));
+                self.log.put(
+                    events::CANNOT_WATCH
+                        .says(format!("cannot watch a worker's output: {error}"))
+                        .with("reason", error.to_string()),
+                );
             }
             Pipe {
                 fd,

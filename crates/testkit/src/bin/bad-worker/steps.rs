@@ -53,6 +53,7 @@ impl Worker {
             "big" => self.answer(Status::OK, Codec::RAW, &vec![b'b'; number() as usize]),
             "last-words" => self.event(EventKind::LAST_WORDS, 0, argument),
             "log" => self.event(EventKind::LOG, 1, &self.line(argument)),
+            "metric" => self.event(EventKind::METRIC, 0, argument),
             "progress" => self.event(EventKind::PROGRESS, 0, argument),
             "checkpoint" => self.event(EventKind::CHECKPOINT, 0, argument),
             "ack" => self.acknowledge(),

@@ -1,0 +1,59 @@
+//! Numbers that workers report: the last value of each, and how often it was reported.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use stoker_api::worker::Metric;
+
+/// Different metrics that are kept; a worker may make up names.
+const MOST: usize = 1_000;
+/// The longest name, and the longest labels as JSON, in bytes.
+const NAME: usize = 200;
+
+#[derive(Default)]
+pub(crate) struct Metrics(BTreeMap<(String, String, String), (f64, u64)>);
+
+/// The body of an event of kind metric.
+#[derive(Deserialize)]
+struct Reported {
+    name: String,
+    value: f64,
+    #[serde(default)]
+    labels: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Metrics {
+    /// Takes what a worker of a pool reported. What is no metric, or one too many, is not kept.
+    pub(crate) fn report(&mut self, pool: &str, body: &[u8]) {
+        let Ok(Reported {
+            name,
+            value,
+            labels,
+        }) = serde_json::from_slice(body)
+        else {
+            return;
+        };
+        let labels = serde_json::Value::from(labels).to_string();
+        if name.is_empty() || name.len() > NAME || labels.len() > NAME || !value.is_finite() {
+            return;
+        }
+        let key = (pool.to_owned(), name, labels);
+        if self.0.len() >= MOST && !self.0.contains_key(&key) {
+            return;
+        }
+        let (last, reports) = self.0.entry(key).or_default();
+        *last = value;
+        *reports += 1;
+    }
+
+    pub(crate) fn list(&self) -> Vec<Metric> {
+        let all = self.0.iter();
+        all.map(|((pool, name, labels), (value, reports))| Metric {
+            pool: pool.clone(),
+            name: name.clone(),
+            labels: serde_json::from_str(labels).unwrap_or_default(),
+            value: *value,
+            reports: *reports,
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,158 @@
+//! Runs of jobs that did not end well, as the log shows them.
+
+use crate::observe::{Entry, events};
+use crate::plane::{Alarm, Plane};
+use stoker_core::{QueueId, Span, Time, WorkerId};
+use stoker_store::{Job, JobError, Run};
+
+/// Lines of one queue in a burst, and lines a second in the long run. A queue that fails as a whole must not fill the
+/// disk; `stoker jobs failures` shows them all.
+const BURST: u32 = 1_000;
+const RATE: u32 = 20;
+/// How often it is reported how many lines were left out.
+const REPORT_EVERY: Span = Span::from_secs(5);
+
+/// What of a queue's failed runs is logged.
+pub(crate) struct FailureLog {
+    left: u32,
+    filled: Time,
+    left_out: u64,
+}
+
+impl Default for FailureLog {
+    fn default() -> Self {
+        Self {
+            left: BURST,
+            filled: Time::ZERO,
+            left_out: 0,
+        }
+    }
+}
+
+impl FailureLog {
+    /// Whether there is room for another line.
+    fn admits(&mut self, now: Time) -> bool {
+        let seconds = now.since(self.filled).as_millis() / 1_000;
+        if seconds > 0 {
+            let more = u32::try_from(seconds).unwrap_or(BURST).saturating_mul(RATE);
+            self.left = self.left.saturating_add(more).min(BURST);
+            self.filled = now;
+        }
+        let admits = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        admits
+    }
+}
+
+/// A run that did not end well.
+pub(crate) struct BadRun<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) run: Run,
+    pub(crate) worker: Option<WorkerId>,
+    pub(crate) error: &'a JobError,
+    /// When the next run is, in milliseconds from now; `None` if this was the last one.
+    pub(crate) next_in_ms: Option<u64>,
+}
+
+impl Plane {
+    pub(crate) fn log_bad_run(&mut self, bad: &BadRun<'_>) {
+        let BadRun {
+            job, run, error, ..
+        } = bad;
+        let Some(queue) = self.jobs.queue_id(job.queue) else {
+            return;
+        };
+        if !self.admits_failure(queue) {
+            return;
+        }
+        let (event, what) = match &*error.class {
+            "TimedOut" => (&events::RUN_TIMED_OUT, "timed out"),
+            "Quarantined" | "WorkerDied" => (&events::RUN_CRASHED, "crashed"),
+            _ => (&events::RUN_FAILED, "failed"),
+        };
+        let (id, name) = (self.jobs.uuid(job.id), self.core.queue(queue).name);
+        let kind = kind_of(job);
+        let shown = kind.map_or(String::new(), |kind| format!(" ({kind})"));
+        let next = match bad.next_in_ms {
+            Some(ms) => format!("; next run in {ms} ms"),
+            None => "; it does not run again".to_owned(),
+        };
+        let attempt = run.attempt.max(1);
+        let text = format!(
+            "job {id}{shown} of queue {name} {what} at attempt {attempt}: {}: {}{next}",
+            error.class, error.message
+        );
+        let entry = event
+            .says(text)
+            .with("job", id.to_string())
+            .with("type", kind)
+            .with("queue", name)
+            .with("attempt", attempt)
+            .with("crashes", run.crashes)
+            .with("worker", self.worker_name(bad.worker))
+            .with("ran_ms", run.ran_us / 1_000)
+            .with("class", error.class.as_str())
+            .with("reason", error.message.as_str())
+            .with("place", error.place.as_deref())
+            .with("final", bad.next_in_ms.is_none())
+            .with("next_in_ms", bad.next_in_ms);
+        self.log.put(entry);
+    }
+
+    /// A run that a worker's end cut short, after which the job runs again at once.
+    pub(crate) fn log_lost_run(&mut self, job: &Job, crashes: u8, mut entry: Entry) {
+        let Some(queue) = self.jobs.queue_id(job.queue) else {
+            return;
+        };
+        if !self.admits_failure(queue) {
+            return;
+        }
+        let (id, name) = (self.jobs.uuid(job.id), self.core.queue(queue).name);
+        let kind = kind_of(job);
+        let shown = kind.map_or(String::new(), |kind| format!(" ({kind})"));
+        entry.text = format!("job {id}{shown} of queue {name} {}", entry.text);
+        let entry = entry
+            .with("job", id.to_string())
+            .with("type", kind)
+            .with("queue", name)
+            .with("attempt", job.run.attempt.saturating_add(1))
+            .with("crashes", crashes)
+            .with("final", false);
+        self.log.put(entry);
+    }
+
+    fn admits_failure(&mut self, queue: QueueId) -> bool {
+        let now = self.now;
+        let failures = &mut self.figures(queue).failures;
+        if failures.admits(now) {
+            return true;
+        }
+        failures.left_out += 1;
+        if failures.left_out == 1 {
+            let alarm = Alarm::Failures(queue);
+            self.alarms.set(now + REPORT_EVERY, alarm);
+        }
+        false
+    }
+
+    /// Reports how many failed runs of a queue were not logged.
+    pub(crate) fn report_failures(&mut self, queue: QueueId) {
+        let runs = std::mem::take(&mut self.figures(queue).failures.left_out);
+        let name = self.core.queue(queue).name;
+        let text = format!(
+            "{} of queue {name} failed that are not logged one by one; `stoker jobs failures` shows them all",
+            crate::counted(runs, "more run")
+        );
+        let entry = events::RUNS_NOT_LOGGED.says(text).with("queue", name);
+        self.log.put(entry.with("runs", runs));
+    }
+
+    pub(crate) fn worker_name(&self, worker: Option<WorkerId>) -> Option<&str> {
+        let link = self.link(worker?)?;
+        Some(&link.name)
+    }
+}
+
+fn kind_of(job: &Job) -> Option<&str> {
+    job.options.as_deref()?.kind.as_deref()
+}
