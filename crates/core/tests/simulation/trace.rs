@@ -185,9 +185,12 @@ fn action(action: &Action) -> String {
         Action::Notice(Notice::BootFailed { again_in, .. }) => format!("again in {again_in:?}"),
         Action::Notice(Notice::ReloadGivenUp { pool }) => format!("p{} goes back", pool.0),
         Action::Notice(Notice::CutOff { task, .. }) => format!("cut off t{}", task.0),
-        Action::Notice(Notice::Ready { .. } | Notice::Died { .. } | Notice::Crashed { .. }) => {
-            "noted".into()
-        }
+        Action::Notice(
+            Notice::Ready { .. }
+            | Notice::Died { .. }
+            | Notice::Crashed { .. }
+            | Notice::Recycled { .. },
+        ) => "noted".into(),
         Action::Reloaded { pool, done } => format!("p{} reloaded: {done}", pool.0),
         Action::Drained => "drained".into(),
     }
