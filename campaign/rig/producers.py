@@ -37,6 +37,7 @@ class Push:
         self.in_order = what.get("in_order", False)  # jobs of its key run in the order of their ids
         self.body = {"n": n, "ms": what.get("ms", 100), "fail": what.get("fail", 0), "how": what.get("how", "throw")}
         self.sent = None  # when it was first sent
+        self.pad = None  # of its body, the same each time that it is pushed
         self.accepted = None  # when an answer with an id was read
         self.job = None
         self.refusals = 0
@@ -54,6 +55,8 @@ class Push:
         return self.once or self.body["how"] == "ack"
 
     def frame(self, id, pad):
+        self.pad = pad if self.pad is None else self.pad
+
         def entry(key, value):
             return bytes([key, len(value)]) + value
 
@@ -69,7 +72,7 @@ class Push:
             meta += entry(UNTIL_START, b"") if self.until_start else b""
         if self.sends_tries:
             meta += entry(TRIES, struct.pack(">H", self.tries)) + entry(BACKOFF, struct.pack(">II", 20, 80))
-        body = json.dumps(self.body | ({"pad": "x" * pad} if pad else {})).encode()
+        body = json.dumps(self.body | ({"pad": "x" * self.pad} if self.pad else {})).encode()
         return pack(REQ, code=JSON, prio=self.priority, id=id, name=b"stoker.push", meta=meta, body=body)
 
 
