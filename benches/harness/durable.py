@@ -48,7 +48,7 @@ def measure(store, options, folder):
         fill_and_run(client, jobs // 10)
         both = jobs / push_and_run(client, jobs)
         full = jobs / fill_and_run(client, jobs)
-        client.call("stoker.queue", {"op": "pause", "queue": "bench"})
+        client.call("stoker.queue", {"op": "pause", "queue": "bench", "create": True})
         start = time.monotonic()
         client.push("bench", jobs, BODY)
         push = jobs / (time.monotonic() - start)

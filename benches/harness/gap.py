@@ -60,7 +60,7 @@ def reference(times, jobs):
 def stoker(times, options, folder, store):
     jobs = options.gap_jobs
     with Stoker(folder, command(times), 1, options.binary, store=store) as broker, Client(broker.socket) as client:
-        client.call("stoker.queue", {"op": "pause", "queue": "bench"})
+        client.call("stoker.queue", {"op": "pause", "queue": "bench", "create": True})
         client.push("bench", jobs, BODY)
         start = time.monotonic()
         client.call("stoker.queue", {"op": "resume", "queue": "bench"})

@@ -59,7 +59,7 @@ def stoker(command, options, folder):
 
 def fill_and_run(client, jobs):
     """Pushes while the queue is paused; returns the seconds from resume until all are done."""
-    client.call("stoker.queue", {"op": "pause", "queue": "bench"})
+    client.call("stoker.queue", {"op": "pause", "queue": "bench", "create": True})
     goal = done(client) + jobs
     client.push("bench", jobs, BODY)
     deadline = time.monotonic() + 120

@@ -115,7 +115,7 @@ def stoker(options, folder):
     command = ["php", APP / "worker.php"]
     with Stoker(folder, command, WORKERS, options.binary, store="sqlite", queues={"default": {}}, env=env) as broker:
         with Client(broker.socket) as client:
-            client.call("stoker.queue", {"op": "pause", "queue": "default"})
+            client.call("stoker.queue", {"op": "pause", "queue": "default", "create": True})
             pushed = fill(env | {"STOKER_SOCKET": str(broker.socket)}, jobs)
             client.call("stoker.queue", {"op": "resume", "queue": "default"})
             rate, ran = clock(home / "ledger", jobs + SINGLE)

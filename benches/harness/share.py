@@ -24,7 +24,7 @@ def run(options, folder):
     queues = {name: {"weight": weight} for name, weight in WEIGHTS.items()}
     with Clocked(options, folder, WORKERS, queues=queues, store="sqlite") as server, Client(server.socket) as client:
         for name in WEIGHTS:
-            client.call("stoker.queue", {"op": "pause", "queue": name})
+            client.call("stoker.queue", {"op": "pause", "queue": name, "create": True})
         names = list(WEIGHTS)
         for at, name in enumerate(names):
             # Half as much again as its share takes: no queue may run empty.

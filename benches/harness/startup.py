@@ -76,7 +76,7 @@ def start_again(home, folder, options, waiting):
         runs = (server.records()[0][1] / 1e9) - start
         anonymous, resident = memory(server.broker)
         with Client(server.socket) as client:
-            client.call("stoker.queue", {"op": "pause", "queue": "bench"})
+            client.call("stoker.queue", {"op": "pause", "queue": "bench", "create": True})
     server = Clocked(options, folder, 0, store="sqlite", queues=QUEUES, home=home, configured=WORKERS)
     with server, Client(server.socket) as client:
         client.push("other", WARMING, body(OTHER, JOB_US))

@@ -119,7 +119,7 @@ class Stage:
             self.stoker.call("stoker.queue", {"op": "resume", "queue": "held"})
             self.paused[-1][1] = until
         else:
-            self.stoker.call("stoker.queue", {"op": "pause", "queue": "held"})
+            self.stoker.call("stoker.queue", {"op": "pause", "queue": "held", "create": True})
             self.paused.append([time.monotonic_ns(), 1 << 63])
         self.is_paused = not self.is_paused
 

@@ -113,7 +113,10 @@ pub(crate) fn count(client: &mut Client, filter: &Value) -> u64 {
 
 #[track_caller]
 pub(crate) fn pause(client: &mut Client, queue: &str) {
-    client.own("stoker.queue", &json!({"op": "pause", "queue": queue}));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "queue": queue, "create": true}),
+    );
 }
 
 #[track_caller]

@@ -59,6 +59,7 @@ macro_rules! every_request {
             $crate::queue::Find,
             $crate::queue::Pause,
             $crate::queue::Resume,
+            $crate::queue::Remove,
             $crate::queue::Set,
             $crate::worker::List,
             $crate::pool::Scale,

@@ -21,6 +21,17 @@ request! {
     pub struct Pause: "stoker.queue" "pause" by Administrator -> Paused {
         /// The queue or service
         pub queue: QueueName = "queue",
+        /// Makes the queue if nothing was pushed to it yet
+        pub create: bool = "create",
+    }
+}
+
+request! {
+    /// Forgets a queue that holds no job, failed ones included, and that neither the configuration nor a worker
+    /// names. What is kept of its done jobs stays for its time.
+    pub struct Remove: "stoker.queue" "remove" by Administrator -> Found {
+        /// The queue
+        pub queue: QueueName = "queue",
     }
 }
 
@@ -45,6 +56,8 @@ request! {
         pub limit: Option<Limit> = "limit",
         /// Takes back everything that was set
         pub reset: bool = "reset",
+        /// Makes the queue if nothing was pushed to it yet
+        pub create: bool = "create",
     }
     check check_set;
 }

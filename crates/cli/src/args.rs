@@ -42,9 +42,17 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Jobs(Jobs),
     /// Show all queues and services
-    Queues,
+    Queues {
+        #[command(subcommand)]
+        action: Option<QueuesAction>,
+    },
     /// Stop giving out a queue's tasks; what runs goes on
-    Pause { queue: String },
+    Pause {
+        queue: String,
+        /// Make the queue if nothing was pushed to it yet
+        #[arg(long)]
+        create: bool,
+    },
     /// Give out a paused queue's tasks again
     Resume { queue: String },
     /// Change a queue's share while running; it goes before the configuration until it is reset
@@ -67,6 +75,12 @@ pub(crate) enum Command {
     Store(Store),
 }
 
+#[derive(Subcommand)]
+pub(crate) enum QueuesAction {
+    /// Forget a queue that holds no job and that neither the configuration nor a worker names
+    Remove { queue: String },
+}
+
 #[derive(clap::Args)]
 pub(crate) struct Set {
     pub(crate) queue: String,
@@ -80,6 +94,9 @@ pub(crate) struct Set {
     /// Take all back: what the configuration says
     #[arg(long, conflicts_with_all = ["weight", "reserve", "limit"])]
     pub(crate) reset: bool,
+    /// Make the queue if nothing was pushed to it yet
+    #[arg(long)]
+    pub(crate) create: bool,
 }
 
 #[derive(clap::Args)]

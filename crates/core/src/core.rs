@@ -40,6 +40,8 @@ pub struct Core {
     pub(crate) limits: Limits,
     pub(crate) tasks: Tasks,
     pub(crate) queues: Vec<Queue>,
+    /// Numbers of queues that were removed.
+    pub(crate) vacant: Vec<QueueId>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) workers: Workers,
     pub(crate) names: Names,
@@ -66,6 +68,7 @@ impl Core {
             limits,
             tasks: Tasks::default(),
             queues: Vec::new(),
+            vacant: Vec::new(),
             pools: Vec::new(),
             workers: Workers::default(),
             names: Names::default(),

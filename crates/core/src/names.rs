@@ -38,6 +38,8 @@ impl Name {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) all: Vec<Name>,
+    /// Names of removed queues.
+    free: Vec<NameId>,
     calls: HashMap<Box<str>, NameId>,
     jobs: HashMap<Box<str>, NameId>,
     services: HashMap<Box<str>, QueueId>,
@@ -52,15 +54,23 @@ pub(crate) struct Names {
 
 impl Names {
     fn insert(&mut self, kind: Kind, text: &str, queue: QueueId) -> NameId {
-        let id = NameId(self.all.len() as u32);
-        let estimate = Estimate::default();
-        self.all.push(Name {
+        let name = Name {
             text: text.into(),
             queue,
             idempotent: false,
             declared: false,
-            estimate,
-        });
+            estimate: Estimate::default(),
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.all[id.index()] = name;
+                id
+            }
+            None => {
+                self.all.push(name);
+                NameId(self.all.len() as u32 - 1)
+            }
+        };
         match kind {
             Kind::Calls => self.calls.insert(text.into(), id),
             Kind::Jobs => self.jobs.insert(text.into(), id),
@@ -198,9 +208,11 @@ impl Core {
         }
         let id = if !self.serves_all_jobs() {
             self.new_orphan(Kind::Jobs, queue)?
-        } else if self.names.made_up < MADE_UP && self.queues.len() < self.limits.queues {
+        } else if self.has_room_for_made_up() {
             self.names.made_up += 1;
-            self.new_queue(Kind::Jobs, queue)
+            let id = self.new_queue(Kind::Jobs, queue);
+            self.queues[id.index()].made_up = true;
+            id
         } else {
             return Err(Unknown);
         };
@@ -211,8 +223,12 @@ impl Core {
     /// A queue that the store knows from before and that nobody serves yet. `None` when there are too many.
     pub fn restore_queue(&mut self, name: &str) -> Option<QueueId> {
         match self.find_queue(Kind::Jobs, name) {
-            None if self.queues.len() >= self.limits.queues => None,
-            None => Some(self.new_queue(Kind::Jobs, name)),
+            None if !self.has_room_for_queue() => None,
+            None => {
+                let id = self.new_queue(Kind::Jobs, name);
+                self.bind_to_any(id);
+                Some(id)
+            }
             known => known,
         }
     }
@@ -230,21 +246,95 @@ impl Core {
     }
 
     fn new_orphan(&mut self, kind: Kind, name: &str) -> Result<QueueId, Unknown> {
-        let orphans = self
-            .queues
-            .iter()
-            .filter(|queue| queue.pools.is_empty())
-            .count();
-        if self.all_ready() || orphans >= ORPHANS || self.queues.len() >= self.limits.queues {
-            return Err(Unknown);
+        match self.may_wait_for_worker() {
+            true => Ok(self.new_queue(kind, name)),
+            false => Err(Unknown),
         }
-        Ok(self.new_queue(kind, name))
+    }
+
+    /// Whether another name that nobody serves may wait for a worker that does.
+    fn may_wait_for_worker(&self) -> bool {
+        let orphans = self.queues.iter();
+        let orphans = orphans.filter(|queue| queue.pools.is_empty() && !queue.vacant);
+        !self.all_ready() && orphans.count() < ORPHANS && self.has_room_for_queue()
+    }
+
+    pub(crate) fn has_room_for_queue(&self) -> bool {
+        self.queues.len() - self.vacant.len() < self.limits.queues
+    }
+
+    fn has_room_for_made_up(&self) -> bool {
+        self.names.made_up < MADE_UP && self.has_room_for_queue()
+    }
+
+    /// Queues that producers may make up.
+    pub const MADE_UP: usize = MADE_UP;
+
+    /// The name of a queue of jobs that is there.
+    pub fn known_job(&self, queue: &str) -> Option<NameId> {
+        self.names.jobs.get(queue).copied()
+    }
+
+    /// Whether a job may go to a queue of this name, be it a new one. Nothing is made.
+    pub fn accepts_job(&self, queue: &str) -> bool {
+        self.names.jobs.contains_key(queue)
+            || match self.serves_all_jobs() {
+                true => self.has_room_for_made_up(),
+                false => self.may_wait_for_worker(),
+            }
+    }
+
+    /// Whether a queue can be removed: one of jobs that holds none, and that neither the configuration nor a
+    /// worker names.
+    pub fn is_removable(&self, id: QueueId) -> bool {
+        let queue = &self.queues[id.index()];
+        let of_any = |guest: &PoolId| self.names.any_guests.contains(guest);
+        let is_named = queue.configured
+            || !queue.announced.is_empty()
+            || !queue.guests.iter().all(of_any);
+        let is_used = queue.waiting > 0 || queue.out > 0 || queue.more_keys;
+        let is_free = !is_named && !is_used && !queue.vacant && queue.kind == Kind::Jobs;
+        is_free && queue.keys.iter().all(crate::keys::Key::is_idle)
+    }
+
+    /// Removes a queue. Its number and its name's may be another's from now on. `false` if it can't be.
+    pub fn remove_queue(&mut self, id: QueueId) -> bool {
+        if !self.is_removable(id) {
+            return false;
+        }
+        for (pool, _) in std::mem::take(&mut self.queues[id.index()].pools) {
+            let pool = &mut self.pools[pool.index()];
+            pool.queues.retain(|queue| *queue != id);
+            pool.deactivate(id);
+        }
+        let removed = Queue::new(Kind::Jobs, "", QueueConfig::default());
+        let removed = std::mem::replace(&mut self.queues[id.index()], removed);
+        self.queues[id.index()].vacant = true;
+        self.vacant.push(id);
+        self.names.made_up -= usize::from(removed.made_up);
+        if let Some(name) = self.names.jobs.remove(&*removed.name) {
+            self.names.free.push(name);
+        }
+        true
+    }
+
+    /// Whether the configuration names a queue.
+    pub fn is_configured(&self, id: QueueId) -> bool {
+        self.queues[id.index()].configured
     }
 
     pub(crate) fn new_queue(&mut self, kind: Kind, name: &str) -> QueueId {
-        let id = QueueId(self.queues.len() as u32);
-        self.queues
-            .push(Queue::new(kind, name, QueueConfig::default()));
+        let queue = Queue::new(kind, name, QueueConfig::default());
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                self.queues[id.index()] = queue;
+                id
+            }
+            None => {
+                self.queues.push(queue);
+                QueueId(self.queues.len() as u32 - 1)
+            }
+        };
         match kind {
             Kind::Calls => {
                 self.names.services.insert(name.into(), id);

@@ -77,6 +77,10 @@ pub(crate) struct Queue {
     pub(crate) config: QueueConfig,
     /// Set by the configuration, not only announced by a worker.
     pub(crate) configured: bool,
+    /// Only a producer has named it.
+    pub(crate) made_up: bool,
+    /// It was removed; its number is free.
+    pub(crate) vacant: bool,
     /// The pools whose workers announced it, whether they serve it or the configuration says otherwise.
     pub(crate) announced: Vec<PoolId>,
     /// Of `pools`, those that serve it only because workers that dialled in said so.
@@ -118,6 +122,8 @@ impl Queue {
             name: name.into(),
             config,
             configured: false,
+            made_up: false,
+            vacant: false,
             announced: Vec::new(),
             guests: Vec::new(),
             pools: Vec::new(),

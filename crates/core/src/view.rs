@@ -65,7 +65,9 @@ pub struct WorkerView {
 
 impl Core {
     pub fn queues(&self) -> impl Iterator<Item = QueueView<'_>> {
-        (0..self.queues.len() as u32).map(|id| self.queue(QueueId(id)))
+        let queues = (0..self.queues.len() as u32).map(QueueId);
+        let queues = queues.filter(|id| !self.queues[id.index()].vacant);
+        queues.map(|id| self.queue(id))
     }
 
     pub fn queue(&self, id: QueueId) -> QueueView<'_> {

@@ -74,6 +74,8 @@ pub(crate) enum Alarm {
     Failures(QueueId),
     /// A job that told something of itself.
     Untold(TaskId),
+    /// Queues that nobody needs.
+    Unused,
     /// The listener, after it could not accept.
     Accept,
     /// An operator who waits for jobs to be cancelled, by their number.

@@ -377,6 +377,7 @@ impl Plane {
                 Alarm::Failures(queue) => self.report_failures(queue),
                 Alarm::Untold(task) => self.tell_what_waited(task),
                 Alarm::Dropped(worker) => self.report_dropped(worker),
+                Alarm::Unused => self.close_expired(),
                 Alarm::Accept => self.accept_again(),
                 Alarm::Counted(look) => self.counted_until(look),
                 Alarm::Cancelling(no) => self.cancelling_is_due(no),

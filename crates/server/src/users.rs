@@ -18,6 +18,8 @@ pub(crate) struct User {
     pub(crate) bytes: usize,
     /// Pushes that the store has not answered.
     pub(crate) pushes: usize,
+    /// Queues whose names it has made up.
+    pub(crate) queues: usize,
 }
 
 /// All users that have ever connected. A machine has few.

@@ -579,12 +579,13 @@ final class Client
     /**
      * Starts no more jobs of a queue; those that run go on, and pushes are accepted.
      *
+     * @param bool $create make the queue if nothing was pushed to it yet; otherwise an unknown name is refused
      * @throws PermissionDenied only the broker's own user and root may
      * @throws StokerException  see call()
      */
-    public function pause(string $queue): void
+    public function pause(string $queue, bool $create = false): void
     {
-        $this->admin('queue', ['op' => 'pause', 'queue' => $queue]);
+        $this->admin('queue', ['op' => 'pause', 'queue' => $queue] + ($create ? ['create' => true] : []));
     }
 
     /**

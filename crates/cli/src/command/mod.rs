@@ -10,7 +10,7 @@ mod serve;
 mod steer;
 mod store;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, QueuesAction};
 use crate::client::Client;
 use crate::exit::{Failure, Result};
 use std::time::Duration;
@@ -29,13 +29,16 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Call(call) => call::call(&mut connect()?, &call, timeout),
         Command::Push(push) => push::push(&mut connect()?, &push, json),
         Command::Jobs(jobs) => jobs::jobs(&mut connect()?, &jobs, json),
-        Command::Queues => look::queues(&mut connect()?, json),
+        Command::Queues { action: None } => look::queues(&mut connect()?, json),
+        Command::Queues {
+            action: Some(QueuesAction::Remove { queue }),
+        } => steer::remove_queue(&mut connect()?, &queue, json),
         Command::Workers => look::workers(&mut connect()?, json),
         Command::Quarantine(which) => look::quarantine(&mut connect()?, &which, json),
 
         Command::Store(what) => store::store(&what, json),
-        Command::Pause { queue } => steer::pause(&mut connect()?, &queue, true, json),
-        Command::Resume { queue } => steer::pause(&mut connect()?, &queue, false, json),
+        Command::Pause { queue, create } => steer::pause(&mut connect()?, &queue, create, json),
+        Command::Resume { queue } => steer::resume(&mut connect()?, &queue, json),
         Command::Set(set) => steer::set(&mut connect()?, &set, json),
         Command::Scale { pool, workers } => steer::scale(&mut connect()?, &pool, &workers, json),
         Command::Reload { pool } => steer::reload(&mut connect()?, pool.as_deref(), json),

@@ -3,18 +3,30 @@ use crate::client::Client;
 use crate::exit::{Failure, Result};
 use crate::output::print_either;
 use stoker_api::pool::{self, PoolReload, Reloaded};
-use stoker_api::queue::{self, Pause, Resume};
+use stoker_api::queue::{self, Pause, Remove, Resume};
 use stoker_api::{Limit, Number, QueueName, Text, printable_lines};
 use stoker_server::counted;
 
-pub(crate) fn pause(client: &mut Client, queue: &str, paused: bool, json: bool) -> Result {
+pub(crate) fn pause(client: &mut Client, queue: &str, create: bool, json: bool) -> Result {
     let name = QueueName(queue.to_owned());
-    let reply = match paused {
-        true => client.own(&Pause { queue: name })?,
-        false => client.own(&Resume { queue: name })?,
-    };
-    let word = if paused { "paused" } else { "resumed" };
-    print_either(json, &reply.json, &format!("{queue} is {word}"))
+    let reply = client.own(&Pause {
+        queue: name,
+        create,
+    })?;
+    print_either(json, &reply.json, &format!("{queue} is paused"))
+}
+
+pub(crate) fn resume(client: &mut Client, queue: &str, json: bool) -> Result {
+    let name = QueueName(queue.to_owned());
+    let reply = client.own(&Resume { queue: name })?;
+    print_either(json, &reply.json, &format!("{queue} is resumed"))
+}
+
+/// Removes a queue that nobody needs.
+pub(crate) fn remove_queue(client: &mut Client, queue: &str, json: bool) -> Result {
+    let name = QueueName(queue.to_owned());
+    let reply = client.own(&Remove { queue: name })?;
+    print_either(json, &reply.json, &format!("{queue} is removed"))
 }
 
 pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
@@ -30,6 +42,7 @@ pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
         reserve: set.reserve.map(|reserve| Number(reserve.into())),
         limit,
         reset: set.reset,
+        create: set.create,
     };
     let reply = client.own(&request)?;
     let queue = reply.answer;

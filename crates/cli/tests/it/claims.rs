@@ -27,8 +27,14 @@ fn push_all(client: &mut Client, queue: &str, count: usize) -> Vec<String> {
 fn jobs_that_are_acknowledged_on_delivery_run_exactly_once_beside_prefetched_ones() {
     let app = start("workers = 2\n[queue.once]\nack = \"delivery\"\n[queue.mails]");
     let mut client = app.client();
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "once"}));
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "mails"}));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "create": true, "queue": "once"}),
+    );
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "create": true, "queue": "mails"}),
+    );
     let ids = [
         push_all(&mut client, "once", 700),
         push_all(&mut client, "mails", 700),

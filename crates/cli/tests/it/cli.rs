@@ -123,7 +123,7 @@ fn push_prints_ids() {
 #[test]
 fn a_body_comes_from_standard_input() {
     let app = start("workers = 1");
-    good(&app, &["pause", "mails"]);
+    good(&app, &["pause", "mails", "--create"]);
     let piped = |script: &str| {
         let script = format!("{script} | \"$0\" push mails -");
         let stoker = env!("CARGO_BIN_EXE_stoker");
@@ -323,7 +323,7 @@ fn what_runs_is_cancelled_by_its_state() {
     };
     all_run(&mut client, &running);
     for queue in ["mails", "other"] {
-        good(&app, &["pause", queue]);
+        good(&app, &["pause", queue, "--create"]);
     }
     let ready = push(&mut client, "mails", 3);
     let delayed = client.push(&Ask::push("mails", "ok").meta(Key::DELAY, 600_000u64.to_be_bytes()));
@@ -396,7 +396,10 @@ fn queues_are_shown_paused_resumed_and_set() {
         &lines[2][..9],
         ["t", "calls", "p", "1", "no", "0", "0", "0", "1"]
     );
-    assert_eq!(good(&app, &["pause", "mails"]), "mails is paused\n");
+    assert_eq!(
+        good(&app, &["pause", "mails", "--create"]),
+        "mails is paused\n"
+    );
     assert_eq!(json_of(&app, &["queues"])["queues"][0]["paused"], true);
     assert_eq!(good(&app, &["resume", "mails"]), "mails is resumed\n");
     assert_eq!(
@@ -757,7 +760,7 @@ fn an_export_has_all_that_is_not_over_once_and_in_the_order_of_the_pushes() {
     let failed = push("fail 49 no", "failed", 0);
     let delayed = push("ok", "delayed", 3_600_000);
     push("ok", "done", 0);
-    good(&app, &["pause", "mails"]);
+    good(&app, &["pause", "mails", "--create"]);
     let ready = push("ok", "ready", 0);
     let later = push("ok", "delayed", 3_600_000);
     let ids = |args: &[&str]| -> Vec<String> {
@@ -800,7 +803,7 @@ fn an_import_tells_which_line_of_the_file_is_wrong() {
 #[test]
 fn what_may_pass_later_has_a_code_of_its_own() {
     let app = start("workers = 1\n[queue.mails]\nmax_waiting = 1");
-    good(&app, &["pause", "mails"]);
+    good(&app, &["pause", "mails", "--create"]);
     good(&app, &["push", "mails"]);
     bad(&app, &["push", "mails"], 75, "stoker: RESOURCE_EXHAUSTED: ");
     let none = "01900000-0000-7000-8000-000000000000";

@@ -182,7 +182,7 @@ fn a_paused_queue_does_not_hold_up_the_end() {
     client.push(&Ask::push("mails", "ok"));
     client.own(
         "stoker.queue",
-        &serde_json::json!({"op": "pause", "queue": "mails"}),
+        &serde_json::json!({"op": "pause", "create": true, "queue": "mails"}),
     );
     client.push(&Ask::push("mails", "ok"));
     let ended = app.stop();

@@ -292,7 +292,10 @@ fn a_push_that_can_not_be_is_refused_with_its_reason() {
     );
     let nameless = client.call("stoker.push", "ok");
     assert_eq!(nameless.status(), Status::INVALID_ARGUMENT);
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "bounded"}));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "create": true, "queue": "bounded"}),
+    );
     for _ in 0..2 {
         client.push(&Ask::push("bounded", "ok"));
     }

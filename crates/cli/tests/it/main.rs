@@ -16,6 +16,7 @@ mod jobs;
 mod limits;
 mod logs;
 mod memory;
+mod names;
 mod operate;
 mod php;
 mod places;

@@ -82,7 +82,10 @@ fn a_large_job_that_is_shown_again_and_again_takes_no_more_memory() {
     let app = start(&format!("workers = 1\n{SMALL}"));
     let mut client = app.client();
     let body = format!("\"note \u{1}{}\"", "x".repeat(15_000_000));
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "mails"}));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "queue": "mails", "create": true}),
+    );
     let id = client.push(&Ask::push("mails", body));
     let show = Ask::call("stoker.job", json!({"op": "show", "id": id}).to_string());
     let mut readers: Vec<Client> = (0..3).map(|_| app.client()).collect();
@@ -145,7 +148,10 @@ fn a_start_with_many_large_jobs_loads_as_many_as_there_is_memory_for() {
     let config = crate::pool_of("serve", format!("workers = 1\n{SMALL}"));
     let app = setup().config(&config).start();
     let mut client = app.client();
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "mails"}));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "queue": "mails", "create": true}),
+    );
     let first = client.push(&Ask::push("mails", "ok").key("a"));
     for n in 0..24 {
         let push = Ask::push("mails", vec![b' '; 10_000_000]).key(&format!("k{}", n % 6));

@@ -88,7 +88,10 @@ fn jobs_that_are_about_to_run_can_be_moved() {
     let waiting: Vec<String> = (0..500)
         .map(|n| client.push(&Ask::push("mails", format!("note {n}"))))
         .collect();
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "other"}));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "create": true, "queue": "other"}),
+    );
     let which = json!({"op": "move", "queue": "mails", "to": "other"});
     let moved = client.own("stoker.job", &which);
     assert_eq!(

@@ -10,7 +10,10 @@ use stoker_wire::{Codec, Key, Status};
 fn with_waiting_jobs() -> (App, Client) {
     let app = start("workers = 1\n[queue.mails]\n[queue.other]");
     let mut client = app.client();
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "mails"}));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "create": true, "queue": "mails"}),
+    );
     for key in ["a", "b", "c"] {
         client.push(&Ask::push("mails", "ok").key(key));
     }

@@ -78,7 +78,10 @@ fn the_oldest_of_all_queues_goes_and_cancelled_ones_count() {
     // A queue is there once something was pushed to it.
     let first = push(&mut client, "other", "ok", 2);
     client.job_in(&first, "done");
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "other"}));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "create": true, "queue": "other"}),
+    );
     fail(&mut client, 3);
     let cancelled: Vec<String> = (0..5)
         .map(|_| push(&mut client, "other", "ok", 90_000))

@@ -9,8 +9,11 @@ use stoker_testkit::{App, Ask, Client, Dir, Output, Spawn, procs, run, until};
 use stoker_wire::{Key, Status};
 
 pub(crate) fn pause(client: &mut Client, paused: bool) {
-    let op = if paused { "pause" } else { "resume" };
-    client.own("stoker.queue", &json!({"op": op, "queue": "mails"}));
+    let ask = match paused {
+        true => json!({"op": "pause", "queue": "mails", "create": true}),
+        false => json!({"op": "resume", "queue": "mails"}),
+    };
+    client.own("stoker.queue", &ask);
 }
 
 /// Kills the server, and comes back as the client of the next one.
@@ -609,7 +612,8 @@ fn a_start_tells_of_jobs_that_no_pool_serves() {
     let app = start_of("if narrow jobs mails;serve", "workers = 1\n[queue.kept]");
     let mut client = app.client();
     for queue in ["mails", "kept", "old", "older"] {
-        client.own("stoker.queue", &json!({"op": "pause", "queue": queue}));
+        let pause = json!({"op": "pause", "create": true, "queue": queue});
+        client.own("stoker.queue", &pause);
     }
     for queue in ["mails", "kept", "old", "older", "older"] {
         client.push(&Ask::push(queue, "ok"));

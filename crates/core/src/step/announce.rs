@@ -70,7 +70,7 @@ impl Core {
     ) -> Option<QueueId> {
         let id = match self.find_queue(kind, name) {
             Some(id) => id,
-            None if self.queues.len() >= self.limits.queues => return None,
+            None if !self.has_room_for_queue() => return None,
             None => self.new_queue(kind, name),
         };
         if !spawned {
@@ -101,7 +101,8 @@ impl Core {
         }
         any.push(pool);
         for id in (0..self.queues.len() as u32).map(QueueId) {
-            if self.queues[id.index()].kind != Kind::Jobs {
+            let queue = &self.queues[id.index()];
+            if queue.kind != Kind::Jobs || queue.vacant {
                 continue;
             }
             if !spawned {

@@ -57,7 +57,7 @@ impl Core {
 
     fn bind_if_unserved(&mut self, id: QueueId) {
         let queue = &self.queues[id.index()];
-        if queue.kind == Kind::Jobs && queue.pools.is_empty() {
+        if queue.kind == Kind::Jobs && queue.pools.is_empty() && !queue.vacant {
             self.bind_to_any(id);
         }
     }

@@ -338,3 +338,58 @@ fn a_star_takes_no_queue_away() {
     );
     assert_eq!(pools(get), []);
 }
+
+/// Issue 9, A10.
+#[test]
+fn a_removed_queues_number_and_name_are_used_again_and_nothing_of_it_is_left() {
+    let (mut w, _) = World::ready_as(workers(1), &Hello::serving(&[], &["*"]));
+    let first = w.core.resolve_job("typo").expect("any is served");
+    let id = w.core.queue_of_name(first);
+    let running = w.bring(job(first));
+    assert!(!w.core.remove_queue(id), "a job runs");
+    w.done(running);
+    assert!(w.core.remove_queue(id));
+    assert!(!w.core.remove_queue(id), "it is removed");
+    w.step(Event::Tick);
+    assert_eq!(w.core.find_queue(Kind::Jobs, "typo"), None);
+    assert_eq!(w.core.queues().count(), 0);
+    let next = w.core.resolve_job("mails").expect("any is served");
+    assert_eq!(
+        (w.core.queue_of_name(next), next),
+        (id, first),
+        "used again"
+    );
+    assert_eq!(w.core.name(next), "mails");
+    let task = w.bring(job(next));
+    assert!(w.on(task).is_some(), "its pool serves it");
+    w.done(task);
+}
+
+/// Issue 9, A10.
+#[test]
+fn made_up_queues_that_are_removed_make_room_for_others() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::serving(&[], &["*"]));
+    let made = |w: &mut World, n: u32| w.core.resolve_job(&format!("q{n}"));
+    let names: Vec<_> = (0..1_000).map(|n| made(&mut w, n)).collect();
+    assert!(names.iter().all(Result::is_ok));
+    assert!(!w.core.accepts_job("more") && made(&mut w, 1_000).is_err());
+    assert!(w.core.accepts_job("q7"), "it is there");
+    let queue = w.core.find_queue(Kind::Jobs, "q7").expect("it was made");
+    assert!(w.core.remove_queue(queue));
+    assert!(w.core.accepts_job("more"));
+    assert_eq!(
+        w.core.find_queue(Kind::Jobs, "more"),
+        None,
+        "asking makes none"
+    );
+    assert!(made(&mut w, 1_000).is_ok());
+    w.jobs(pool, "configured", QueueConfig::default());
+    let configured = w
+        .core
+        .find_queue(Kind::Jobs, "configured")
+        .expect("it is there");
+    assert!(
+        !w.core.remove_queue(configured),
+        "the configuration names it"
+    );
+}

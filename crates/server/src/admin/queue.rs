@@ -100,15 +100,18 @@ impl Handle for queue::Find {
     /// Whether jobs may go to a queue, as a move or a push would find it.
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<Found> {
         let name = self.queue.0;
-        match plane.core.resolve_job(&name) {
-            Ok(_) => Ok(Some(Found { queue: name })),
-            Err(_) => Err(Refused::not_found(plane.unknown_queue(Kind::Jobs, &name))),
+        match plane.core.accepts_job(&name) {
+            true => Ok(Some(Found { queue: name })),
+            false => Err(Refused::not_found(plane.unknown_queue(Kind::Jobs, &name))),
         }
     }
 }
 
 impl Handle for queue::Pause {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Paused> {
+        if self.create {
+            plane.create_queue(&self.queue.0)?;
+        }
         plane.pause_queue(caller, &self.queue.0, true)
     }
 }
@@ -121,7 +124,18 @@ impl Handle for queue::Resume {
 
 impl Handle for queue::Set {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Queue> {
+        if self.create {
+            plane.create_queue(&self.queue.0)?;
+        }
         plane.set_queue(caller, &self)
+    }
+}
+
+impl Handle for queue::Remove {
+    fn handle(self, plane: &mut Plane, _: Caller) -> Answered<Found> {
+        let queue = self.queue.0;
+        plane.remove_queue(&queue)?;
+        Ok(Some(Found { queue }))
     }
 }
 
@@ -396,14 +410,77 @@ impl Plane {
             }
             return Ok(queue);
         }
-        match self
-            .core
-            .serves_all_jobs()
-            .then(|| self.core.resolve_job(name))
-        {
-            Some(Ok(name)) => Ok(self.known_queue(name)),
-            _ => Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name))),
+        let text = self.unknown_queue(Kind::Jobs, name);
+        let hint = match self.core.accepts_job(name) {
+            true => {
+                ". A queue is there once something was pushed to it; `--create` makes it before"
+            }
+            false => "",
+        };
+        Err(Refused::not_found(format!("{text}{hint}")))
+    }
+
+    /// Makes a queue that a pool would serve as soon as something is pushed to it.
+    fn create_queue(&mut self, name: &str) -> Result<(), Refused> {
+        if self.core.find_queue(Kind::Calls, name).is_some() {
+            return Ok(());
         }
+        let made = self.queue_for_push(name, None);
+        let made = made.map_err(|(status, text)| Refused::new(status, text))?;
+        self.known_queue(made);
+        Ok(())
+    }
+
+    /// Removes a queue that holds no job and that nothing names, with what was set of it.
+    fn remove_queue(&mut self, name: &str) -> Result<(), Refused> {
+        let refused = |text| Err(Refused::new(Status::FAILED_PRECONDITION, text));
+        let Some(id) = self.core.find_queue(Kind::Jobs, name) else {
+            return Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name)));
+        };
+        if self.core.is_configured(id) {
+            return refused(format!(
+                "queue '{name}' is in the configuration: take [queue.{name}] out of it and reload, then remove it"
+            ));
+        }
+        let of_queue = self.jobs.queue(id);
+        let (unfinished, failed) =
+            of_queue.map_or((0, 0), |queue| (queue.unfinished(), queue.counts.failed));
+        if unfinished + failed > 0 {
+            return refused(format!(
+                "queue '{name}' holds {} and {}: move, cancel or discard them first (`stoker jobs move --queue \
+                 {name} --to …`, `stoker jobs cancel --queue {name}`, `stoker jobs discard --queue {name}`)",
+                counted(unfinished, "unfinished job"),
+                counted(failed, "failed job")
+            ));
+        }
+        if !self.core.is_removable(id) {
+            return refused(format!(
+                "queue '{name}' is named by workers, or a job of it is about to end: try again when those workers \
+                 have gone or it has"
+            ));
+        }
+        if let Some(no) = of_queue.map(|queue| queue.no) {
+            let (paused, settings, told) = (false, String::new(), None);
+            self.jobs.ask(Ask::Pause {
+                queue: no,
+                paused,
+                told,
+            });
+            self.jobs.ask(Ask::Settings {
+                queue: no,
+                settings,
+                told,
+            });
+        }
+        self.close_queue(id);
+        Ok(())
+    }
+
+    /// Whether an operator has set something of a queue.
+    pub(crate) fn is_overridden(&self, id: QueueId) -> bool {
+        self.steered
+            .get(&id)
+            .is_some_and(|steered| !steered.set.is_empty())
     }
 }
 

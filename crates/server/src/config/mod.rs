@@ -50,6 +50,9 @@ pub struct Config {
     pub user_inflight: usize,
     pub user_pushes: usize,
     pub user_memory: usize,
+    pub user_queues: usize,
+    /// When a queue that nothing names is forgotten after its last job.
+    pub queue_expiry: Span,
     /// How long the server may go without progress; [`Span::FOREVER`] for as long as it likes.
     pub watchdog: Span,
     pub log: LogConfig,
@@ -75,6 +78,8 @@ impl Default for Config {
             user_inflight: 50_000,
             user_pushes: 50_000,
             user_memory: 0,
+            user_queues: 900,
+            queue_expiry: Span::from_secs(3_600),
             watchdog: Span::from_secs(60),
             log: LogConfig::default(),
             store: StoreConfig::default(),

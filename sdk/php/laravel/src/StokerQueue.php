@@ -225,7 +225,7 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     public function pause(string $queue): void
     {
         foreach ($this->names($queue) as $name) {
-            $this->client()->pause($name);
+            $this->client()->pause($name, create: true);
         }
     }
 

@@ -17,7 +17,7 @@ fn commands() -> Vec<(&'static str, &'static str, Value)> {
         (
             "pause",
             "stoker.queue",
-            json!({"op": "pause", "queue": "r"}),
+            json!({"op": "pause", "queue": "r", "create": true}),
         ),
         (
             "resume",
@@ -73,7 +73,10 @@ fn command(arena: &mut Arena, fault: Fault, method: &str, ask: &Value) {
     let setup = arena.setup().config(&config).failing(&write, fault);
     arena.start(setup);
     let mut client = arena.client();
-    client.own("stoker.queue", &json!({"op": "pause", "queue": "q"}));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "queue": "q", "create": true}),
+    );
     for _ in 0..JOBS {
         client.push(&Ask::push("q", "note ran"));
     }

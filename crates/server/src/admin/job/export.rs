@@ -14,8 +14,7 @@ impl Plane {
 
     /// A job with all that another store needs to go on with it.
     fn exported(&self, view: &View) -> ExportedJob {
-        let queue = self.jobs.queue_id(view.queue);
-        let queue = queue.map_or("", |queue| self.core.queue(queue).name);
+        let queue = self.queue_name(view.queue).unwrap_or_default();
         let whole = view.whole.as_deref();
         let body = whole.and_then(|whole| whole.body.as_ref());
         let key = Some(&*view.key).filter(|key| !key.is_empty());

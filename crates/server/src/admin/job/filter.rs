@@ -42,6 +42,11 @@ impl Plane {
     /// A known queue's number in the store.
     fn queue_no(&mut self, name: &str) -> Result<QueueNo, Refused> {
         if self.core.find_queue(Kind::Jobs, name).is_none() {
+            // Its store may remember jobs of one that nobody has needed since.
+            let mut closed = self.jobs.closed.iter();
+            if let Some((no, _)) = closed.find(|(_, closed)| closed.name == name) {
+                return Ok(*no);
+            }
             return Err(Refused::not_found(self.unknown_queue(Kind::Jobs, name)));
         }
         // One that a worker announced may not have been opened in the store yet.

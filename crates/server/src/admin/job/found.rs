@@ -129,11 +129,10 @@ impl Plane {
     }
 
     fn group(&self, group: &Group) -> job::Group {
-        let queue = self.jobs.queue_id(group.queue);
         job::Group {
             fingerprint: format!("{:016x}", group.fingerprint),
             count: group.count,
-            queue: queue.map(|queue| self.core.queue(queue).name.to_owned()),
+            queue: self.queue_name(group.queue).map(str::to_owned),
             first_at: crate::clock::rfc3339(group.first_ms),
             last_at: crate::clock::rfc3339(group.last_ms),
             job: self.jobs.uuid(group.job),

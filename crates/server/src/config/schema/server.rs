@@ -88,6 +88,18 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "Bytes of one user's calls that wait or run, and of answers that it has not read; beyond, new calls are refused with a retry hint.",
         ),
         key(
+            "user_queues",
+            "900",
+            number!(user_queues, 1..=1_000),
+            "Queues whose names one user has made up and that are in use. All users together make up 1,000 at the most; beyond either, pushes to new names are refused with a retry hint. Queues that are not in use make room. Queues of the configuration, and those that workers name, do not count.",
+        ),
+        key(
+            "queue_expiry",
+            "\"1h\"",
+            time_above_zero(at!(queue_expiry)),
+            "A queue that neither the configuration nor a worker names is forgotten when nothing was pushed to it for this time and it holds no job, failed ones included. One that is paused or has something set stays.",
+        ),
+        key(
             "watchdog",
             "\"60s\"",
             Field::Time {

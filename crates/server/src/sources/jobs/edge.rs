@@ -1,4 +1,5 @@
 use super::cancel::Cancellings;
+use super::close::Closed;
 use super::held::HeldJobs;
 use super::recall::Recalled;
 use super::resting::Resting;
@@ -7,7 +8,7 @@ use crate::net::ConnId;
 use crate::plane::Todo;
 use crate::users::UserId;
 use std::collections::{HashMap, VecDeque};
-use stoker_core::{NameId, QueueId, TaskId, WorkerId};
+use stoker_core::{NameId, QueueId, TaskId, Time, WorkerId};
 use stoker_store::{Ask, Counts, Driver, Job, JobId, Owner, QueueNo, Ticket, Told, Trouble};
 
 /// What the data plane knows of jobs and of the store in which they live.
@@ -30,6 +31,10 @@ pub(crate) struct Jobs {
     /// With their generations: a place is used again.
     asked: Vec<(u32, Option<Asked>)>,
     free: Vec<usize>,
+    /// Queues that were closed and of which the store still knows.
+    pub(crate) closed: HashMap<QueueNo, Closed>,
+    /// An alarm is set by which queues expire.
+    pub(crate) watches_unused: bool,
     /// Refills that wait for memory.
     pub(crate) postponed: VecDeque<Todo>,
     /// A job is being loaded although there is little memory.
@@ -49,6 +54,27 @@ pub(crate) struct JobQueue {
     pub(crate) counts: Counts,
     /// Pushes that the store has not answered.
     pub(crate) pending: u64,
+    /// When somebody pushed to it last, or it was opened.
+    pub(crate) used_at: Time,
+    /// The producer that made its name up.
+    pub(crate) maker: Option<UserId>,
+}
+
+impl JobQueue {
+    /// It has no job that waits, runs or has failed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unfinished() == 0 && self.counts.failed == 0
+    }
+
+    pub(crate) fn unfinished(&self) -> u64 {
+        let Counts {
+            ready,
+            delayed,
+            suspended,
+            ..
+        } = self.counts;
+        ready + delayed + suspended + self.pending
+    }
 }
 
 /// Who waits for the store to tell something.
@@ -137,6 +163,8 @@ impl Jobs {
             resting: Resting::default(),
             asked: Vec::new(),
             free: Vec::new(),
+            closed: HashMap::new(),
+            watches_unused: false,
             postponed: VecDeque::new(),
             loads_beyond: false,
             cancellings: Cancellings::default(),
@@ -203,6 +231,12 @@ impl Jobs {
     /// The queue that the store knows by this number.
     pub(crate) fn queue_id(&self, no: QueueNo) -> Option<QueueId> {
         self.by_no.get(&no).copied()
+    }
+
+    pub(crate) fn remove_queue(&mut self, id: QueueId) -> Option<JobQueue> {
+        let queue = self.queues.get_mut(id.index())?.take()?;
+        self.by_no.remove(&queue.no);
+        Some(queue)
     }
 
     pub(crate) fn add_queue(&mut self, id: QueueId, queue: JobQueue) {

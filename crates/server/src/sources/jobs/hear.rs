@@ -21,6 +21,9 @@ impl Plane {
     }
 
     pub(crate) fn store_tells(&mut self, told: Told) {
+        if !self.jobs.closed.is_empty() {
+            self.reopen_closed(&told);
+        }
         match told {
             Told::Pushed { ticket, pushed } => {
                 if let Some(Asked::Push {

@@ -1,10 +1,11 @@
+use super::close::Closed;
 use super::edge::JobQueue;
 use crate::config::JobsConfig;
 use crate::observe::events;
 use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
-use stoker_store::{Ask, Job, JobId, Keep, Rest};
+use stoker_store::{Ask, Counts, Job, JobId, Keep, Rest};
 use stoker_wire::check_name;
 
 /// Lanes that are handed over at a time where nothing of them was held, and jobs of each: a few of many, so
@@ -28,14 +29,18 @@ impl Plane {
         let Ok(name) = self.core.resolve_job(&name) else {
             return;
         };
+        // A store counts from when it was opened itself.
+        let closed = self.jobs.closed.remove(&opened.queue);
         self.jobs.add_queue(
             id,
             JobQueue {
                 no: opened.queue,
                 name,
                 config,
-                counts: opened.counts,
+                counts: closed.map_or(opened.counts, |closed| closed.counts),
                 pending: 0,
+                used_at: self.now,
+                maker: None,
             },
         );
         if opened.paused {
@@ -63,8 +68,9 @@ impl Plane {
     /// The queue of a name, opened if this is the first that is heard of it.
     pub(crate) fn known_queue(&mut self, name: NameId) -> QueueId {
         let id = self.core.queue_of_name(name);
-        if self.jobs.queue(id).is_none() {
-            self.open_queue(id, JobsConfig::default());
+        match self.jobs.queue_mut(id) {
+            Some(of_queue) => of_queue.used_at = self.now,
+            None => self.open_queue(id, JobsConfig::default()),
         }
         id
     }
@@ -82,6 +88,10 @@ impl Plane {
                 self.log.put(entry.with("queue", name.as_str()));
                 continue;
             }
+            if self.core.known_job(&name).is_none() && self.leave_closed(&name) {
+                continue;
+            }
+            self.watch_for_unused();
             match self.core.restore_queue(&name) {
                 Some(id) if self.jobs.queue(id).is_none() => {
                     self.open_queue(id, JobsConfig::default());
@@ -94,6 +104,28 @@ impl Plane {
                 }
             }
         }
+    }
+
+    /// A queue of which the store only knows a past need not be in memory. `false` for all others.
+    fn leave_closed(&mut self, name: &str) -> bool {
+        let keep = keep(&JobsConfig::default(), false, self.core.lane_size());
+        let opened = self.jobs.store.open_queue(name, keep);
+        let Counts {
+            ready,
+            delayed,
+            suspended,
+            failed,
+            ..
+        } = opened.counts;
+        let has_jobs = ready + delayed + suspended + failed > 0;
+        if has_jobs || opened.paused || !opened.settings.is_empty() {
+            return false;
+        }
+        let (name, counts) = (name.to_owned(), opened.counts);
+        self.jobs
+            .closed
+            .insert(opened.queue, Closed { name, counts });
+        true
     }
 
     /// Brings a job that the store handed over to the core.

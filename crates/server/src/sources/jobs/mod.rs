@@ -2,6 +2,7 @@
 
 mod cancel;
 mod claim;
+mod close;
 mod edge;
 mod exchange;
 pub(crate) mod failures;

@@ -34,18 +34,15 @@ impl Plane {
             let text = format!("a push has at most {MAX_META} bytes of metadata");
             return Err((Status::INVALID_ARGUMENT, text));
         }
-        let Ok(name) = self.core.resolve_job(queue_name) else {
-            let text = self.unknown_queue(Kind::Jobs, queue_name);
-            return Err((Status::NOT_FOUND, text));
-        };
         if self.core.is_draining() {
             return Err((Status::UNAVAILABLE, "the server drains".to_owned()));
         }
+        let user = self.conns.get(conn).and_then(|conn| conn.user);
+        let name = self.queue_for_push(queue_name, user)?;
         let queue = self.known_queue(name);
         if let Some(trouble) = &self.jobs.failing {
             return Err(refusal_of(trouble));
         }
-        let user = self.conns.get(conn).and_then(|conn| conn.user);
         let refusal = user
             .and_then(|user| self.too_many_pushes(user))
             .or_else(|| self.no_room_for_job(queue, frame.body.len()));

@@ -12,7 +12,6 @@ pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
     let task = plane.jobs.held.task_of(view.id);
     let runs = task.is_some_and(|task| plane.core.is_running(task));
     let is_running = runs && !view.state.is_final();
-    let queue = plane.jobs.queue_id(view.queue);
     let options = view.options.as_deref();
     let progress = |(percent, text): &(u8, String)| Progress {
         percent: *percent,
@@ -20,7 +19,7 @@ pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
     };
     Shown {
         id: plane.jobs.uuid(view.id),
-        queue: queue.map(|queue| plane.core.queue(queue).name.to_owned()),
+        queue: plane.queue_name(view.queue).map(str::to_owned),
         state: match is_running {
             true => stoker_api::job::State::Running,
             false => shown_state(view.state),

@@ -1,0 +1,176 @@
+//! Queues whose names producers have made up: how many there may be, and when they are forgotten.
+
+use crate::start;
+use serde_json::{Value, json};
+use stoker_testkit::{Ask, Client, procs, until};
+use stoker_wire::{Key, Status};
+
+#[track_caller]
+fn names(client: &mut Client) -> Vec<String> {
+    let all = client.own("stoker.queue", &json!({"op": "list"}));
+    let all = all["queues"].as_array().cloned().unwrap_or_default();
+    let jobs = all.iter().filter(|queue| queue["kind"] == "jobs");
+    let names = jobs.filter_map(|queue| queue["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn refusal(client: &mut Client, ask: &Value) -> (Status, String) {
+    let refused = client.try_own("stoker.queue", ask);
+    let refused = refused.expect_err("it is refused");
+    (refused.status(), refused.text())
+}
+
+/// Runs a job of a queue to its end.
+#[track_caller]
+fn run(client: &mut Client, queue: &str) -> String {
+    let id = client.push(&Ask::push(queue, "ok"));
+    client.job_in(&id, "done");
+    id
+}
+
+// Issue 9, A10
+#[test]
+fn a_queue_that_nobody_needs_expires_and_comes_back_when_it_is_needed() {
+    let app = start("workers = 1\n[queue.kept]\n[stoker]\nqueue_expiry = \"300ms\"");
+    let mut client = app.client();
+    let done = run(&mut client, "typo");
+    run(&mut client, "kept");
+    run(&mut client, "paused");
+    client.own("stoker.queue", &json!({"op": "pause", "queue": "paused"}));
+    run(&mut client, "set");
+    client.own(
+        "stoker.queue",
+        &json!({"op": "set", "queue": "set", "weight": 2}),
+    );
+    let failed = client.push(&Ask::push("failing", "fail 49 no"));
+    client.job_in(&failed, "failed");
+    until("the one that nobody needs is gone", || {
+        (!names(&mut client).contains(&"typo".to_owned())).then_some(())
+    });
+    let mut left = names(&mut client);
+    left.sort();
+    assert_eq!(left, ["failing", "kept", "paused", "set"]);
+    let job = client.job(&done);
+    assert_eq!(
+        (&job["state"], &job["queue"]),
+        (&json!("done"), &json!("typo"))
+    );
+    run(&mut client, "typo");
+    assert_eq!(client.queue("typo")["done"], 2, "its past is still counted");
+}
+
+// Issue 9, A10
+#[test]
+fn a_cancelled_job_of_an_expired_queue_can_run_after_all() {
+    let app = start("workers = 1\n[stoker]\nqueue_expiry = \"300ms\"");
+    let mut client = app.client();
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "queue": "rare", "create": true}),
+    );
+    let id = client.push(&Ask::push("rare", "ok"));
+    client.own("stoker.job", &json!({"op": "cancel", "id": id}));
+    client.own("stoker.queue", &json!({"op": "resume", "queue": "rare"}));
+    until("the queue is gone", || {
+        (!names(&mut client).contains(&"rare".to_owned())).then_some(())
+    });
+    client.own("stoker.job", &json!({"op": "retry", "id": id}));
+    client.job_in(&id, "done");
+}
+
+// Issue 9, A10
+#[test]
+fn new_names_find_room_as_long_as_old_ones_are_not_in_use() {
+    let app = start("workers = 1\n[stoker]\nuser_queues = 5");
+    let mut client = app.client();
+    let mut hold = |queue: &str| {
+        let delay = 3_600_000u64.to_be_bytes();
+        client.ask(&Ask::push(queue, "ok").meta(Key::DELAY, delay))
+    };
+    for n in 0..5 {
+        assert_eq!(hold(&format!("q{n}")).status(), Status::OK);
+    }
+    let refused = hold("one-more");
+    assert_eq!(refused.status(), Status::RESOURCE_EXHAUSTED);
+    assert!(
+        refused.text().contains("stoker.user_queues"),
+        "{}",
+        refused.text()
+    );
+    assert!(refused.uint(Key::RETRY_AFTER).is_some(), "it may pass");
+    assert_eq!(
+        hold("q3").status(),
+        Status::OK,
+        "a known name is always good"
+    );
+    client.own("stoker.job", &json!({"op": "cancel", "queue": "q1"}));
+    until("the one without jobs makes room", || {
+        (client.ask(&Ask::push("one-more", "ok")).status() == Status::OK).then_some(())
+    });
+    assert!(!names(&mut client).contains(&"q1".to_owned()));
+}
+
+// Issue 9, A10
+#[test]
+fn a_queue_is_removed_unless_it_holds_jobs_or_is_named() {
+    let app = start("workers = 1\n[queue.kept]");
+    let mut client = app.client();
+    let remove = |queue: &str| json!({"op": "remove", "queue": queue});
+    let (status, text) = refusal(&mut client, &remove("kept"));
+    assert_eq!(status, Status::FAILED_PRECONDITION);
+    assert!(text.contains("take [queue.kept] out"), "{text}");
+    let failed = client.push(&Ask::push("typo", "fail 49 no"));
+    client.job_in(&failed, "failed");
+    let (status, text) = refusal(&mut client, &remove("typo"));
+    assert_eq!(status, Status::FAILED_PRECONDITION);
+    assert!(text.contains("1 failed job"), "{text}");
+    client.own("stoker.job", &json!({"op": "discard", "id": failed}));
+    client.own("stoker.queue", &json!({"op": "pause", "queue": "typo"}));
+    until("the store has counted it", || {
+        client.try_own("stoker.queue", &remove("typo")).ok()
+    });
+    assert_eq!(names(&mut client), ["kept"]);
+    assert_eq!(refusal(&mut client, &remove("typo")).0, Status::NOT_FOUND);
+    run(&mut client, "typo");
+    assert_eq!(client.queue("typo")["paused"], false, "it is a new one");
+    let removed = app.cli(&["queues", "remove", "typo"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+}
+
+// Issue 9, A10
+#[test]
+fn to_pause_a_queue_by_a_wrong_name_makes_none() {
+    let app = start("workers = 1\n[queue.mails]");
+    let mut client = app.client();
+    for op in ["pause", "resume"] {
+        let (status, text) = refusal(&mut client, &json!({"op": op, "queue": "mials"}));
+        assert_eq!(status, Status::NOT_FOUND);
+        assert!(text.contains("did you mean 'mails'?"), "{text}");
+        assert!(text.contains("--create"), "{text}");
+    }
+    client.own("stoker.queue", &json!({"op": "find", "queue": "mials"}));
+    assert_eq!(names(&mut client), ["mails"]);
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "queue": "new", "create": true}),
+    );
+    assert_eq!(client.queue("new")["paused"], true);
+}
+
+// Issue 9, A10
+#[test]
+fn a_restart_takes_no_place_for_queues_that_hold_nothing() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let done = run(&mut client, "past");
+    let failed = client.push(&Ask::push("failing", "fail 49 no"));
+    client.job_in(&failed, "failed");
+    procs::kill(app.server());
+    app.ready();
+    let mut client = app.client();
+    until("they are restored", || {
+        (names(&mut client) == ["failing"]).then_some(())
+    });
+    assert_eq!(client.job(&done)["queue"], "past");
+}

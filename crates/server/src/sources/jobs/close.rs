@@ -1,0 +1,176 @@
+//! Queues that only producers have named are forgotten when nobody needs them: names are many, and room is
+//! not. What their store still keeps of their past stays there, and opens them again if it comes to life.
+
+use crate::config::JobsConfig;
+use crate::counted;
+use crate::plane::{Alarm, Plane};
+use crate::users::UserId;
+use stoker_core::{Core, Kind, NameId, QueueId, Span};
+use stoker_store::{Counts, QueueNo, Told};
+use stoker_wire::Status;
+
+/// A queue that is not in use makes room for another one after so long.
+const UNUSED: Span = Span::from_secs(1);
+
+/// A queue that was closed: what is to be known if it is opened again.
+#[derive(Clone, Debug)]
+pub(crate) struct Closed {
+    pub(crate) name: String,
+    pub(crate) counts: Counts,
+}
+
+impl Plane {
+    /// The name of the queue that a push goes to. A new name takes a place among those that producers may make
+    /// up, if need be that of a queue that is not in use.
+    pub(crate) fn queue_for_push(
+        &mut self,
+        queue: &str,
+        user: Option<UserId>,
+    ) -> Result<NameId, (Status, String)> {
+        if let Some(name) = self.core.known_job(queue) {
+            return Ok(name);
+        }
+        if !self.core.serves_all_jobs() {
+            let name = self.core.resolve_job(queue);
+            return name.map_err(|_| (Status::NOT_FOUND, self.unknown_queue(Kind::Jobs, queue)));
+        }
+        if let Some(user) = user
+            && self.memory.users[user].queues >= self.config.user_queues
+            && !self.close_unused(Some(user))
+        {
+            let (uid, most) = (self.memory.users[user].uid, self.config.user_queues);
+            let text = format!(
+                "user {uid} has made {} that hold jobs or were just used (stoker.user_queues)",
+                counted(most as u64, "queue")
+            );
+            return Err((Status::RESOURCE_EXHAUSTED, text));
+        }
+        if !self.core.accepts_job(queue) {
+            self.close_unused(None);
+        }
+        let Ok(name) = self.core.resolve_job(queue) else {
+            let text = format!(
+                "there is no room for queue '{queue}': {} without a section in the configuration hold jobs or \
+                 were just used. Name it in the configuration, or remove others by `stoker queues remove`",
+                counted(Core::MADE_UP as u64, "queue")
+            );
+            return Err((Status::RESOURCE_EXHAUSTED, text));
+        };
+        let id = self.known_queue(name);
+        if let Some(of_queue) = self.jobs.queue_mut(id) {
+            of_queue.maker = user;
+        }
+        if let Some(user) = user {
+            self.memory.users[user].queues += 1;
+        }
+        self.watch_for_unused();
+        Ok(name)
+    }
+
+    /// Sets the alarm by which queues expire, where there is none.
+    pub(crate) fn watch_for_unused(&mut self) {
+        if !std::mem::replace(&mut self.jobs.watches_unused, true) {
+            let at = self.now + self.config.queue_expiry;
+            self.alarms.set(at, Alarm::Unused);
+        }
+    }
+
+    /// Closes the queues that have not been used for `queue_expiry`.
+    pub(crate) fn close_expired(&mut self) {
+        self.jobs.watches_unused = false;
+        let expiry = self.config.queue_expiry;
+        let ids: Vec<QueueId> = self.core.queues().map(|queue| queue.id).collect();
+        let mut is_left = false;
+        for id in ids {
+            match self.unused_for(id) {
+                Some(unused) if unused >= expiry => self.close_queue(id),
+                _ => is_left |= !self.core.is_configured(id),
+            }
+        }
+        if is_left {
+            self.watch_for_unused();
+        }
+    }
+
+    /// Closes the queue that has not been used for longest, of this user or of anybody.
+    fn close_unused(&mut self, maker: Option<UserId>) -> bool {
+        let queues = self.core.queues().filter_map(|queue| {
+            let of_queue = self.jobs.queue(queue.id)?;
+            let is_meant = maker.is_none() || of_queue.maker == maker;
+            let unused = self.unused_for(queue.id).filter(|_| is_meant)?;
+            (unused >= UNUSED).then_some((unused, queue.id))
+        });
+        let Some((_, id)) = queues.max() else {
+            return false;
+        };
+        self.close_queue(id);
+        true
+    }
+
+    /// For how long a queue has not been used. `None` for one that is to stay: it holds jobs or failed ones, is
+    /// paused, has something set, or is named by the configuration or a worker.
+    fn unused_for(&self, id: QueueId) -> Option<Span> {
+        let of_queue = self.jobs.queue(id)?;
+        let is_kept = self.core.queue(id).paused || self.is_overridden(id);
+        let is_free = !is_kept && of_queue.is_empty() && self.core.is_removable(id);
+        is_free.then(|| self.now.since(of_queue.used_at))
+    }
+
+    /// Forgets a queue here. Its store goes on forgetting what it keeps of it.
+    pub(crate) fn close_queue(&mut self, id: QueueId) {
+        let name = self.core.queue(id).name.to_owned();
+        if !self.core.remove_queue(id) {
+            return;
+        }
+        let Some(queue) = self.jobs.remove_queue(id) else {
+            return;
+        };
+        if let Some(user) = queue.maker {
+            self.memory.users[user].queues -= 1;
+        }
+        let counts = queue.counts;
+        self.jobs.closed.insert(queue.no, Closed { name, counts });
+        self.steered.remove(&id);
+        *self.figures(id) = Default::default();
+    }
+
+    /// The name of a queue of the store, closed ones included.
+    pub(crate) fn queue_name(&self, no: QueueNo) -> Option<&str> {
+        match self.jobs.queue_id(no) {
+            Some(queue) => Some(self.core.queue(queue).name),
+            None => self.jobs.closed.get(&no).map(|closed| &*closed.name),
+        }
+    }
+
+    /// Opens a queue again of which the store has something to say, and takes what it counts of the others.
+    pub(crate) fn reopen_closed(&mut self, told: &Told) {
+        let no = match told {
+            Told::Counts { queue, counts } => {
+                if let Some(closed) = self.jobs.closed.get_mut(queue) {
+                    closed.counts = *counts;
+                }
+                return;
+            }
+            Told::Backlog { queue, .. } => *queue,
+            Told::Refilled { queue, jobs, .. } if !jobs.is_empty() => *queue,
+            Told::RefilledLanes { queue, lanes, .. } if !lanes.is_empty() => *queue,
+            Told::Resting { rest } => rest.queue,
+            _ => return,
+        };
+        self.reopen(no);
+    }
+
+    fn reopen(&mut self, no: QueueNo) {
+        let Some(closed) = self.jobs.closed.get(&no) else {
+            return;
+        };
+        let name = closed.name.clone();
+        match self.core.restore_queue(&name) {
+            Some(id) => self.open_queue(id, JobsConfig::default()),
+            None => self.log.error(format!(
+                "there are too many queues to serve {name} from the store"
+            )),
+        }
+        self.watch_for_unused();
+    }
+}
