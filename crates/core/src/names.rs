@@ -289,9 +289,8 @@ impl Core {
     pub fn is_removable(&self, id: QueueId) -> bool {
         let queue = &self.queues[id.index()];
         let of_any = |guest: &PoolId| self.names.any_guests.contains(guest);
-        let is_named = queue.configured
-            || !queue.announced.is_empty()
-            || !queue.guests.iter().all(of_any);
+        let is_named =
+            queue.configured || !queue.announced.is_empty() || !queue.guests.iter().all(of_any);
         let is_used = queue.waiting > 0 || queue.out > 0 || queue.more_keys;
         let is_free = !is_named && !is_used && !queue.vacant && queue.kind == Kind::Jobs;
         is_free && queue.keys.iter().all(crate::keys::Key::is_idle)
