@@ -3,6 +3,7 @@
 
 use crate::config::JobsConfig;
 use crate::counted;
+use crate::observe::events;
 use crate::plane::{Alarm, Plane};
 use crate::users::UserId;
 use stoker_core::{Core, Kind, NameId, QueueId, Span};
@@ -167,9 +168,11 @@ impl Plane {
         let name = closed.name.clone();
         match self.core.restore_queue(&name) {
             Some(id) => self.open_queue(id, JobsConfig::default()),
-            None => self.log.error(format!(
-                "there are too many queues to serve {name} from the store"
-            )),
+            None => {
+                let text = format!("there are too many queues to serve {name} from the store");
+                self.log
+                    .put(events::QUEUE_NOT_RESTORED.says(text).with("queue", name));
+            }
         }
         self.watch_for_unused();
     }
