@@ -239,12 +239,20 @@ impl Plane {
                 let last = words
                     .as_ref()
                     .map_or(String::new(), |words| format!(": {words}"));
+                // Issue 9, A27: a script that only defines its handlers ends well, and at once.
+                let hint = match exit {
+                    Exit::Code(0) if !link.ready => {
+                        ". It ended without serving: a worker calls run() last; for a program that does not speak \
+                         Stoker's protocol set protocol = false"
+                    }
+                    _ => "",
+                };
                 let (how, ms) = (exit_text(exit), again_in.as_millis());
                 let what = match link.ready {
                     true => "ended before it was of use",
                     false => "did not get ready",
                 };
-                let (pool, text) = (link.pool, format!("{name} {what} ({how}){last}"));
+                let (pool, text) = (link.pool, format!("{name} {what} ({how}){last}{hint}"));
                 let entry = events::BOOT_FAILED.says(format!("{text}; next boot in {ms} ms"));
                 let entry = self.about(worker, entry).with("exit", how.as_str());
                 self.log

@@ -6,6 +6,9 @@ use stoker_testkit::{Dir, Output, Spawn, run};
 fn check(toml: impl AsRef<[u8]>, args: &[&str]) -> Output {
     let dir = Dir::new();
     dir.write("stoker.toml", toml);
+    for script in ["web.php", "mail.php"] {
+        dir.write(script, "");
+    }
     let spawn = Spawn::new(env!("CARGO_BIN_EXE_stoker"));
     run(spawn.args(args).within(dir.path()))
 }
@@ -445,4 +448,30 @@ fn a_grace_that_cuts_tasks_off_is_warned_of() {
              every restart; raise stop_grace, or give the tasks less time",
         ]
     );
+}
+
+// Issue 9, A27
+#[test]
+fn a_script_that_is_not_there_is_a_mistake() {
+    let dir = Dir::new();
+    dir.write(
+        "stoker.toml",
+        "[pool.app]\ncommand = [\"python3\", \"worker.py\"]\nworkers = 1\n",
+    );
+    let check = || {
+        run(Spawn::new(env!("CARGO_BIN_EXE_stoker"))
+            .args(&["check"])
+            .within(dir.path()))
+    };
+    let output = check();
+    assert_eq!(output.code, 78);
+    assert!(
+        output
+            .stderr
+            .contains("stoker.toml:2: pool.app.command: there is no file "),
+        "{}",
+        output.stderr
+    );
+    dir.write("worker.py", "");
+    assert_eq!(check().code, 0);
 }

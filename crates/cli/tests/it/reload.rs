@@ -463,3 +463,12 @@ fn how_the_last_boot_of_a_pool_ended_is_shown() {
         "{failed}"
     );
 }
+
+// Issue 9, A27
+#[test]
+fn a_worker_that_ends_without_serving_is_told_what_to_do() {
+    let app = setup().config(&pool_of("exit 0", "workers = 1")).launch();
+    app.wait_for_log(
+        "*did not get ready (exit code 0). It ended without serving: a worker calls run() last*",
+    );
+}

@@ -121,6 +121,7 @@ impl Places<'_> {
             };
             if directory.is_dir() {
                 self.check_program(pool, &directory);
+                self.check_script(pool, &directory);
             } else {
                 let what = format!("there is no directory {}", directory.display());
                 let hint = "make it, or mend the path; it is relative to the configuration file";
@@ -145,6 +146,27 @@ impl Places<'_> {
             Ok(_) => return,
         };
         self.wrong(&["pool", &pool.name, "user"], what, hint);
+    }
+
+    /// Looks for the script that an interpreter is given as its first argument.
+    fn check_script(&mut self, pool: &Pool, directory: &Path) {
+        let [program, script, ..] = pool.command.as_slice() else {
+            return;
+        };
+        let interpreter = Path::new(program)
+            .file_name()
+            .and_then(|name| name.to_str());
+        let is_interpreter = interpreter.is_some_and(|name| {
+            let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+            ["php", "python", "node", "ruby", "bun"].contains(&name)
+        });
+        let path = directory.join(script);
+        let is_script = Path::new(script).extension().is_some() && !script.starts_with('-');
+        if is_interpreter && is_script && !path.is_file() {
+            let what = format!("there is no file {}", path.display());
+            let hint = "correct the path; it is relative to the pool's directory";
+            self.wrong(&["pool", &pool.name, "command"], what, hint);
+        }
     }
 
     /// Looks for a pool's program as exec does, in the directory and with the PATH that workers get.
