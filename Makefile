@@ -56,7 +56,8 @@ sim: setup
 	STOKER_SEEDS=$(SEEDS) cargo test --release -p stoker-core --test simulation -- --nocapture
 
 fuzz:
-	cd fuzz && cargo fuzz run frames -- -max_total_time=60 && cargo fuzz run hello -- -max_total_time=60
+	cd fuzz && cargo fuzz run frames -- -max_total_time=60 && cargo fuzz run hello -- -max_total_time=60 && \
+		cargo fuzz run requests -- -max_total_time=60 && cargo fuzz run import -- -max_total_time=60
 
 bless: setup
 	STOKER_BLESS=1 cargo test --quiet -p stoker --bin stoker reference

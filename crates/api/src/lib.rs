@@ -16,6 +16,7 @@ mod request;
 mod answer;
 
 mod body;
+mod every;
 mod invalid;
 mod nearest;
 mod printable;
@@ -30,6 +31,7 @@ pub mod worker;
 
 pub use answer::{Answer, AnswerField};
 pub use body::{Body, MAX_BODY, Map, read_map};
+pub use every::accepted_by;
 pub use field::{Field, Fields};
 pub use invalid::Invalid;
 pub use nearest::{nearest, suggest};

@@ -41,7 +41,8 @@ impl Plane {
             let names = self.core.pools().map(|pool| self.core.pool(pool).0);
             let names: Vec<&str> = names.collect();
             Refused::not_found(format!(
-                "there is no pool '{name}'; there is: {}",
+                "there is no pool '{}'; there is: {}",
+                stoker_api::printable(name),
                 names.join(", ")
             ))
         })

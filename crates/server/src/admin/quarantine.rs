@@ -164,7 +164,7 @@ impl Handle for quarantine::Show {
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<quarantine::EntryWithBody> {
         let id = &self.id.0;
         let found = plane.quarantine.show(id);
-        let missing = || Refused::not_found(format!("nothing in quarantine has the id {id}"));
+        let missing = || Refused::not_found(format!("nothing in quarantine has the id {id:?}"));
         found.map(Some).ok_or_else(missing)
     }
 }
