@@ -6,14 +6,38 @@ use stoker_api::accepted_by;
 use stoker_api::job::ExportedJob;
 
 const OPS: &[&str] = &[
-    "show", "list", "count", "groups", "export", "import", "retry", "cancel", "discard", "suspend", "release", "move",
-    "edit", "find", "pause", "resume", "set", "scale", "reload",
+    "show", "list", "count", "groups", "export", "import", "retry", "cancel", "discard", "suspend",
+    "release", "move", "edit", "find", "pause", "resume", "set", "scale", "reload",
 ];
 
 const FIELDS: &[&str] = &[
-    "id", "note", "queue", "state", "states", "type", "error", "fingerprint", "key", "older_ms", "limit", "after",
-    "newest", "for", "all", "per_second", "to", "body", "codec", "jobs", "weight", "reserve", "reset", "pool", "min",
-    "max", "stat",
+    "id",
+    "note",
+    "queue",
+    "state",
+    "states",
+    "type",
+    "error",
+    "fingerprint",
+    "key",
+    "older_ms",
+    "limit",
+    "after",
+    "newest",
+    "for",
+    "all",
+    "per_second",
+    "to",
+    "body",
+    "codec",
+    "jobs",
+    "weight",
+    "reserve",
+    "reset",
+    "pool",
+    "min",
+    "max",
+    "stat",
 ];
 
 fn value() -> impl Strategy<Value = Value> {
