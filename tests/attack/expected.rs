@@ -6,6 +6,7 @@ use stoker_testkit::matches;
 const EXPECTED: &[(&str, &str)] = &[
     ("A4", "of a job of 15 MB, 100 times"),
     ("A4", "60 pushes of 10 MB to a paused queue"),
+    ("A6", "GOAWAY in its task: a job"),
     ("A9", "600 connections of"),
     ("A10", "*"),
     ("A15", "text with line feed: a name that is asked for"),
