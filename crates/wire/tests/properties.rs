@@ -64,7 +64,9 @@ prop_compose! {
         meta in meta(),
         body in vec(any::<u8>(), 0..600),
     ) -> Vec<u8> {
-        let id = if matches!(kind, Type::Hello | Type::Welcome | Type::Goaway) { 0 } else { id };
+        let of_connection = matches!(kind, Type::Hello | Type::Welcome | Type::Goaway | Type::Ready);
+        let id = if of_connection { 0 } else { id };
+        let ttl = if kind == Type::Ready { ttl % 2 } else { ttl };
         let mut frame = Encode {
             flags: Flags(flags & 0xf8),
             ttl,

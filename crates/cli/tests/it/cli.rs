@@ -508,7 +508,15 @@ fn workers_are_shown_scaled_and_reloaded() {
     assert_eq!(good(&app, &["scale", "p", "2"]), "p: 2 workers\n");
     assert_eq!(good(&app, &["scale", "p", "1..3"]), "p: 1 to 3 workers\n");
     app.ready();
-    assert_eq!(good(&app, &["reload"]), "p runs version 2\n");
+    let reloaded = app.cli(&["reload"]);
+    assert_eq!(
+        (reloaded.code, reloaded.stdout.as_str()),
+        (0, "p runs version 2\n")
+    );
+    assert!(
+        reloaded.stderr.contains("pool.p.workers"),
+        "what was set stays, and is reported"
+    );
     assert_eq!(json_of(&app, &["reload", "p"])["pools"][0]["version"], 3);
     bad(
         &app,
