@@ -16,6 +16,8 @@ use std::{fmt, fs, io};
 const BACKLOG: i32 = 4_096;
 /// How often, and with which pause, to try for the lock of the directory.
 const LOCK_TRIES: u32 = 100;
+/// How often, with the same pause, to look whether a server that still serves is about to end.
+const DYING_TRIES: u32 = 50;
 const LOCK_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 10_000_000,
@@ -81,7 +83,7 @@ impl Socket {
     /// is served, and whatever is no socket, is not touched.
     pub fn listen(path: &Path, mode: u32, group: Option<u32>) -> Result<Self, SocketError> {
         let _lock = lock_directory(path);
-        clear(path)?;
+        clear_soon(path)?;
         let (fd, identity) = bind_new(path, mode, group)?;
         let path = path.to_owned();
         Ok(Self {
@@ -152,6 +154,17 @@ fn lock_directory(path: &Path) -> Option<OwnedFd> {
         }
     }
     None
+}
+
+/// As [`clear`], but waits a little for a server that was killed a moment ago and has not ended yet.
+fn clear_soon(path: &Path) -> Result<(), SocketError> {
+    for _ in 0..DYING_TRIES {
+        match clear(path) {
+            Err(SocketError::Served(_)) => poll(&mut [], Some(&LOCK_PAUSE)).map_or((), |_| ()),
+            cleared => return cleared,
+        }
+    }
+    clear(path)
 }
 
 /// Makes room at the path, if what stands there is a dead server's socket.
