@@ -577,7 +577,7 @@ fn quarantine_shows_what_killed_workers() {
         &app,
         &["quarantine", "show", "99"],
         1,
-        "NOT_FOUND: nothing in quarantine has the id 99",
+        "NOT_FOUND: nothing in quarantine has the id \"99\"",
     );
 }
 
