@@ -38,7 +38,7 @@ fn scripts() -> Group {
         ),
         (
             "a program that is no program",
-            "[pool.p]\ncommand = [\"/etc/hostname\"]\n".to_owned(),
+            "[pool.p]\ncommand = [\"/etc/passwd\"]\n".to_owned(),
         ),
         (
             "a directory that is not there",
@@ -59,10 +59,6 @@ fn scripts() -> Group {
         (
             "a user that is not there",
             format!("[pool.p]\ncommand = [{worker:?}]\nuser = \"no-such-user\"\n"),
-        ),
-        (
-            "a queue and a service of one name",
-            format!("[pool.p]\ncommand = [{worker:?}]\n[queue.q]\n[service.q]\n"),
         ),
     ];
     let mut group = Group::new("A27", "check of what can not work").bounds(Bounds::NO_ADMIN);

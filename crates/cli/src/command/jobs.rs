@@ -207,7 +207,8 @@ pub(super) fn counted(count: u64) -> String {
 }
 
 pub(super) fn job_id(text: &str) -> Result<Uuid> {
-    let bad = |_| Failure::Usage(format!("invalid job id '{text}': expected a UUID"));
+    let shown = stoker_api::printable(text);
+    let bad = |_| Failure::Usage(format!("invalid job id '{shown}': expected a UUID"));
     text.parse().map_err(bad)
 }
 

@@ -78,7 +78,8 @@ impl Config {
 
 /// The text of a configuration file.
 pub fn read_file(file: &Path) -> Result<String, String> {
-    let shown = file.display();
+    let shown = file.display().to_string();
+    let shown = stoker_api::printable(&shown);
     let unreadable = |error: io::Error| format!("cannot read {shown}: {error}");
     let bytes = fs::read(file).map_err(unreadable)?;
     if bytes.len() > MAX_FILE {

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Laravel;
 
+use Illuminate\Container\Container;
 use Illuminate\Contracts\Queue\Queue;
 use Illuminate\Queue\Connectors\ConnectorInterface;
 
@@ -13,12 +14,21 @@ final class Connector implements ConnectorInterface
     {
         return new StokerQueue(
             $config['queue'] ?? 'default',
-            $config['socket'] ?? null,
+            self::socket($config['socket'] ?? null),
             (float) ($config['timeout'] ?? 10),
             (bool) ($config['after_commit'] ?? false),
             (float) ($config['reconnect_for'] ?? 0),
             (float) ($config['block_for'] ?? 5),
             array_key_exists('crashes', $config) ? $config['crashes'] : 2,
         );
+    }
+
+    /** A relative path is meant from the application's base: the directory of a web request is public/. */
+    private static function socket(?string $configured): string
+    {
+        $socket = $configured ?? (getenv('STOKER_SOCKET') ?: 'stoker.sock');
+        $app = Container::getInstance();
+
+        return str_starts_with($socket, '/') || !method_exists($app, 'basePath') ? $socket : $app->basePath($socket);
     }
 }
