@@ -11,6 +11,8 @@ from rig.stoker import SLOTS, kill
 # Tasks in flight that a kill has to find: those that a worker has begun (its own line says so) and not ended. What was
 # handed to a worker and not begun would count as well; nobody but Stoker knows of it, so it does not.
 AT_LEAST = 50
+# On a full disk no push is accepted any more, so the number only falls while the kill is prepared.
+AT_LEAST_ON_FULL_DISK = 10
 LOOK_BACK = 50_000  # runs among which the last ones of killed workers are looked for
 QUICK = 3  # deaths of servers after which an angel makes the next one wait for seconds
 
@@ -37,7 +39,8 @@ class Kill:
 
     @property
     def is_weak(self):
-        return self.demanding and self.in_flight < AT_LEAST
+        least = AT_LEAST_ON_FULL_DISK if "disk full" in self.what else AT_LEAST
+        return self.demanding and self.in_flight < least
 
 
 def kill_server(trial, what, **how):
