@@ -183,6 +183,6 @@ test('failed() is preceded by a note that a worker which takes over finds', func
 // Issue 9, A27: a web request's directory is public/, and its pushes go where the workers listen all the same.
 test('a relative socket path is meant from the base of the application', function () use ($harness): void {
     $socket = static fn (array $config) => (new \Stoker\Laravel\Connector())->connect($config)->socket;
-    same($harness->app->basePath('run/stoker.sock'), $socket(['socket' => 'run/stoker.sock']));
+    same(\Illuminate\Container\Container::getInstance()->basePath('run/stoker.sock'), $socket(['socket' => 'run/stoker.sock']));
     same('/run/stoker.sock', $socket(['socket' => '/run/stoker.sock']));
 });
