@@ -120,9 +120,12 @@ pub(crate) struct Conn {
     /// Whose it is; nobody's if the server started the worker at its end.
     pub(crate) user: Option<UserId>,
     pub(crate) role: Role,
-    /// Requests that were not answered yet, and when the last one came.
+    /// Requests that were not answered yet.
     pub(crate) awaited: u32,
-    pub(crate) asked_at: Time,
+    /// When it last came, said HELLO, asked or went on asking, or was answered.
+    pub(crate) active_at: Time,
+    /// An answer is to be written, which counts as activity.
+    answered: bool,
     pub(crate) splitter: Splitter,
     pub(crate) out: Out,
     /// Bytes of a frame that is half read.
@@ -175,7 +178,8 @@ impl Conn {
             user: None,
             role: Role::New,
             awaited: 0,
-            asked_at: Time::ZERO,
+            active_at: Time::ZERO,
+            answered: false,
             splitter: Splitter::new(MAX_FRAME),
             out: Out::default(),
             partial: 0,
@@ -223,13 +227,24 @@ impl Conn {
     fn note_answer(&mut self, frame: &Encode<'_>) {
         if frame.kind == Type::Res && frame.id != 0 {
             self.awaited = self.awaited.saturating_sub(1);
+            self.answered = true;
         }
+    }
+
+    /// Whether this is a client all of whose requests are answered.
+    pub(crate) fn waits_for_nothing(&self) -> bool {
+        matches!(self.role, Role::Client(_)) && !self.closing && self.awaited == 0
     }
 
     /// Whether this is a client that waits for nothing and has not begun to ask for anything.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_client = matches!(self.role, Role::Client(_)) && !self.closing;
-        is_client && self.awaited == 0 && self.partial == 0 && self.out.is_empty()
+        self.waits_for_nothing() && self.partial == 0 && self.out.is_empty()
+    }
+
+    /// Since when it has neither asked for anything nor taken what waits for it.
+    pub(crate) fn inactive_since(&self) -> Time {
+        self.stalled
+            .map_or(self.active_at, |at| at.max(self.active_at))
     }
 
     /// Reads once into `buffer`.
@@ -246,6 +261,9 @@ impl Conn {
 
     /// Writes what the peer takes. An error means that it is gone.
     pub(crate) fn flush(&mut self, now: Time) -> io::Result<()> {
+        if std::mem::take(&mut self.answered) {
+            self.active_at = now;
+        }
         match self.out.write(&self.fd)? {
             Written::All => self.stalled = None,
             Written::Blocked(taken) => {
@@ -282,5 +300,37 @@ impl Conn {
     /// Says that nothing more will be sent. What is buffered should be flushed first.
     pub(crate) fn half_close(&self) {
         rustix::net::shutdown(&self.fd, Shutdown::Write).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    /// A client whose call took long has not been idle meanwhile: it may be about to send the next one.
+    #[test]
+    fn who_was_just_answered_was_active_just_now() {
+        let pair = socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::empty(),
+            None,
+        );
+        let (here, _there) = pair.expect("there is room for two sockets");
+        let mut conn = Conn::new(here);
+        conn.role = Role::Client(Client::default());
+        conn.awaited = 1;
+        conn.put(Encode::new(Type::Pong, 1));
+        conn.flush(Time(5)).expect("it is read");
+        assert_eq!(conn.inactive_since(), Time::ZERO, "a PONG is no answer");
+        conn.put(Encode::new(Type::Res, 1));
+        assert!(
+            conn.waits_for_nothing() && !conn.is_idle(),
+            "it is not written yet"
+        );
+        conn.flush(Time(7)).expect("it is read");
+        assert_eq!(conn.inactive_since(), Time(7));
+        assert!(conn.is_idle());
     }
 }

@@ -37,7 +37,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "max_connections",
             "10_000",
             number!(max_connections, 1..=1_000_000),
-            "Connections at once, as far as the limit of descriptors allows. Where all places are taken, connections without HELLO make room, the oldest first, then those that have been idle for a minute. 16 places more are for administrators.",
+            "Connections at once, as far as the limit of descriptors allows. Where all places are taken, connections without HELLO make room, the oldest first, then those that have been idle for a minute. 16 places more are for administrators; where these are taken too, the client that has been inactive longest makes room for one. Nobody makes room within the first 100 ms, or before what was said has been read.",
         ),
         key(
             "max_inflight",

@@ -1,3 +1,4 @@
+use super::places::Place;
 use crate::MAX_FRAME;
 use crate::net::{Conn, ConnId, Flow, Role, Source};
 use crate::observe::events;
@@ -5,7 +6,7 @@ use crate::plane::{Alarm, Plane};
 use crate::users::UserId;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use stoker_core::{Event, Span};
+use stoker_core::{Event, Span, Time};
 use stoker_wire::{Encode, Frame, Splitter, Status, Type, WireError, encode};
 
 /// Connections accepted in one turn; the rest wait in the listen queue for the next.
@@ -24,11 +25,15 @@ impl Plane {
     pub(crate) fn accept(&mut self) -> bool {
         for _ in 0..ACCEPTS {
             match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => self.let_in(socket),
+                Ok(socket) => {
+                    if !self.let_in(Conn::new(socket)) {
+                        return false;
+                    }
+                }
                 Err(Errno::MFILE | Errno::NFILE) if self.free_descriptor() => {}
                 Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return false,
                 Err(error) => {
-                    self.rest_listener(error);
+                    self.cannot_accept(error);
                     return false;
                 }
             }
@@ -36,16 +41,23 @@ impl Plane {
         true
     }
 
-    fn let_in(&mut self, socket: rustix::fd::OwnedFd) {
-        let conn = Conn::new(socket);
+    /// Gives a connection a place, or turns it away. False if it waits for one, and all behind it do.
+    fn let_in(&mut self, conn: Conn) -> bool {
         let user = self.memory.users.of(conn.peer.uid);
         match self.find_place(user) {
-            Ok(()) => {
+            Ok(Place::Free) => {
                 let id = self.add(conn, Some(user));
                 self.await_hello(id);
             }
+            Ok(Place::FreeAt(at)) if self.places.next.is_none() => {
+                self.places.next = Some(conn);
+                self.rest_listener(at);
+                return false;
+            }
+            Ok(Place::FreeAt(_)) => turn_away(&conn.fd, "others wait for a place before this one"),
             Err(why) => turn_away(&conn.fd, &why),
         }
+        true
     }
 
     /// Listens on another socket, because the file of the present one is gone. Who is in the old one's queue is
@@ -69,18 +81,27 @@ impl Plane {
 
     /// No descriptor or no memory is left: whoever knocks waits a moment in the listen queue. Asking
     /// again at once would only keep the loop spinning.
-    fn rest_listener(&mut self, error: Errno) {
+    fn cannot_accept(&mut self, error: Errno) {
         self.log.put(
             events::CANNOT_ACCEPT
                 .says(format!("cannot accept connections for a moment: {error}"))
                 .with("reason", error.to_string()),
         );
+        self.rest_listener(self.now + ACCEPT_AGAIN);
+    }
+
+    fn rest_listener(&mut self, until: Time) {
         self.poller
             .set(&self.listener, Source::Listener, false, false);
-        self.alarms.set(self.now + ACCEPT_AGAIN, Alarm::Accept);
+        self.alarms.set(until, Alarm::Accept);
     }
 
     pub(crate) fn accept_again(&mut self) {
+        if let Some(next) = self.places.next.take()
+            && !self.let_in(next)
+        {
+            return;
+        }
         self.poller
             .set(&self.listener, Source::Listener, true, false);
     }
@@ -94,7 +115,7 @@ impl Plane {
 
     fn add(&mut self, mut conn: Conn, user: Option<UserId>) -> ConnId {
         conn.user = user;
-        conn.asked_at = self.now;
+        conn.active_at = self.now;
         if let Some(user) = user {
             self.memory.users[user].connections += 1;
         }
@@ -186,6 +207,9 @@ impl Plane {
             return Ok(());
         };
         conn.partial = splitter.held();
+        if conn.partial > 0 {
+            conn.active_at = self.now;
+        }
         conn.splitter = splitter;
         conn.granted &= conn.partial > 0;
         self.memory.count_input(conn);

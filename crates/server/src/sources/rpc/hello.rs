@@ -23,6 +23,7 @@ impl Plane {
             .and_then(|name| self.worker_named(name));
         if let Some(conn) = self.conns.get_mut(id) {
             let uid = conn.peer.uid;
+            conn.active_at = self.now;
             conn.role = Role::Client(Client {
                 worker,
                 owner: (uid != u32::MAX).then(|| format!("uid:{uid}").into()),

@@ -1,6 +1,7 @@
 //! Who has a place among the connections, and who makes room when there is none: first those that have said
 //! nothing, then those that have asked for nothing for long. A few places beyond are kept for administrators,
-//! so that their commands get in however many others there are.
+//! so that their commands get in however many others there are. Nobody makes room before there was time to
+//! speak, and before what was said has been read.
 
 use super::accept::Fault;
 use crate::net::{Conn, ConnId, Role};
@@ -20,9 +21,21 @@ const OTHERS: u64 = 32;
 const OF_WORKER: u64 = 6;
 /// Connections that there are at the least, however few descriptors.
 const LEAST: u64 = 8;
-/// A client that has asked for nothing for so long makes room where there is none. An administrator's does so
-/// at once for another one of the same user, where the places kept for them are taken too.
+/// A client that has asked for nothing for so long makes room where there is none.
 const IDLE: Span = Span::from_secs(60);
+/// Nobody makes room before this time is over, to say HELLO or to ask. Where the places that are kept for
+/// administrators are taken too, this is enough for any client to make room for one.
+const FRESH: Span = Span::from_millis(100);
+/// What one read takes of a connection that is about to be closed.
+const READ: usize = 16 << 10;
+
+/// Where there is a place for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Free,
+    /// None before this time, when the next one may be taken from somebody.
+    FreeAt(Time),
+}
 
 /// Connections that have not said HELLO, in the order in which they came.
 #[derive(Debug, Default)]
@@ -30,6 +43,8 @@ pub(crate) struct Places {
     /// How many there may be; less than configured where descriptors are few.
     max: usize,
     silent: VecDeque<(Time, ConnId)>,
+    /// An administrator's connection that waits for a place. Whoever comes later waits in the listen queue.
+    pub(crate) next: Option<Conn>,
 }
 
 impl Plane {
@@ -57,20 +72,23 @@ impl Plane {
     }
 
     /// Finds a place for a connection of a user; others may have to go for it.
-    pub(crate) fn find_place(&mut self, user: UserId) -> Result<(), String> {
+    pub(crate) fn find_place(&mut self, user: UserId) -> Result<Place, String> {
         let of_user = self.memory.users[user].connections;
         let has_its_share = of_user >= self.config.user_connections;
         if !has_its_share && self.conns.len() < self.places.max {
-            return Ok(());
+            return Ok(Place::Free);
         }
         let whose = has_its_share.then_some(user);
-        if self.close_silent(whose) || self.close_idle(whose, IDLE) {
-            return Ok(());
+        if self.close_silent(whose) || self.close_idle(whose) {
+            return Ok(Place::Free);
         }
         if self.is_own_user(self.memory.users[user].uid) {
             let is_kept = self.conns.len() < self.places.max + KEPT;
-            if is_kept || self.close_idle(Some(user), Span::ZERO) {
-                return Ok(());
+            if is_kept || self.close_silent(None) || self.close_inactive() {
+                return Ok(Place::Free);
+            }
+            if let Some(at) = self.next_place() {
+                return Ok(Place::FreeAt(at));
             }
         }
         Err(match has_its_share {
@@ -90,7 +108,7 @@ impl Plane {
 
     /// No descriptor is left for a connection: one that others need less is closed.
     pub(crate) fn free_descriptor(&mut self) -> bool {
-        self.close_silent(None) || self.close_idle(None, Span::ZERO)
+        self.close_silent(None) || self.close_inactive()
     }
 
     /// A connection is there that has said nothing yet.
@@ -131,34 +149,85 @@ impl Plane {
 
     /// Closes the connection that has been silent longest, of this user or of anybody.
     fn close_silent(&mut self, whose: Option<UserId>) -> bool {
-        let mut silent = self.places.silent.iter();
+        while let Some(id) = self.longest_silent(whose) {
+            if self.is_closed_after_reading(id, Self::is_silent) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn longest_silent(&self, whose: Option<UserId>) -> Option<ConnId> {
+        let old = self.places.silent.iter();
+        let mut old = old.take_while(|(since, _)| self.now.since(*since) >= FRESH);
         let is_meant = |(_, id): &&(Time, ConnId)| {
             let conn = self.conns.get(*id).filter(|_| self.is_silent(*id));
             conn.is_some_and(|conn| whose.is_none_or(|user| conn.user == Some(user)))
         };
-        let Some(at) = silent.position(|entry| is_meant(&entry)) else {
-            return false;
-        };
-        if let Some((_, id)) = self.places.silent.remove(at) {
-            self.close_for_room(id);
-        }
-        true
+        old.find(is_meant).map(|(_, id)| *id)
     }
 
-    /// Closes the client that has waited for nothing and asked for nothing longest, at least for this time.
-    fn close_idle(&mut self, whose: Option<UserId>, least: Span) -> bool {
-        let is_meant = |conn: &Conn| {
-            conn.is_idle()
-                && whose.is_none_or(|user| conn.user == Some(user))
-                && self.now.since(conn.asked_at) >= least
-        };
-        let idle = self.conns.iter().filter(|(_, conn)| is_meant(conn));
-        let longest = idle.min_by_key(|(_, conn)| conn.asked_at);
-        let Some(id) = longest.map(|(id, _)| id) else {
-            return false;
-        };
-        self.close_for_room(id);
-        true
+    /// Closes the client that has waited for nothing and asked for nothing longest, if that is long.
+    fn close_idle(&mut self, whose: Option<UserId>) -> bool {
+        self.close_longest(IDLE, |conn| {
+            conn.is_idle() && whose.is_none_or(|user| conn.user == Some(user))
+        })
+    }
+
+    /// Closes the client that has waited for nothing and asked for nothing longest; failing that, one that does
+    /// not go on with a request that it began, or that does not take its answers.
+    fn close_inactive(&mut self) -> bool {
+        self.close_longest(FRESH, Conn::is_idle)
+            || self.close_longest(FRESH, Conn::waits_for_nothing)
+    }
+
+    /// Of such clients, closes the one that has been inactive longest, at least for this time.
+    fn close_longest(&mut self, least: Span, which: impl Fn(&Conn) -> bool) -> bool {
+        let is_meant =
+            |conn: &Conn, now: Time| now.since(conn.inactive_since()) >= least && which(conn);
+        loop {
+            let meant = self
+                .conns
+                .iter()
+                .filter(|(_, conn)| is_meant(conn, self.now));
+            let longest = meant.min_by_key(|(_, conn)| conn.inactive_since());
+            let Some(id) = longest.map(|(id, _)| id) else {
+                return false;
+            };
+            let is_still_meant = |plane: &Self, id| {
+                let conn = plane.conns.get(id);
+                conn.is_some_and(|conn| is_meant(conn, plane.now))
+            };
+            if self.is_closed_after_reading(id, is_still_meant) {
+                return true;
+            }
+        }
+    }
+
+    /// When the next place may be taken from a connection that nobody may be preferred to yet.
+    fn next_place(&self) -> Option<Time> {
+        let mut silent = self.places.silent.iter();
+        let silent = silent.find(|(_, id)| self.is_silent(*id));
+        let clients = self.conns.iter().map(|(_, conn)| conn);
+        let clients = clients.filter(|conn| conn.waits_for_nothing());
+        let inactive = clients.map(Conn::inactive_since).min();
+        let first = [silent.map(|(since, _)| *since), inactive];
+        let first = first.into_iter().flatten().min()?;
+        Some((first + FRESH).max(self.now + Span::from_millis(1)))
+    }
+
+    /// Reads what a connection has said meanwhile, and closes it if it is still one that may be closed. Returns
+    /// whether there is a place now.
+    fn is_closed_after_reading(
+        &mut self,
+        id: ConnId,
+        is_meant: impl Fn(&Self, ConnId) -> bool,
+    ) -> bool {
+        self.read_conn(id, &mut [0; READ]);
+        if is_meant(self, id) {
+            self.close_for_room(id);
+        }
+        self.conns.get(id).is_none()
     }
 
     /// Says why, if the peer can still hear it, and closes the connection at once: its place is needed.

@@ -20,7 +20,7 @@ impl Plane {
         let Role::Client(client) = &conn.role else {
             return Ok(());
         };
-        conn.asked_at = now;
+        conn.active_at = now;
         conn.awaited += u32::from(!frame.flags.has(Flags::ONEWAY));
         if client.inflight.contains_key(&frame.id) || client.asked.contains_key(&frame.id) {
             return Err(Fault::State("the id of this REQ is still unanswered"));
