@@ -16,6 +16,8 @@ mod log;
 pub mod procs;
 mod run;
 mod users;
+#[cfg(feature = "vfs")]
+pub mod vfs;
 mod wait;
 mod wire;
 

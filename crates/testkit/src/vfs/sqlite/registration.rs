@@ -1,0 +1,108 @@
+#![allow(unsafe_code, reason = "SQLite is a C library")]
+
+use super::super::Disk;
+use super::super::disk::Shared;
+use super::file_methods::Handle;
+use super::vfs_methods as methods;
+use rusqlite::ffi;
+use std::ffi::{CString, c_int};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// A VFS that SQLite knows. It is never freed, as SQLite may use it at any time; once its disk is gone, and with it
+/// every file on it, it serves another one.
+pub(super) struct Slot {
+    name: String,
+    disk: Mutex<Weak<Shared>>,
+}
+
+impl Slot {
+    pub(super) fn disk(&self) -> Option<Disk> {
+        lock(&self.disk).upgrade().map(Disk)
+    }
+}
+
+static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+
+/// A slot as long as a disk needs it.
+pub(crate) struct Registration(&'static Slot);
+
+impl Registration {
+    pub(crate) fn take() -> Self {
+        let free = lock(&FREE).pop();
+        Self(free.unwrap_or_else(register))
+    }
+
+    pub(crate) fn serve(&self, disk: &Arc<Shared>) {
+        *lock(&self.0.disk) = Arc::downgrade(disk);
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        *lock(&self.0.disk) = Weak::new();
+        lock(&FREE).push(self.0);
+    }
+}
+
+fn register() -> &'static Slot {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let name = format!("stoker-disk-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let c_name = CString::new(&*name).expect("there is no NUL in it");
+    let slot: &'static Slot = Box::leak(Box::new(Slot {
+        name,
+        disk: Mutex::default(),
+    }));
+    let vfs = Box::leak(Box::new(ffi::sqlite3_vfs {
+        iVersion: 2,
+        szOsFile: size_of::<Handle>() as c_int,
+        mxPathname: methods::LONGEST_PATH,
+        pNext: null_mut(),
+        zName: c_name.into_raw(),
+        pAppData: std::ptr::from_ref(slot).cast_mut().cast(),
+        xOpen: Some(methods::open),
+        xDelete: Some(methods::delete),
+        xAccess: Some(methods::access),
+        xFullPathname: Some(methods::full_pathname),
+        // For extensions, which connections can't load by default.
+        xDlOpen: None,
+        xDlError: None,
+        xDlSym: None,
+        xDlClose: None,
+        xRandomness: Some(methods::randomness),
+        xSleep: Some(methods::sleep),
+        xCurrentTime: Some(methods::current_time),
+        xGetLastError: None,
+        xCurrentTimeInt64: Some(methods::current_time_int64),
+        xSetSystemCall: None,
+        xGetSystemCall: None,
+        xNextSystemCall: None,
+    }));
+    // SAFETY: `vfs` is complete and is never freed, nor is its name or the slot that it points to.
+    let code = unsafe { ffi::sqlite3_vfs_register(vfs, 0) };
+    assert_eq!(code, ffi::SQLITE_OK, "SQLite takes a VFS");
+    slot
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Seeds SQLite's generator of random numbers, of which there is one per process, whatever the VFS: it draws from it
+/// the salt of a log, names of temporary files, and `random()`. Two runs have the same bytes if each begins with this
+/// and nothing else in the process uses SQLite meanwhile.
+pub fn seed_sqlite(seed: u32) {
+    let (seed, no_database) = (seed.max(1), null_mut::<ffi::sqlite3>());
+    let _alone = lock(&FREE);
+    // SAFETY: this operation takes an unsigned number and a database or NULL. What it sets is one aligned number, which
+    // SQLite reads when it seeds its generator.
+    unsafe {
+        ffi::sqlite3_initialize();
+        ffi::sqlite3_test_control(ffi::SQLITE_TESTCTRL_PRNG_SEED, seed, no_database);
+    }
+}
