@@ -128,14 +128,16 @@ impl Raw {
                 };
                 format!("{code}")
             }
-            // SAFETY: the file is open.
             Action::Truncate(len) => {
-                format!("{}", unsafe { methods.xTruncate.unwrap()(file, len) })
+                // SAFETY: the file is open.
+                let code = unsafe { methods.xTruncate.unwrap()(file, len) };
+                format!("{code}")
             }
-            // SAFETY: the file is open.
-            Action::Sync => format!("{}", unsafe {
-                methods.xSync.unwrap()(file, ffi::SQLITE_SYNC_NORMAL)
-            }),
+            Action::Sync => {
+                // SAFETY: the file is open.
+                let code = unsafe { methods.xSync.unwrap()(file, ffi::SQLITE_SYNC_NORMAL) };
+                format!("{code}")
+            }
             Action::Size => {
                 let mut size = -1;
                 // SAFETY: the file is open.

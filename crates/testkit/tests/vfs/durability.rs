@@ -1,0 +1,72 @@
+//! What is left after a power cut or a kill, at every call of a workload.
+
+use crate::support::{FULL, Keeping, at, calls, keeping, work, wrong};
+use stoker_testkit::vfs::{Disk, Fault};
+
+/// The workload is cut off at this call, and another process looks at what is left.
+fn cut(keeping: Keeping, number: u64, fault: Fault) -> Option<String> {
+    let disk = Disk::new(number);
+    disk.set_faults(at(number, fault));
+    let committed = work(&disk, keeping);
+    assert!(disk.is_down(), "call {number} came");
+    disk.clear_faults();
+    disk.reopen();
+    let wrong = wrong(&disk, committed)?;
+    Some(format!("{keeping:?}, call {number}, {fault:?}: {wrong}"))
+}
+
+/// What was wrong after power cuts at every call.
+fn power_cuts(keeping: Keeping, seeds: u64) -> Vec<String> {
+    let cuts = (1..=calls(keeping)).flat_map(|number| (0..seeds).map(move |seed| (number, seed)));
+    cuts.filter_map(|(number, seed)| cut(keeping, number, Fault::PowerCut(number * seeds + seed)))
+        .collect()
+}
+
+#[test]
+fn what_was_committed_and_synced_survives_a_power_cut_at_any_call() {
+    for keeping in [
+        FULL,
+        keeping("delete", "extra"),
+        keeping("truncate", "full"),
+    ] {
+        let wrong = power_cuts(keeping, 5);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}
+
+#[test]
+fn the_cut_is_cruel_enough_to_lose_what_was_not_synced() {
+    let wrong = power_cuts(keeping("wal", "off"), 2);
+    let has = |what: &str| wrong.iter().any(|wrong| wrong.contains(what));
+    assert!(has("transactions"), "transactions are lost: {wrong:#?}");
+    assert!(
+        has("malformed") || has("invalid page"),
+        "pages are torn: {wrong:#?}"
+    );
+    // Without the sync of every commit nothing is torn, but the last ones may be lost.
+    let wrong = power_cuts(keeping("wal", "normal"), 2);
+    assert!(!wrong.is_empty());
+    for wrong in wrong {
+        assert!(wrong.contains("transactions"), "{wrong}");
+    }
+}
+
+#[test]
+fn a_removed_name_comes_back_unless_its_folder_was_synced() {
+    // A journal that is there again undoes what was committed; EXTRA differs from FULL in nothing else.
+    let wrong = power_cuts(keeping("delete", "full"), 3);
+    assert!(!wrong.is_empty());
+    for wrong in wrong {
+        assert!(wrong.contains("transactions"), "{wrong}");
+    }
+}
+
+#[test]
+fn a_kill_at_any_call_loses_nothing_that_was_written() {
+    for keeping in [FULL, keeping("wal", "off"), keeping("delete", "off")] {
+        let wrong: Vec<_> = (1..=calls(keeping))
+            .filter_map(|number| cut(keeping, number, Fault::Kill))
+            .collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}

@@ -1,0 +1,240 @@
+//! Files as plain Rust code uses them.
+
+use crate::support::{at, open};
+use std::io;
+use stoker_testkit::vfs::{Disk, Errno, Fault, File, Mode, Rng};
+
+fn content(disk: &Disk, path: &str) -> String {
+    let file = disk.open(path, Mode::Read).unwrap();
+    let mut bytes = vec![0; file.metadata().unwrap().len as usize];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    String::from_utf8(bytes).unwrap()
+}
+
+/// A file that is on the disk for good.
+fn durable(disk: &Disk, path: &str, text: &str) -> File {
+    let file = disk.open(path, Mode::CreateNew).unwrap();
+    file.write_all_at(text.as_bytes(), 0).unwrap();
+    file.sync_all().unwrap();
+    disk.sync_folder_of(path).unwrap();
+    file
+}
+
+/// What is left of a file after power cuts, by seed.
+fn after_cuts(prepare: impl Fn(&Disk)) -> Vec<Option<String>> {
+    let cut = |seed| {
+        let disk = Disk::new(seed);
+        prepare(&disk);
+        disk.power_cut(&mut Rng::new(seed));
+        disk.reopen();
+        disk.exists("/a/file").then(|| content(&disk, "/a/file"))
+    };
+    (0..200).map(cut).collect()
+}
+
+fn errno<T>(result: io::Result<T>) -> Option<i32> {
+    result.err().and_then(|error| error.raw_os_error())
+}
+
+#[test]
+fn a_sync_that_failed_may_lose_what_the_next_one_does_not_write() {
+    let disk = Disk::new(1);
+    let file = durable(&disk, "/a/file", "....");
+    file.write_all_at(b"1", 0).unwrap();
+    file.write_all_at(b"2", 1).unwrap();
+    disk.set_faults(at(disk.calls() + 1, Fault::Lost { kept: 1 }));
+    assert_eq!(errno(file.sync_all()), Some(Errno::IO.raw_os_error()));
+    file.sync_all().expect("nothing is dirty any more");
+    assert_eq!(content(&disk, "/a/file"), "12..", "it is in the page cache");
+    file.write_all_at(b"3", 2).unwrap();
+    disk.evict();
+    assert_eq!(content(&disk, "/a/file"), "1.3.", "what is dirty stays");
+    file.write_all_at(b"2", 1).unwrap();
+    file.sync_all().unwrap();
+    disk.power_cut(&mut Rng::new(1));
+    disk.reopen();
+    assert_eq!(
+        content(&disk, "/a/file"),
+        "123.",
+        "written once more, it lasts"
+    );
+}
+
+#[test]
+fn a_sync_that_failed_otherwise_leaves_all_of_it_dirty() {
+    let disk = Disk::new(1);
+    let file = durable(&disk, "/a/file", "....");
+    file.write_all_at(b"1", 0).unwrap();
+    disk.set_faults(at(disk.calls() + 1, Fault::Error(Errno::IO)));
+    assert!(file.sync_all().is_err());
+    file.sync_all().unwrap();
+    disk.power_cut(&mut Rng::new(1));
+    disk.reopen();
+    assert_eq!(content(&disk, "/a/file"), "1...");
+}
+
+#[test]
+fn writes_that_were_not_synced_survive_in_any_part() {
+    let left = after_cuts(|disk| {
+        let file = durable(disk, "/a/file", "...");
+        for at in 0..3 {
+            file.write_all_at(b"x", at).unwrap();
+        }
+    });
+    let has = |text: &str| left.contains(&Some(text.to_owned()));
+    assert!(
+        has("...") && has("x..") && has("xxx") && has("..x"),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn sectors_of_a_write_are_torn_but_never_a_sector() {
+    let sectors = |text: &str| {
+        text.as_bytes()
+            .chunks(512)
+            .map(<[u8]>::to_vec)
+            .collect::<Vec<_>>()
+    };
+    let left = after_cuts(|disk| {
+        let file = durable(disk, "/a/file", &".".repeat(2_048));
+        file.write_all_at("x".repeat(2_048).as_bytes(), 0).unwrap();
+    });
+    let mut torn = 0;
+    for text in left {
+        let sectors = sectors(&text.unwrap());
+        let whole = |sector: &Vec<u8>| sector.iter().all(|byte| *byte == sector[0]);
+        assert!(sectors.iter().all(whole));
+        torn += usize::from(sectors.iter().any(|sector| *sector != sectors[0]));
+    }
+    assert!(torn > 3, "{torn}");
+}
+
+#[test]
+fn what_was_written_behind_a_lost_truncation_is_lost() {
+    let left = after_cuts(|disk| {
+        let file = durable(disk, "/a/file", "......");
+        file.set_len(3).unwrap();
+        file.write_all_at(b"xxx", 3).unwrap();
+    });
+    for text in &left {
+        let text = text.as_ref().unwrap();
+        assert!(["......", "...", "...xxx"].contains(&&**text), "{text}");
+    }
+    assert!(left.contains(&Some("...xxx".to_owned())));
+}
+
+#[test]
+fn a_new_name_lasts_only_when_its_folder_was_synced() {
+    let left = after_cuts(|disk| {
+        let file = disk.open("/a/file", Mode::Create).unwrap();
+        file.write_all_at(b"x", 0).unwrap();
+        file.sync_all().unwrap();
+        disk.sync_folder_of("/b/file").unwrap();
+    });
+    assert!(left.contains(&None) && left.contains(&Some("x".to_owned())));
+    let left = after_cuts(|disk| drop(durable(disk, "/a/file", "x")));
+    assert_eq!(left, vec![Some("x".to_owned()); left.len()]);
+}
+
+#[test]
+fn a_renamed_file_has_one_of_its_contents() {
+    let left = after_cuts(|disk| {
+        durable(disk, "/a/file", "old");
+        durable(disk, "/a/part", "new");
+        disk.rename("/a/part", "/a/file").unwrap();
+        assert!(!disk.exists("/a/part"));
+        assert_eq!(content(disk, "/a/file"), "new");
+    });
+    for text in ["old", "new"] {
+        assert!(left.contains(&Some(text.to_owned())), "{left:?}");
+    }
+    assert!(!left.contains(&None));
+}
+
+#[test]
+fn a_removed_file_comes_back_and_one_whose_folder_was_synced_does_not() {
+    let left = after_cuts(|disk| {
+        durable(disk, "/a/file", "x");
+        disk.remove("/a/file").unwrap();
+    });
+    assert!(left.contains(&None) && left.contains(&Some("x".to_owned())));
+    let left = after_cuts(|disk| {
+        durable(disk, "/a/file", "x");
+        disk.remove("/a/file").unwrap();
+        disk.sync_folder_of("/a/file").unwrap();
+    });
+    assert_eq!(left, vec![None; left.len()]);
+}
+
+#[test]
+fn a_removed_file_can_be_read_as_long_as_it_is_open() {
+    let disk = Disk::new(1);
+    let file = durable(&disk, "/a/file", "x");
+    let known = file.metadata().unwrap();
+    disk.remove("/a/file").unwrap();
+    assert_eq!(
+        errno(disk.metadata("/a/file")),
+        Some(Errno::NOENT.raw_os_error())
+    );
+    assert_eq!(disk.used(), 1);
+    assert_eq!(file.read_at(&mut [0], 0).unwrap(), 1);
+    let other = durable(&disk, "/a/file", "y");
+    assert_ne!(other.metadata().unwrap().inode, known.inode);
+    drop(file);
+    assert_eq!(disk.used(), 1);
+}
+
+#[test]
+fn a_kill_keeps_what_was_written_and_frees_locks() {
+    let disk = Disk::new(1);
+    let file = disk.open("/a/file", Mode::Create).unwrap();
+    file.write_all_at(b"x", 0).unwrap();
+    assert!(file.try_flock().unwrap());
+    let other = disk.open("/a/file", Mode::Write).unwrap();
+    assert!(!other.try_flock().unwrap());
+    disk.kill();
+    assert!(disk.open("/a/file", Mode::Read).is_err());
+    disk.reopen();
+    assert!(file.read_at(&mut [0], 0).is_err(), "it was the dead one's");
+    let new = disk.open("/a/file", Mode::Write).unwrap();
+    assert!(new.try_flock().unwrap());
+    drop((file, other));
+    assert_eq!(content(&disk, "/a/file"), "x");
+    let third = disk.open("/a/file", Mode::Write).unwrap();
+    assert!(
+        !third.try_flock().unwrap(),
+        "the dead one's files free nothing"
+    );
+}
+
+#[test]
+fn sqlite_and_plain_code_see_the_same_files() {
+    let disk = Disk::new(1);
+    let db = open(&disk).unwrap();
+    db.execute_batch("CREATE TABLE t (x)").unwrap();
+    let file = disk.open("/store/../store/./jobs.db", Mode::Read).unwrap();
+    let mut header = [0; 15];
+    file.read_at(&mut header, 0).unwrap();
+    assert_eq!(&header, b"SQLite format 3");
+    disk.rename("/store/jobs.db", "/store/moved.db").unwrap();
+    let error = db.execute_batch("INSERT INTO t VALUES (1)").unwrap_err();
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    assert_eq!(code, Some(rusqlite::ffi::SQLITE_READONLY_DBMOVED));
+}
+
+#[test]
+fn the_kernel_writes_some_of_its_own_accord() {
+    let mut early = 0;
+    for seed in 0..20 {
+        let disk = Disk::new(seed);
+        let file = durable(&disk, "/a/file", ".");
+        file.write_all_at(b"x", 0).unwrap();
+        disk.write_back(&mut Rng::new(seed));
+        disk.set_faults(at(disk.calls() + 1, Fault::Lost { kept: 0 }));
+        assert!(file.sync_all().is_err());
+        disk.evict();
+        early += usize::from(content(&disk, "/a/file") == "x");
+    }
+    assert!((1..20).contains(&early), "{early}");
+}
