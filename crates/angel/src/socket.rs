@@ -95,7 +95,7 @@ impl Socket {
         })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -117,7 +117,7 @@ impl Socket {
     }
 
     /// Removes the file, unless it is another's by now.
-    pub(crate) fn remove(&self) {
+    pub fn remove(&self) {
         if self.found() == Found::Ours {
             fs::remove_file(&self.path).ok();
         }

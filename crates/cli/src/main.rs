@@ -9,6 +9,7 @@ mod output;
 mod patience;
 #[cfg(test)]
 mod reference;
+mod running;
 mod socket;
 mod table;
 

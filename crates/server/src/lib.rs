@@ -6,6 +6,7 @@
 mod admin;
 mod alarms;
 mod answers;
+mod base;
 mod clock;
 pub mod config;
 mod configure;

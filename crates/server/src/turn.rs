@@ -3,6 +3,7 @@
 use crate::admin::{Listings, Quarantine, Reloads};
 use crate::alarms::Alarms;
 use crate::answers::AnswerSizes;
+use crate::base;
 use crate::clock::{Clock, duration, wall_ms};
 use crate::config::Launch;
 use crate::counted;
@@ -145,7 +146,9 @@ fn previous_text(previous: Previous) -> String {
 
 impl Plane {
     fn new(start: Start, channel: Channel, listener: OwnedFd) -> io::Result<Self> {
-        let Start { launch, heart, .. } = start;
+        let Start {
+            mut launch, heart, ..
+        } = start;
         let is_restart = start.restarts > 0;
         let config = launch.config().map_err(io::Error::other)?;
         let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
@@ -155,9 +158,10 @@ impl Plane {
             seed,
             ..Limits::default()
         };
-        let mut log = Log::start(&config.log)?;
+        let mut log = Log::start(&config.log.within(launch.named_base()))?;
+        base::leave_removed(&mut launch, &mut log);
         rustix::io::ioctl_fionbio(&listener, true)?;
-        let store = open_store(&config, listener.as_fd(), is_restart, &mut log)?;
+        let store = open_store(&config, &launch, listener.as_fd(), is_restart, &mut log)?;
         Ok(Self {
             core: Core::new(limits),
             clock: Clock::new(),

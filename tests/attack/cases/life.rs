@@ -152,6 +152,8 @@ fn releases() -> Group {
             let log = fs::read_to_string(dir.file("first.log")).unwrap_or_default();
             assert!(up.is_some(), "the first one serves: {log}");
             assert!(refused, "the second one is refused");
+            let empty = dir.file("releases/2/stoker.db");
+            assert!(!empty.exists(), "no empty store is opened");
             assert!(
                 log.contains("warn"),
                 "the first one warned of its store's place: {log}"

@@ -11,29 +11,33 @@ use stoker_server::counted;
 pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) -> Result {
     let file = file.unwrap_or_else(|| "stoker.toml".into());
     let (text, config) = super::serve::read(&file)?;
-    let named = socket::named(option).map(std::path::absolute).transpose()?;
+    let named = socket::named(option);
+    let named = named.as_deref().map(super::serve::as_named).transpose()?;
     if let Some(path) = &named {
         stoker_angel::address(path)?;
     }
+    let directory = super::serve::as_named(super::serve::directory_of(&file))?;
     let source = Source {
         file: &file.display().to_string(),
         text: &text,
         config: &config,
-        base: super::serve::directory_of(&file),
+        base: &directory,
         socket_is_named: named.is_some(),
     };
     source.check_all().map_err(super::serve::bad)?;
     let access = Access::of(&config)?;
+    let mut warnings = config.warnings();
+    warnings.extend(config.release_warning(&directory));
     match json {
-        true => print_json(&as_json(&config, &access).to_string()),
+        true => print_json(&as_json(&config, &access, &warnings).to_string()),
         false => {
-            let text = explain(&config, &access);
+            let text = explain(&config, &access, &warnings);
             print(&format!("{} is good\n{text}", file.display()))
         }
     }
 }
 
-fn explain(config: &Config, access: &Access) -> String {
+fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
     let mut lines = Vec::new();
     for pool in &config.pools {
         let (min, max) = (pool.core.min, pool.core.max);
@@ -64,7 +68,7 @@ fn explain(config: &Config, access: &Access) -> String {
         ));
     }
     lines.extend(access.warning.clone());
-    let warnings = config.warnings().into_iter();
+    let warnings = warnings.iter();
     lines.extend(warnings.map(|warning| format!("warning: {warning}")));
     lines.join("\n")
 }
@@ -80,7 +84,7 @@ fn share(kind: &str, name: &str, core: &stoker_server::config::QueueConfig) -> S
     line
 }
 
-fn as_json(config: &Config, access: &Access) -> serde_json::Value {
+fn as_json(config: &Config, access: &Access, warnings: &[String]) -> serde_json::Value {
     let pools: Vec<_> = config.pools.iter().map(|pool| {
         json!({"name": pool.name, "command": pool.command, "min": pool.core.min, "max": pool.core.max})
     }).collect();
@@ -99,5 +103,5 @@ fn as_json(config: &Config, access: &Access) -> serde_json::Value {
         .map(|service| of(&service.name, &service.pool, &service.core))
         .collect();
     json!({"pools": pools, "queues": queues, "services": services,
-        "socket_group": access.group, "warning": access.warning, "warnings": config.warnings()})
+        "socket_group": access.group, "warning": access.warning, "warnings": warnings})
 }

@@ -1,14 +1,17 @@
 use crate::access::Access;
 use crate::args::Serve;
 use crate::exit::{Failure, Result};
+use crate::running::{Record, Records, Running};
 use crate::socket;
 use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::process::geteuid;
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::{env, fs};
 use stoker_angel::{Options, Socket, env as names};
-use stoker_server::config::{Config, ConfigError, Launch, Source, read_file, resolve};
+use stoker_server::config::{
+    Config, ConfigError, Launch, Source, read_file, resolve, shared_store_for,
+};
 
 /// What stands for a file in messages where there is none.
 const COMMAND_LINE: &str = "the command line";
@@ -18,13 +21,13 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     let (launch, config) = configuration(serve)?;
     // What the command line and the environment name is relative to where one stands, what the file
     // names to where the file is.
-    let named = socket::named(option).map(std::path::absolute).transpose()?;
+    let named = socket::named(option).as_deref().map(as_named).transpose()?;
     let (shown, directory) = match serve.worker.is_empty() {
         true => {
             let file = file_of(serve);
-            (file.display().to_string(), directory_of(&file).to_owned())
+            (file.display().to_string(), as_named(directory_of(&file))?)
         }
-        false => (COMMAND_LINE.to_owned(), PathBuf::from(".")),
+        false => (COMMAND_LINE.to_owned(), as_named(Path::new("."))?),
     };
     let source = Source {
         file: &shown,
@@ -43,8 +46,13 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     // workers of another user.
     let is_asked = config.socket_group.is_some();
     let group = access.group.filter(|_| is_asked || geteuid().is_root());
-    let path = std::path::absolute(named.unwrap_or_else(|| socket::configured(config.socket)))?;
+    let path = match named {
+        Some(path) => path,
+        None => socket_in(&directory, &socket::configured(config.socket)),
+    };
     let socket = Socket::listen(&path, config.socket_mode, group)?;
+    // Held until the end.
+    let _record = recorded(&launch, &path).inspect_err(|_| socket.remove())?;
     if let Some(warning) = &access.warning {
         // There is nothing to do about a stderr that can't be written.
         writeln!(io::stderr(), "stoker: {warning}").ok();
@@ -54,6 +62,71 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
         0 => Ok(()),
         code => Err(Failure::Code(code)),
     }
+}
+
+/// The socket's path as it is named, since clients of the next release look for it behind the same links. One that
+/// leads out of the release, as `../../shared/stoker.sock`, is the same for all of them.
+fn socket_in(directory: &Path, configured: &Path) -> PathBuf {
+    let path = directory.join(configured);
+    let leads_out = configured
+        .components()
+        .any(|part| part == Component::ParentDir);
+    let parent = path.parent().filter(|_| leads_out);
+    let parent = parent.and_then(|parent| fs::canonicalize(parent).ok());
+    match parent.zip(path.file_name()) {
+        Some((parent, name)) => parent.join(name),
+        None => path,
+    }
+}
+
+/// Records that this Stoker runs, and looks whether it would hide the jobs of another one: after a deploy the same
+/// name may lead to a new release, in which there is no store yet.
+fn recorded(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
+    let Some(config) = &launch.file else {
+        return Ok(None);
+    };
+    let store = launch.store.as_deref().filter(|store| is_missing(store));
+    let record = Records::open().and_then(|records| {
+        let other = store.map_or(Ok(None), |_| records.find(config))?;
+        match other.zip(store) {
+            Some((other, store)) => Ok(Err(hides(&other, config, store))),
+            None => records.enter(config, socket).map(Ok),
+        }
+    });
+    match record {
+        Ok(record) => record.map(Some),
+        Err(error) => {
+            let text = format!(
+                "cannot record that this Stoker runs ({error}): another one that is started with this configuration \
+                 after a deploy will not be refused"
+            );
+            // There is nothing to do about a stderr that can't be written.
+            writeln!(io::stderr(), "stoker: {text}").ok();
+            Ok(None)
+        }
+    }
+}
+
+/// Whether a store would be made.
+fn is_missing(store: &Path) -> bool {
+    fs::metadata(store).map_or_else(
+        |error| error.kind() == ErrorKind::NotFound,
+        |file| file.is_file() && file.len() == 0,
+    )
+}
+
+fn hides(other: &Running, config: &Path, store: &Path) -> Failure {
+    let (pid, socket) = (other.pid, other.socket.display());
+    let directory = config.parent().unwrap_or(config);
+    Failure::Config(format!(
+        "there is no job store {} yet, and another Stoker (pid {pid}) that was started with the same configuration {} \
+         still runs: with a new store, its jobs would be out of sight\n    \
+         to have it run the code of this release, use 'stoker reload --socket {socket}'; to replace it, stop it \
+         first; and put the store where all releases share it, as [store] path = {:?}",
+        store.display(),
+        config.display(),
+        shared_store_for(store, directory)
+    ))
 }
 
 /// A configuration file's directory, which is that of the workers, the socket, the store and the log.
@@ -78,6 +151,7 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
         let file = file.is_file().then(|| as_named(&file));
         let launch = Launch {
             file: file.transpose()?,
+            store: config.store_file(&base),
             base,
             text,
             ..Launch::default()
@@ -86,8 +160,10 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
     }
     let text = Config::for_command(&command_of(&serve.worker)?);
     let config = resolve(COMMAND_LINE, &text).map_err(bad)?;
+    let base = env::current_dir()?;
     let launch = Launch {
-        base: env::current_dir()?,
+        store: config.store_file(&base),
+        base,
         text,
         ..Launch::default()
     };

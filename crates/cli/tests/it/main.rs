@@ -9,6 +9,7 @@ mod check;
 mod claims;
 mod cli;
 mod counts;
+mod deploys;
 mod drain;
 mod full;
 mod hostile;

@@ -18,6 +18,9 @@ pub struct Launch {
     pub file: Option<PathBuf>,
     /// The directory, without symbolic links, that paths of the configuration are relative to.
     pub base: PathBuf,
+    /// The job store's file, without symbolic links, as it was at the start: a server that is started again opens
+    /// this one, wherever links lead by then. `None` if there is no file.
+    pub store: Option<PathBuf>,
     /// The configuration as it was at the start.
     pub text: String,
     /// What is served since the last reload, as a whole configuration; empty before the first.
@@ -27,22 +30,43 @@ pub struct Launch {
 impl Launch {
     /// As one text, which the angel passes on without a look.
     pub fn encode(&self) -> String {
-        let file = self.file.as_deref().and_then(Path::to_str);
-        let file = file.unwrap_or_default();
-        let base = self.base.to_str().unwrap_or_default();
-        [file, base, &self.text, &self.reloaded].join(&BETWEEN.to_string())
+        let text = |path: Option<&Path>| path.and_then(Path::to_str).unwrap_or_default().to_owned();
+        let parts = [
+            &text(self.file.as_deref()),
+            &text(Some(&self.base)),
+            &text(self.store.as_deref()),
+            &self.text,
+            &self.reloaded,
+        ];
+        parts.map(String::as_str).join(&BETWEEN.to_string())
     }
 
     pub(crate) fn decode(text: &str) -> Self {
-        let mut parts = text.splitn(4, BETWEEN).map(str::to_owned);
+        let mut parts = text.splitn(5, BETWEEN).map(str::to_owned);
         let mut next = || parts.next().unwrap_or_default();
-        let file = Some(next()).filter(|file| !file.is_empty());
+        let path = |text: String| {
+            Some(text)
+                .filter(|text| !text.is_empty())
+                .map(PathBuf::from)
+        };
         Self {
-            file: file.map(PathBuf::from),
+            file: path(next()),
             base: next().into(),
+            store: path(next()),
             text: next(),
             reloaded: next(),
         }
+    }
+
+    /// The configuration's directory as it was named, so that paths in it follow the links on the way.
+    pub(crate) fn named_base(&self) -> &Path {
+        let directory = self.file.as_deref().and_then(Path::parent);
+        directory.unwrap_or(&self.base)
+    }
+
+    /// Where the configuration lies now, without links. It may be another place than before: the next release.
+    pub(crate) fn find_base(&self) -> io::Result<PathBuf> {
+        fs::canonicalize(self.named_base())
     }
 
     /// What is to be served: the configuration of the last reload, or of the start.
@@ -157,6 +181,7 @@ mod tests {
         let launch = Launch {
             file: Some("/srv/current/stoker.toml".into()),
             base: "/srv/releases/1".into(),
+            store: Some("/srv/shared/jobs.db".into()),
             text: FULL.to_owned(),
             reloaded: reloaded.to_toml(),
         };

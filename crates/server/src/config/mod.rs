@@ -7,6 +7,7 @@ mod launch;
 mod memory;
 mod places;
 mod reader;
+mod releases;
 mod resolve;
 pub mod schema;
 mod units;
@@ -14,13 +15,14 @@ mod units;
 pub use error::{ConfigError, Mistake};
 pub use launch::{Launch, read_file};
 pub use places::Source;
+pub use releases::shared_store_for;
 pub use resolve::resolve;
 pub use stoker_api::nearest;
 pub(crate) use stoker_api::suggest;
 pub use units::{parse_size, parse_time};
 pub(crate) use units::{size_text, write_time};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use stoker_core::{Backoff, PoolConfig, Span};
 
 pub use stoker_core::QueueConfig;
@@ -106,6 +108,19 @@ pub struct LogConfig {
     pub rate_limit: u64,
     /// Bytes that it may log at once.
     pub rate_burst: u64,
+}
+
+impl LogConfig {
+    /// With the path of its file from a directory, as the file is opened again and again. Where there is no such
+    /// place, as in a release that lacks what another one had, the path stays as it is.
+    pub(crate) fn within(&self, directory: &Path) -> Self {
+        let file = self.file.as_ref().map(|file| directory.join(file));
+        let is_place = |file: &PathBuf| file.parent().is_some_and(Path::is_dir);
+        Self {
+            file: file.filter(is_place).or_else(|| self.file.clone()),
+            ..self.clone()
+        }
+    }
 }
 
 impl Default for LogConfig {

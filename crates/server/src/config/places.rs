@@ -22,7 +22,7 @@ pub struct Source<'a> {
     pub file: &'a str,
     pub text: &'a str,
     pub config: &'a Config,
-    /// The directory that its paths are relative to.
+    /// The directory that its paths are relative to, as it was named.
     pub base: &'a Path,
     /// The socket is named elsewhere, so that the file's is of no use.
     pub socket_is_named: bool,
@@ -43,7 +43,6 @@ impl Source<'_> {
     }
 
     fn gather(&self, check: impl FnOnce(&mut Places<'_>)) -> Result<(), ConfigError> {
-        // The socket's name is the longer the more directories it is in, so that counts.
         let base = fs::canonicalize(self.base).unwrap_or_else(|_| self.base.to_owned());
         let mut places = Places {
             source: self,
@@ -83,7 +82,8 @@ impl Places<'_> {
 
     fn check_socket(&mut self, config: &Config) {
         let path = config.socket.as_deref().unwrap_or(Path::new("stoker.sock"));
-        let path = self.base.join(path);
+        // Links on the way are part of the socket's name, and so of its length.
+        let path = self.source.base.join(path);
         let len = path.as_os_str().len();
         if len > SOCKET_PATH {
             let what = format!(

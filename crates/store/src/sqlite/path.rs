@@ -28,7 +28,11 @@ pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
 
 fn follow(path: &Path) -> Result<PathBuf, StoreError> {
     let io = |error: io::Error| StoreError::io(path, &error);
-    let mut real = std::env::current_dir().map_err(io)?;
+    // The present directory may be gone, as that of an old release is.
+    let mut real = match path.is_absolute() {
+        true => PathBuf::from("/"),
+        false => std::env::current_dir().map_err(io)?,
+    };
     let mut rest: VecDeque<OsString> = parts(path);
     let mut links = 0;
     while let Some(part) = rest.pop_front() {
@@ -55,8 +59,13 @@ fn follow(path: &Path) -> Result<PathBuf, StoreError> {
             rest.push_front(part);
         }
     }
-    // The name that people know it by, where it is as good.
-    Ok(if links == 0 { path.to_owned() } else { real })
+    // The name that people know it by, where it is as good: one that leads out of the present directory ends with
+    // that, though the file does not.
+    let leads_out = path.components().any(|part| part == Component::ParentDir);
+    Ok(match links == 0 && !leads_out {
+        true => path.to_owned(),
+        false => real,
+    })
 }
 
 fn parts(path: &Path) -> VecDeque<OsString> {

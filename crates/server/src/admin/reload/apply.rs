@@ -1,11 +1,10 @@
 //! What a reload does with what the configuration file says now.
 
+use crate::base;
 use crate::config::{self, Config, Pool as PoolSpec, Service};
 use crate::observe::events;
 use crate::plane::Plane;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fs;
-use std::path::Path;
 use stoker_core::{Event, Kind, PoolConfig, PoolId};
 
 /// What became of the differences between the file and what is served, as dotted keys of the file.
@@ -35,29 +34,16 @@ impl Plane {
         if self.core.is_draining() {
             return Err("the server is shutting down".to_owned());
         }
-        self.find_base(&file)?;
+        base::find_anew(&mut self.launch, &mut self.log).map_err(|error| {
+            let directory = self.launch.named_base().display();
+            format!("cannot find {directory}: {error}")
+        })?;
         let report = match only {
             None => self.apply(new, &shown),
             Some(pool) => self.apply_to_pool(pool, new, &shown)?,
         };
         self.log_report(&shown, &report);
         Ok(report)
-    }
-
-    /// The directory of the file may be another one than before: that of the next release.
-    fn find_base(&mut self, file: &Path) -> Result<(), String> {
-        let directory = file.parent().unwrap_or(file);
-        let base = fs::canonicalize(directory)
-            .map_err(|error| format!("cannot find {}: {error}", directory.display()))?;
-        if base != self.launch.base {
-            let (old, new) = (self.launch.base.display(), base.display());
-            let text = format!("new workers run in {new}, no longer in {old}");
-            let entry = events::DIRECTORY_CHANGED.says(text);
-            let (old, new) = (old.to_string(), new.to_string());
-            self.log.put(entry.with("from", old).with("to", new));
-            self.launch.base = base;
-        }
-        Ok(())
     }
 
     fn log_report(&mut self, file: &str, report: &Report) {

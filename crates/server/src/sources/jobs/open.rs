@@ -1,4 +1,4 @@
-use crate::config::Config;
+use crate::config::{Config, Launch};
 use crate::observe::Log;
 use crate::observe::events;
 use std::io;
@@ -10,12 +10,18 @@ use stoker_store::{Driver, MemoryStore, steady_clock, wall_clock};
 /// The store that the configuration names.
 pub(crate) fn open_store(
     config: &Config,
+    launch: &Launch,
     listener: BorrowedFd<'_>,
     is_restart: bool,
     log: &mut Log,
 ) -> io::Result<Box<dyn Driver>> {
     match &config.store.path {
         Some(path) => {
+            // Links may have been led elsewhere since the start; the jobs are where they were.
+            let path = launch.store.as_ref().filter(|_| is_restart).unwrap_or(path);
+            if !is_restart && let Some(warning) = config.release_warning(launch.named_base()) {
+                warn(log, warning);
+            }
             let options = StoreOptions {
                 sync: config.store.sync,
                 socket: path_of(listener),
@@ -29,6 +35,11 @@ pub(crate) fn open_store(
             config.max_memory / 2,
         ))),
     }
+}
+
+fn warn(log: &mut Log, text: String) {
+    let entry = events::STORE_WARNING.says(text.clone());
+    log.put(entry.with("reason", text));
 }
 
 /// How a file is opened.
@@ -77,11 +88,7 @@ fn open_file(
                     "the job store {} is made anew: there was one, and its file is gone or empty",
                     path.display()
                 );
-                log.put(
-                    events::STORE_WARNING
-                        .says(text.clone())
-                        .with("reason", text),
-                );
+                warn(log, text);
             }
             Ok(Box::new(store))
         }

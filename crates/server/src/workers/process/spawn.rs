@@ -1,3 +1,4 @@
+use crate::base;
 use crate::clock::wall_ms;
 use crate::config::Pool as PoolSpec;
 use crate::net::{Role, Source};
@@ -6,6 +7,7 @@ use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::plane::Plane;
 use crate::workers::{Link, Pipe, Shared};
 use rustix::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use stoker_angel::{Spec, ToAngel, WorkerKey};
 use stoker_core::{Event, Exit, Offer, PoolId, WorkerId};
@@ -56,7 +58,12 @@ impl Plane {
     /// How workers of a version are started. The first of a new version finds it as the pool is now.
     fn spec_of(&mut self, pool: PoolId, version: u32) -> Option<Arc<PoolSpec>> {
         if let Some(spec) = self.specs.get(&(pool, version)) {
-            return Some(spec.clone());
+            let directory = spec.directory.as_deref();
+            if directory.is_none_or(Path::is_dir) {
+                return Some(spec.clone());
+            }
+            // A release was removed before a reload led its workers to the next one, whose code is all that is left.
+            base::leave_removed(&mut self.launch, &mut self.log);
         }
         let spec = self.spec_to_start(self.pool_spec(pool)?);
         self.specs.insert((pool, version), spec.clone());

@@ -1,0 +1,293 @@
+//! Which Stokers of this user run, and by which configuration each was started. Each has a file in a directory of
+//! the user's, which is locked as long as the process lives: what a crash leaves behind is told by that, and removed
+//! by the next who looks.
+
+use rustix::event::{Timespec, poll};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+/// How often, and with which pause, to try for the lock of the directory.
+const LOCK_TRIES: u32 = 500;
+/// How often, with the same pause, to look whether one that runs was killed a moment ago.
+const DYING_TRIES: u32 = 50;
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+
+/// A Stoker that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Running {
+    pub(crate) pid: i32,
+    /// Numbers of processes mean nothing in another namespace.
+    namespace: String,
+    pub(crate) socket: PathBuf,
+    /// The configuration file's path as it was named, with symbolic links.
+    config: PathBuf,
+}
+
+/// The record of this process; it ends with this.
+#[must_use]
+pub(crate) struct Record {
+    path: PathBuf,
+    _locked: File,
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        // What is left is not locked, and removed by the next who looks.
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+/// The records of a user, which nobody else changes meanwhile.
+pub(crate) struct Records {
+    directory: PathBuf,
+    _locked: OwnedFd,
+}
+
+impl Records {
+    /// The directory of this process's user, which is made where there is none.
+    pub(crate) fn open() -> io::Result<Self> {
+        let uid = geteuid();
+        // Not what the environment names: a service and a login of one user have to find each other.
+        let places: &[&str] = match uid.is_root() {
+            true => &["/run", "/tmp"],
+            false => &["/tmp"],
+        };
+        let name = format!("stoker-{}", uid.as_raw());
+        let mut result = Err(io::ErrorKind::NotFound.into());
+        for place in places {
+            let directory = Path::new(place).join(&name);
+            result = Self::open_at(&directory).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", directory.display()))
+            });
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    fn open_at(directory: &Path) -> io::Result<Self> {
+        match DirBuilder::new().mode(0o700).create(directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let locked = open(directory, flags, Mode::empty())?;
+        let found = fstat(&locked)?;
+        if found.st_uid != geteuid().as_raw() || found.st_mode & 0o077 != 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "it should belong to this user, with mode 0700; remove it",
+            ));
+        }
+        lock_soon(&locked)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            _locked: locked,
+        })
+    }
+
+    /// A Stoker that was started with this configuration, and still runs.
+    pub(crate) fn find(&self, config: &Path) -> io::Result<Option<Running>> {
+        for _ in 0..DYING_TRIES {
+            let found = self.all()?.into_iter().find(|other| other.serves(config));
+            if found.is_none() {
+                return Ok(None);
+            }
+            poll(&mut [], Some(&PAUSE))?;
+        }
+        let mut all = self.all()?.into_iter();
+        Ok(all.find(|other| other.serves(config)))
+    }
+
+    /// All that run. The records of others are removed.
+    fn all(&self) -> io::Result<Vec<Running>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.directory)? {
+            let path = entry?.path();
+            let mut options = OpenOptions::new();
+            let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
+            let Ok(file) = options.read(true).custom_flags(flags).open(&path) else {
+                continue;
+            };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => fs::remove_file(&path)?,
+                Err(_) => all.extend(Running::read(&file)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Records this process.
+    pub(crate) fn enter(&self, config: &Path, socket: &Path) -> io::Result<Record> {
+        let pid = std::process::id();
+        let text =
+            json!({"pid": pid, "namespace": namespace(), "socket": socket, "config": config});
+        // A process of another namespace may have the same number.
+        let mut number = 0;
+        let (path, mut file) = loop {
+            let path = self.directory.join(format!("{pid}-{number}.json"));
+            let mut options = OpenOptions::new();
+            match options.write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => break (path, file),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(error),
+            }
+        };
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        file.write_all(text.to_string().as_bytes())?;
+        Ok(Record {
+            path,
+            _locked: file,
+        })
+    }
+}
+
+fn lock_soon(directory: &OwnedFd) -> io::Result<()> {
+    for _ in 0..LOCK_TRIES {
+        match flock(directory, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => poll(&mut [], Some(&PAUSE)).map(drop)?,
+            locked => return Ok(locked?),
+        }
+    }
+    let text = "another process has locked it for seconds";
+    Err(io::Error::new(io::ErrorKind::TimedOut, text))
+}
+
+impl Running {
+    fn read(file: &File) -> Option<Self> {
+        let record: Value = serde_json::from_reader(file).ok()?;
+        let text = |name: &str| record[name].as_str();
+        Some(Self {
+            pid: record["pid"].as_i64()?.try_into().ok()?,
+            namespace: text("namespace")?.to_owned(),
+            socket: text("socket")?.into(),
+            config: text("config")?.into(),
+        })
+    }
+
+    /// Whether it was started with this configuration, by the same name, and the name means the same for both.
+    /// Containers and services may see one directory of records, and different files by one name.
+    fn serves(&self, config: &Path) -> bool {
+        if self.config != config || self.namespace != namespace() || stoker_angel::is_dead(self.pid)
+        {
+            return false;
+        }
+        let ours = firm_part(config);
+        let theirs = format!("/proc/{}/root", self.pid);
+        let theirs = Path::new(&theirs).join(ours.strip_prefix("/").unwrap_or(&ours));
+        let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+        match (identity(&ours), identity(&theirs)) {
+            (Ok(ours), Ok(theirs)) => ours == theirs,
+            // What can't be looked at is no reason to make a second store.
+            _ => true,
+        }
+    }
+}
+
+/// The PID namespace of this process.
+fn namespace() -> String {
+    let name = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// An absolute path up to its first symbolic link, which a deploy may have led elsewhere meanwhile.
+fn firm_part(path: &Path) -> PathBuf {
+    let mut firm = PathBuf::new();
+    for part in path.components() {
+        let next = match part {
+            Component::RootDir => PathBuf::from("/"),
+            part => firm.join(part),
+        };
+        if next.is_symlink() {
+            break;
+        }
+        firm = next;
+    }
+    firm
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("stoker-{name}-{}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    #[test]
+    fn a_record_counts_while_its_file_is_locked() {
+        let folder = Folder::new("records");
+        let directory = folder.0.join("own");
+        let (config, other) = (
+            Path::new("/no/such/stoker.toml"),
+            Path::new("/no/such/other.toml"),
+        );
+        let records = Records::open_at(&directory).unwrap();
+        let mode = fs::metadata(&directory).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let first = records.enter(config, Path::new("/s")).unwrap();
+        let second = records.enter(other, Path::new("/t")).unwrap();
+        assert_eq!(records.all().unwrap().len(), 2);
+        let found = records.find(config).unwrap().unwrap();
+        assert_eq!(
+            (found.pid as u32, &*found.socket),
+            (std::process::id(), Path::new("/s"))
+        );
+        drop(second);
+        assert_eq!(records.find(other).unwrap(), None);
+        // As a process leaves it that was killed.
+        let left = fs::read(&first.path).unwrap();
+        drop(first);
+        fs::write(directory.join("left.json"), left).unwrap();
+        assert_eq!(records.find(config).unwrap(), None);
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_directory_that_others_may_use_is_refused() {
+        let folder = Folder::new("foreign");
+        let (open, link) = (folder.0.join("open"), folder.0.join("link"));
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(Records::open_at(&open).is_err());
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).unwrap();
+        symlink("open", &link).unwrap();
+        assert!(Records::open_at(&link).is_err());
+        assert!(Records::open_at(&open).is_ok());
+    }
+
+    #[test]
+    fn a_process_of_another_namespace_is_another_one() {
+        let running = |namespace: &str| Running {
+            pid: std::process::id() as i32,
+            namespace: namespace.to_owned(),
+            socket: "/s".into(),
+            config: "/c".into(),
+        };
+        assert!(running(&namespace()).serves(Path::new("/c")));
+        assert!(!running("pid:[1]").serves(Path::new("/c")));
+    }
+}

@@ -1,0 +1,27 @@
+//! The directory that workers run in: where the configuration lies, which a deploy changes.
+
+use crate::config::Launch;
+use crate::observe::{Log, events};
+use std::io;
+
+/// Looks where the configuration lies now: in the directory of the next release, perhaps.
+pub(crate) fn find_anew(launch: &mut Launch, log: &mut Log) -> io::Result<()> {
+    let base = launch.find_base()?;
+    if base != launch.base {
+        let (old, new) = (launch.base.display(), base.display());
+        let text = format!("new workers run in {new}, no longer in {old}");
+        let entry = events::DIRECTORY_CHANGED.says(text);
+        let (old, new) = (old.to_string(), new.to_string());
+        log.put(entry.with("from", old).with("to", new));
+        launch.base = base;
+    }
+    Ok(())
+}
+
+/// Looks only if the directory was removed, as deploy tools do with old releases: no worker could start in it.
+pub(crate) fn leave_removed(launch: &mut Launch, log: &mut Log) {
+    if !launch.base.is_dir() {
+        // There may be none at all. Then workers fail to start, and say so.
+        find_anew(launch, log).ok();
+    }
+}

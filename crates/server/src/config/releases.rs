@@ -1,0 +1,107 @@
+//! Whether a job store lies where only one release of an application finds it. Deploy tools make a directory for
+//! each release, lead a symlink such as `current` to the newest, and remove old ones.
+
+use super::Config;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Links of a path that lead to other links, as in the kernel.
+const LINKS: u32 = 40;
+/// Names of links that are switched from release to release, wherever they lead.
+const SWITCHED: [&str; 4] = ["current", "live", "latest", "active"];
+
+impl Config {
+    /// The job store's file without symlinks, whether it exists or not. `directory` is the configuration's.
+    pub fn store_file(&self, directory: &Path) -> Option<PathBuf> {
+        let path = self.store.path.as_deref()?;
+        real(&directory.join(path), LINKS).ok()
+    }
+
+    /// What an operator should know of a store that only one release finds. `directory` is the configuration's as
+    /// it was named.
+    pub fn release_warning(&self, directory: &Path) -> Option<String> {
+        let store = self.store_file(directory)?;
+        let release = release_of(&store, directory)?;
+        let shown = store.display();
+        Some(format!(
+            "the job store {shown} lies in a release directory ({}): the next release would begin with an empty one, \
+             and its jobs go when the directory is removed; put it where all releases share it, as [store] path = \
+             {:?}",
+            release.display(),
+            shared_store(&store, &release)
+        ))
+    }
+}
+
+/// Where a store could lie that all releases share.
+pub fn shared_store_for(store: &Path, directory: &Path) -> PathBuf {
+    let release = release_of(store, directory);
+    let release = release.as_deref().or(store.parent());
+    shared_store(store, release.unwrap_or(store))
+}
+
+/// Deployer, Capistrano and Envoyer have `shared` or `storage` beside `releases`.
+fn shared_store(store: &Path, release: &Path) -> PathBuf {
+    let parent = release.parent().unwrap_or(release);
+    let is_releases = parent.file_name().is_some_and(|name| name == "releases");
+    let root = if is_releases { parent.parent() } else { None };
+    let name = store.file_name().unwrap_or("stoker.db".as_ref());
+    root.unwrap_or(parent).join("shared").join(name)
+}
+
+/// The directory of the release that a file belongs to.
+fn release_of(store: &Path, directory: &Path) -> Option<PathBuf> {
+    numbered_release(store).or_else(|| switched_release(store, directory))
+}
+
+/// `…/releases/20261122123500`, where the file is in it.
+fn numbered_release(store: &Path) -> Option<PathBuf> {
+    let is_release = |place: &&Path| {
+        let parent = place.parent().and_then(Path::file_name);
+        let name = place.file_name().and_then(|name| name.to_str());
+        parent.is_some_and(|parent| parent == "releases") && name.is_some_and(is_numbered)
+    };
+    let found = store.ancestors().skip(1).find(is_release);
+    found.map(Path::to_owned)
+}
+
+/// A count, a time, a version or a commit.
+fn is_numbered(name: &str) -> bool {
+    let is_commit = (7..=40).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_hexdigit());
+    let number = name.strip_prefix('v').unwrap_or(name);
+    is_commit || number.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// What a link on the way to the configuration leads to, if the file is in that and the link looks like one that
+/// is switched from release to release. Administrators make links as well, to move a directory for good; those lead
+/// to other places.
+fn switched_release(store: &Path, directory: &Path) -> Option<PathBuf> {
+    let is_link = |place: &&Path| place.is_symlink();
+    directory.ancestors().filter(is_link).find_map(|link| {
+        let target = fs::canonicalize(link).ok()?;
+        let beside = fs::canonicalize(link.parent()?).ok()?;
+        let name = link.file_name().and_then(|name| name.to_str());
+        let is_switched = name.is_some_and(|name| SWITCHED.contains(&name));
+        let is_beside = beside.parent().is_some() && target.starts_with(&beside);
+        ((is_switched || is_beside) && store.starts_with(&target)).then_some(target)
+    })
+}
+
+/// A path without symlinks. Its last part need not exist, even where it is a link.
+fn real(path: &Path, links: u32) -> io::Result<PathBuf> {
+    if let Ok(real) = fs::canonicalize(path) {
+        return Ok(real);
+    }
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")))?;
+    let Some(Component::Normal(name)) = path.components().next_back() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    match fs::read_link(parent.join(name)) {
+        Ok(target) if links > 0 => real(&parent.join(target), links - 1),
+        _ => Ok(parent.join(name)),
+    }
+}
