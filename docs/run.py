@@ -42,6 +42,7 @@ from harness import processes  # noqa: E402 (its path is set above)
 # The commands that each page runs at the least, so that none passes by running nothing.
 PAGES = {
     "README.md": 15,
+    "docs/deploy.md": 35,
     "docs/jobs.md": 130,
     "docs/laravel.md": 65,
     "docs/migrate-from-horizon.md": 10,

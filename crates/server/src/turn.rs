@@ -159,9 +159,9 @@ impl Plane {
             ..Limits::default()
         };
         let mut log = Log::start(&config.log.within(launch.named_base()))?;
-        base::leave_removed(&mut launch, &mut log);
         rustix::io::ioctl_fionbio(&listener, true)?;
         let store = open_store(&config, &launch, listener.as_fd(), is_restart, &mut log)?;
+        base::leave_removed(&mut launch, &mut log);
         Ok(Self {
             core: Core::new(limits),
             clock: Clock::new(),

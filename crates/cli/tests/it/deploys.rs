@@ -315,9 +315,14 @@ fn a_release_that_is_removed_before_a_reload_is_followed_by_the_next() {
 
 #[test]
 fn a_shared_store_outlives_the_release_that_it_was_opened_from() {
-    for path in ["../../shared/jobs.db", "storage/jobs.db"] {
-        let rest = SHARED.replace("../../shared/jobs.db", path);
-        let setup = releases(&rest);
+    let by_link = SHARED
+        .replace("../../shared/jobs.db", "storage/jobs.db")
+        .replace("../../stoker.sock", "storage/s");
+    for rest in [SHARED, &by_link] {
+        let setup = releases(rest);
+        if rest == by_link {
+            symlink("shared/s", setup.dir().file("stoker.sock")).expect("it is new");
+        }
         for release in ["1", "2"] {
             let link = format!("releases/{release}/storage");
             symlink("../../shared", setup.dir().file(&link)).expect("it is new");
@@ -330,10 +335,25 @@ fn a_shared_store_outlives_the_release_that_it_was_opened_from() {
         app.client().job_in(&id, "done");
         kill_server(&app);
         app.client().job_in(&id, "done");
-        assert_eq!(count(&app.log(), WARNING), 0, "{}", app.log());
+        let log = app.log();
+        assert_eq!(count(&log, WARNING) + count(&log, "the socket"), 0, "{log}");
         let id = app.client().push(&Ask::push("mails", "ok"));
         app.client().job_in(&id, "done");
     }
+}
+
+#[test]
+fn a_store_that_went_with_its_release_is_not_replaced_by_an_empty_one() {
+    let app = releases(OWN_STORE).start();
+    switch(&app.dir, "releases/2");
+    fs::remove_dir_all(app.dir.file("releases/1")).expect("it is there");
+    procs::kill(app.server());
+    app.wait_for_log(
+        "*the job store */releases/1/stoker.db is gone, and so is its directory: if that*",
+    );
+    let ended = app.stop();
+    assert_eq!(ended.code, 1, "{}", ended.log);
+    assert!(!ended.dir.file("releases/2/stoker.db").exists());
 }
 
 #[test]

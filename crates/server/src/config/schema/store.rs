@@ -13,7 +13,7 @@ pub(crate) const STORE: Schema<StoreConfig> = Schema {
             "path",
             "\"stoker.db\"",
             Field::Other(PATH),
-            "The SQLite file. Beside it lie its journal (`-wal`, `-shm`) and a lock that keeps a second Stoker out.",
+            "The SQLite file. Beside it lie its journal (`-wal`, `-shm`) and a lock that keeps a second Stoker out. Where each release has a directory of its own, name a place that all of them share.",
         ),
         // After the path, which does not count in memory.
         start_key(

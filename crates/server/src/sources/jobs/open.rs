@@ -93,7 +93,14 @@ fn open_file(
             Ok(Box::new(store))
         }
         // It was open before, and the disk may come back.
-        Err(error) if is_restart && error.may_pass() => Err(error.into()),
+        Err(error) if is_restart && error.may_pass() => Err(match path.parent() {
+            Some(directory) if !directory.exists() => io::Error::other(format!(
+                "the job store {} is gone, and so is its directory: if that was an old release, its jobs went with \
+                 it; stop Stoker, and put the store where all releases share it ([store] path)",
+                path.display()
+            )),
+            _ => error.into(),
+        }),
         // Starting again will not mend it: this is for whoever reads the message.
         Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
     }
