@@ -165,6 +165,13 @@ fn no_new_store_is_made_while_another_stoker_runs_for_the_same_configuration() {
     ] {
         assert!(refused.stderr.contains(&part), "{part}: {}", refused.stderr);
     }
+    // A shell that has gone there by the link names it as well.
+    let current = app.dir.file("current");
+    let inside = Spawn::new(env!("CARGO_BIN_EXE_stoker")).within(&current);
+    let inside = inside
+        .args(&["serve", "--socket", "../../second.sock"])
+        .env("PWD", &current);
+    assert_eq!(run(inside).code, 78);
     assert!(!store.exists() && !app.dir.file("second.sock").exists());
     app.client().job_in(&id, "done");
     // The record of one that was killed does not count.
