@@ -51,7 +51,7 @@ impl HeldBy {
             (Ok(held), pid) if pid.is_none() || held.pid == pid => held,
             (_, Some(pid)) => Self {
                 pid: Some(pid),
-                socket: open_lock_of(pid, inode).and_then(|lock| Self::read(&lock).socket),
+                socket: open_lock_of(pid, inode).and_then(|held| held.socket),
             },
             _ => Self::default(),
         }
@@ -72,8 +72,9 @@ fn flocked(inode: u64) -> Option<u32> {
     locks.lines().find_map(pid)
 }
 
-/// The lock file that a process has open for a store, deleted or not.
-fn open_lock_of(pid: u32, inode: u64) -> Option<File> {
+/// What the lock file says that a process has open for a store, deleted or not. It may have another one open, of an
+/// attempt to open the store by another name, which says nothing.
+fn open_lock_of(pid: u32, inode: u64) -> Option<HeldBy> {
     let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let is_lock = |path: &PathBuf| {
         let target = std::fs::read_link(path).unwrap_or_default();
@@ -82,6 +83,7 @@ fn open_lock_of(pid: u32, inode: u64) -> Option<File> {
         let store = store.and_then(|store| std::fs::metadata(store).ok());
         store.is_some_and(|store| store.ino() == inode)
     };
-    let lock = fds.filter_map(|fd| Some(fd.ok()?.path())).find(is_lock)?;
-    File::open(lock).ok()
+    let locks = fds.filter_map(|fd| Some(fd.ok()?.path())).filter(is_lock);
+    let mut said = locks.filter_map(|lock| Some(HeldBy::read(&File::open(lock).ok()?)));
+    said.find(|held| held.pid.is_some())
 }
