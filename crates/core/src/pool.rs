@@ -106,6 +106,8 @@ pub(crate) struct Pool {
     /// The one suspect that may run at a time.
     pub(crate) suspect: Option<TaskId>,
     pub(crate) failed_boots: u32,
+    /// The version of the last worker that ended after it had run something.
+    pub(crate) works: Option<u32>,
     pub(crate) next_boot: Time,
     pub(crate) ever_ready: bool,
     pub(crate) starved_since: Option<Time>,
@@ -140,6 +142,7 @@ impl Pool {
             recharged: Time::ZERO,
             suspect: None,
             failed_boots: 0,
+            works: None,
             next_boot: Time::ZERO,
             ever_ready: false,
             starved_since: None,

@@ -108,6 +108,10 @@ pub(crate) struct Worker {
     /// Lent tasks in the order of lending.
     pub(crate) tasks: VecDeque<TaskId>,
     pub(crate) done: u64,
+    /// It left with a task that it had to run, so it had booted.
+    pub(crate) left_task: bool,
+    /// When the rest of its grace was cut, because others need its room.
+    pub(crate) hurried: Option<Time>,
     pub(crate) done_max: u64,
     pub(crate) expires: Time,
     /// To be replaced as soon as a successor is ready.
@@ -150,6 +154,10 @@ impl Worker {
 
 /// When a stopping worker is terminated, and when it is killed, within its grace.
 pub(crate) fn escalation(since: Time, grace: Span) -> (Time, Time) {
-    let last_call = Span(grace.0 / 4).min(Span::from_secs(1));
-    (since + Span(grace.0 - last_call.0), since + grace)
+    (since + Span(grace.0 - last_call(grace).0), since + grace)
+}
+
+/// The end of a grace, between TERM and KILL.
+pub(crate) fn last_call(grace: Span) -> Span {
+    Span(grace.0 / 4).min(Span::from_secs(1))
 }

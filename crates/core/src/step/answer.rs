@@ -3,6 +3,30 @@ use crate::task::Claim;
 use crate::worker::{Demand, Life};
 use crate::{Answer, Cause, Core, Origin, Outcome, Recycled, Span, TaskId, WorkerId};
 
+/// What the answer of a worker that ran a task says of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Done,
+    Failed,
+    /// After so long, or after the source's own delay.
+    Retry(Option<Span>),
+    Cancelled,
+}
+
+impl Verdict {
+    /// Nothing of a task that its worker did not run.
+    fn of(answer: Answer) -> Option<Self> {
+        match answer {
+            Answer::Done => Some(Self::Done),
+            Answer::Failed => Some(Self::Failed),
+            Answer::Error => Some(Self::Retry(None)),
+            Answer::Retry(after) => Some(Self::Retry(after)),
+            Answer::Cancelled => Some(Self::Cancelled),
+            Answer::Returned => None,
+        }
+    }
+}
+
 /// Returns of one task that cost it nothing.
 const FREE_RETURNS: u8 = 3;
 
@@ -18,20 +42,22 @@ impl Core {
         if crossed {
             self.workers[id].demand = Demand::Silent { crossed: false };
         }
-        if answer != Answer::Returned {
-            let name = self.tasks[task].name;
-            let run = if worked == Span::ZERO { ran } else { worked };
-            self.names.all[name.index()].estimate.record(run);
-            self.queue_of(task).learn(ran);
-            self.workers[id].done += 1;
-        }
         self.pool_of(id).runs_low = Some(id);
-        if answer == Answer::Returned && crossed {
+        match Verdict::of(answer) {
+            Some(verdict) => {
+                let name = self.tasks[task].name;
+                let run = if worked == Span::ZERO { ran } else { worked };
+                self.names.all[name.index()].estimate.record(run);
+                self.queue_of(task).learn(ran);
+                self.workers[id].done += 1;
+                self.judge(task, verdict);
+            }
             // It had withdrawn in time, and returns one for each of its own requests.
-            self.use_up(task, false);
-            self.requeue(task);
-        } else {
-            self.judge(task, answer);
+            None if crossed => {
+                self.use_up(task, false);
+                self.requeue(task);
+            }
+            None => self.give_back(task),
         }
         self.after_task(id);
     }
@@ -67,7 +93,8 @@ impl Core {
         let may_return = is_unbegun
             && match worker.life {
                 Life::Draining { .. } | Life::Stopping { .. } => true,
-                _ => worker.demand == Demand::Silent { crossed: true },
+                Life::Live { .. } => worker.demand == Demand::Silent { crossed: true },
+                Life::Starting { .. } | Life::Killed { .. } => false,
             };
         answer != Answer::Returned || may_return
     }
@@ -111,31 +138,22 @@ impl Core {
     }
 
     /// What an answer means for its task.
-    fn judge(&mut self, task: TaskId, answer: Answer) {
-        if answer == Answer::Returned {
-            return self.give_back(task);
-        }
+    fn judge(&mut self, task: TaskId, verdict: Verdict) {
         let Origin::Job { tries } = self.tasks[task].origin else {
             return self.finish(task, Outcome::Answered);
         };
         // One whose source has heard an outcome must not come back as a retry.
         let cancelled = self.is_unwanted(task);
-        match answer {
-            Answer::Done | Answer::Failed | Answer::Error | Answer::Retry(_) => {
-                self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
-            }
-            Answer::Cancelled | Answer::Returned => {}
+        if verdict != Verdict::Cancelled {
+            self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
         }
-        match answer {
-            Answer::Done => self.finish(task, Outcome::Answered),
+        match verdict {
+            Verdict::Done => self.finish(task, Outcome::Answered),
             _ if cancelled => self.finish(task, Outcome::Cancelled),
-            Answer::Cancelled | Answer::Returned => self.finish(task, Outcome::Cancelled),
-            Answer::Failed => self.finish(task, Outcome::Failed),
-            Answer::Error | Answer::Retry(_) if self.is_spent(task, tries) => {
-                self.finish(task, Outcome::Failed);
-            }
-            Answer::Error => self.retry(task, None, Cause::Answered),
-            Answer::Retry(after) => self.retry(task, after, Cause::Answered),
+            Verdict::Cancelled => self.finish(task, Outcome::Cancelled),
+            Verdict::Failed => self.finish(task, Outcome::Failed),
+            Verdict::Retry(_) if self.is_spent(task, tries) => self.finish(task, Outcome::Failed),
+            Verdict::Retry(after) => self.retry(task, after, Cause::Answered),
         }
     }
 

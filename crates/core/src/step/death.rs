@@ -157,7 +157,16 @@ impl Core {
             let pool = &mut self.pools[worker.pool.index()];
             pool.next_boot = pool.next_boot.max(worker.greeted + PLANNED_EVERY);
         }
-        let was_of_use = worker.done > 0 || lived || planned || crashed.is_some() || !is_present;
+        self.note_version(worker);
+        let left_task = worker.left_task && self.is_proven(worker);
+        if left_task {
+            // What a version that works does in a task is the task's doing, which its returns bound. Yet each
+            // of them may cost a process, so they come one after the other.
+            let pool = &mut self.pools[worker.pool.index()];
+            pool.next_boot = pool.next_boot.max(self.now + BOOT_BACKOFF);
+        }
+        let was_of_use =
+            worker.done > 0 || lived || planned || crashed.is_some() || !is_present || left_task;
         let by_itself = matches!(
             why,
             None | Some(Why::BootTimeout | Why::Misbehaved | Why::Left)
@@ -177,6 +186,21 @@ impl Core {
             why,
             crashed,
         }));
+    }
+
+    /// A worker has ended that has run something: its version is known to work.
+    fn note_version(&mut self, worker: &Worker) {
+        if worker.done > 0 {
+            self.pools[worker.pool.index()].works = Some(worker.version);
+        }
+    }
+
+    /// Whether a worker's version has run something.
+    fn is_proven(&self, worker: &Worker) -> bool {
+        let pool = &self.pools[worker.pool.index()];
+        let mut others = pool.workers.iter().map(|id| &self.workers[*id]);
+        let has_run = |other: &Worker| other.version == worker.version && other.done > 0;
+        pool.works == Some(worker.version) || others.any(has_run)
     }
 
     /// Whether a process without the protocol left as those do that have done their share: `queue:work` ends

@@ -25,6 +25,8 @@ impl Core {
             },
             tasks: VecDeque::with_capacity(2),
             done: 0,
+            left_task: false,
+            hurried: None,
             done_max: if max_tasks == 0 {
                 u64::MAX
             } else {
@@ -166,6 +168,7 @@ impl Core {
         }
         let slots = self.workers[id].slots;
         while let Some(task) = self.last_lent(id, |task| slots == 1 || !task.reached) {
+            self.workers[id].left_task |= self.tasks[task].started.is_some();
             self.take_back(id, task);
             self.leave_behind(task);
         }

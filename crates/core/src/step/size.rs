@@ -49,6 +49,7 @@ impl Core {
             }
             self.boot(pool);
         }
+        self.make_room(pool);
         self.note_reloaded(pool);
         self.set_pool_timer(pool, boot_wanted);
     }
@@ -85,8 +86,7 @@ impl Core {
             return false;
         }
         let census = self.census(id);
-        // Whoever leaves makes room, but workers that leave faster than they end must not pile up.
-        if census.leaving >= pool.config.max.max(LEAVING) {
+        if self.is_crowded(id, census) {
             return false;
         }
         if census.there() < pool.config.min {
@@ -97,6 +97,38 @@ impl Core {
             .is_some_and(|since| self.now.since(since) >= GROW_AFTER);
         (starved && census.starting == 0 && self.may_grow(id))
             || census.starting < census.stale.min(self.limits.boots_at_once)
+    }
+
+    /// Whoever leaves makes room, but workers that leave faster than they end must not pile up.
+    fn is_crowded(&self, id: PoolId, census: Census) -> bool {
+        census.leaving >= self.pools[id.index()].config.max.max(LEAVING)
+    }
+
+    /// Work that waits while all of a pool's processes are on their way out is not held up for a whole grace:
+    /// the grace of the one that left first is cut, one at a time.
+    fn make_room(&mut self, id: PoolId) {
+        let pool = &self.pools[id.index()];
+        let starves = pool
+            .starved_since
+            .is_some_and(|since| self.now.since(since) >= GROW_AFTER);
+        if !starves || pool.slots > 0 || !self.is_crowded(id, self.census(id)) {
+            return;
+        }
+        let mut own = pool.workers.iter().filter(|id| self.workers[**id].spawned);
+        let is_about_to_end = |id: &WorkerId| {
+            let worker = &self.workers[*id];
+            worker.term_sent || matches!(worker.life, Life::Killed { .. })
+        };
+        if own.clone().any(is_about_to_end) {
+            return;
+        }
+        // One that drains has a task to finish.
+        let is_stopping = |id: &&WorkerId| matches!(self.workers[**id].life, Life::Stopping { .. });
+        if let Some(oldest) = own.find(is_stopping).copied() {
+            self.workers[oldest].hurried = Some(self.now);
+            self.escalate(oldest);
+            self.set_worker_timer(oldest);
+        }
     }
 
     /// Whether a pool has room for another worker. Those that leave make room.
@@ -130,7 +162,9 @@ impl Core {
         if starves == pool.starved_since.is_some() {
             return;
         }
-        let grows = pool.config.spawned && pool.config.min < pool.config.max;
+        // Without any worker it may have to make room for one.
+        let grows = pool.config.min < pool.config.max || pool.slots == 0;
+        let grows = pool.config.spawned && grows;
         self.pools[id.index()].starved_since = starves.then_some(self.now);
         if starves && grows {
             self.pool_timers.wake(id.0, self.now + GROW_AFTER);

@@ -1,5 +1,5 @@
 use crate::task::Place;
-use crate::worker::{Life, escalation};
+use crate::worker::{Life, escalation, last_call};
 use crate::{Action, Core, Outcome, PoolId, Recycled, Span, TaskId, Time, Why, WorkerId};
 
 /// How often a busy worker's memory is looked at within one task, and that of a process whose tasks are not
@@ -145,7 +145,7 @@ impl Core {
     }
 
     /// Ends a worker that was told to go and did not: TERM late in its grace, KILL at its end.
-    fn escalate(&mut self, id: WorkerId) {
+    pub(super) fn escalate(&mut self, id: WorkerId) {
         let Some((term_at, kill_at)) = self.escalation_of(id) else {
             return;
         };
@@ -172,7 +172,11 @@ impl Core {
             Life::Stopping { since, .. } => Some(self.draining.map_or(since, |at| at.min(since))),
             _ => None,
         };
-        since.map(|since| escalation(since, grace))
+        let (term_at, kill_at) = escalation(since?, grace);
+        Some(match worker.hurried {
+            Some(at) => (term_at.min(at), kill_at.min(at + last_call(grace))),
+            None => (term_at, kill_at),
+        })
     }
 
     /// Sets the one timer of a worker to whatever is due first.

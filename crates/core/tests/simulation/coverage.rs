@@ -72,27 +72,34 @@ const UNREACHABLE: [(&str, &[&str], &str); 10] = [
 const GENERAL: [&str; 6] = ["paused", "scale", "reload", "unconfigured", "drain", "tick"];
 
 #[derive(Default)]
-pub struct Coverage([[u64; STATES.len()]; EVENTS.len()]);
+pub struct Coverage {
+    met: [[u64; STATES.len()]; EVENTS.len()],
+    /// Workers whose grace was cut, because work waited for their room.
+    pub hurried: u64,
+}
 
 impl Coverage {
     pub fn hit(&mut self, event: &Event<'_>, state: &str) {
         let event = EVENTS.iter().position(|name| *name == name_of(event));
         let state = STATES.iter().position(|name| *name == state);
         let (event, state) = (event.expect("a known event"), state.expect("a known state"));
-        self.0[event][state] += 1;
+        self.met[event][state] += 1;
     }
 
     pub fn add(&mut self, other: &Self) {
-        for (event, row) in other.0.iter().enumerate() {
+        self.hurried += other.hurried;
+        for (event, row) in other.met.iter().enumerate() {
             for (state, hits) in row.iter().enumerate() {
-                self.0[event][state] += hits;
+                self.met[event][state] += hits;
             }
         }
     }
 
     /// Panics if a pair that can be met was met too rarely, or one that can't was met.
     pub fn check(&self) {
-        for (row, event) in self.0.iter().zip(EVENTS) {
+        let hurried = self.hurried;
+        assert!(hurried >= ENOUGH / 4, "only {hurried} workers were hurried");
+        for (row, event) in self.met.iter().zip(EVENTS) {
             for (hits, state) in row.iter().zip(STATES) {
                 match unreachable(event, state) {
                     Some(why) => assert_eq!(*hits, 0, "{event} × {state} is met, though {why}"),
@@ -153,11 +160,12 @@ fn name_of(event: &Event<'_>) -> &'static str {
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} workers were hurried", self.hurried)?;
         write!(f, "{:<14}", "")?;
         STATES
             .iter()
             .try_for_each(|state| write!(f, "{state:>10}"))?;
-        for (row, event) in self.0.iter().zip(EVENTS) {
+        for (row, event) in self.met.iter().zip(EVENTS) {
             write!(f, "\n{event:<14}")?;
             for (hits, state) in row.iter().zip(STATES) {
                 match unreachable(event, state) {

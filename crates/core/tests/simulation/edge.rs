@@ -67,6 +67,8 @@ pub struct Proc {
     pub greeted: Option<Time>,
     goaway: bool,
     left: bool,
+    /// When it said that it goes.
+    left_at: Option<Time>,
     /// Its end is certain, though not yet told.
     dying: bool,
     pub deaf: bool,
@@ -112,6 +114,7 @@ impl Sim {
     }
 
     fn new_proc(&mut self, pool: usize) -> Proc {
+        let leaves = self.setup.pools[pool].leaves;
         let plan = &self.setup.pools[pool].hello;
         Proc {
             pool,
@@ -124,8 +127,9 @@ impl Sim {
             greeted: None,
             goaway: false,
             left: false,
+            left_at: None,
             dying: false,
-            deaf: self.trouble && self.chance.percent(15),
+            deaf: self.trouble && self.chance.percent(if leaves { 60 } else { 15 }),
             rss: 50,
             inbox: VecDeque::new(),
             runs: Vec::new(),
@@ -454,7 +458,8 @@ impl Sim {
     }
 
     fn fate(&mut self, worker: WorkerId, poison: bool) -> Fate {
-        let many = self.edge.procs[&worker].inbox.len() > 1;
+        let proc = &self.edge.procs[&worker];
+        let (many, leaves) = (proc.inbox.len() > 1, self.setup.pools[proc.pool].leaves);
         if !self.trouble {
             return Fate::Answers(Answer::Done);
         }
@@ -469,7 +474,7 @@ impl Sim {
             (3, Fate::Answers(Answer::Failed)),
             (2, Fate::Answers(Answer::Cancelled)),
             (1, Fate::Answers(Answer::Returned)),
-            (3, Fate::AnswersAndLeaves),
+            (if leaves { 300 } else { 3 }, Fate::AnswersAndLeaves),
             (2, Fate::AnswersTwice),
             (1, Fate::AnswersAnother),
             (if many { 2 } else { 0 }, Fate::AnswersOutOfOrder),
@@ -550,6 +555,7 @@ impl Sim {
         };
         if !self.edge.killed.contains(&worker) {
             proc.left = true;
+            proc.left_at = Some(self.now);
             proc.inbox.clear();
             proc.runs.retain(|run| kept.contains(&run.task));
         }
@@ -623,6 +629,12 @@ impl Sim {
     fn terminated(&mut self, worker: WorkerId) {
         if self.is_silent(worker) {
             return self.told_to_end(worker);
+        }
+        let proc = &self.edge.procs[&worker];
+        let grace = self.setup.pools[proc.pool].config.stop_grace;
+        let is_early = |left_at: Time| self.now < left_at + Span(grace.0 / 2);
+        if !self.core.is_draining() && proc.left_at.is_some_and(is_early) {
+            self.coverage.hurried += 1;
         }
         if !self.edge.procs[&worker].deaf {
             self.dies(worker, Exit::Signal(15), Span(5_000));
@@ -723,8 +735,8 @@ fn proc_is_ordered(proc: &Proc) -> bool {
 /// What a worker may still say while it goes.
 fn last_words() -> [(u64, Word); 9] {
     [
-        (1, Word::Ready(true)),
-        (1, Word::Ready(false)),
+        (2, Word::Ready(true)),
+        (2, Word::Ready(false)),
         (2, Word::Measured(60)),
         (2, Word::Hello),
         (2, Word::Left),

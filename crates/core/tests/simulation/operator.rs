@@ -11,7 +11,7 @@ impl Sim {
         }
         let queue = QueueId(self.chance.below(self.core.queues().count() as u64) as u32);
         let pool = PoolId(self.chance.below(self.setup.pools.len() as u64) as u32);
-        match self.chance.below(21) {
+        match self.chance.below(22) {
             0 | 1 => {
                 let paused = !self.core.queue(queue).paused;
                 self.step(Event::Paused { queue, paused });
@@ -24,7 +24,7 @@ impl Sim {
             3 | 4 => self.step(Event::Reload { pool }),
             5..=8 => self.mischief(),
             9..=11 if self.core.is_draining() => self.step(Event::Drain),
-            12 | 13 => self.acknowledge_one(about),
+            12 | 13 | 21 => self.acknowledge_one(about),
             14..=17 => self.reconfigure_one(),
             _ => self.cancel_one(about),
         }

@@ -7,6 +7,8 @@ use stoker_core::*;
 pub struct PoolPlan {
     pub config: PoolConfig,
     pub hello: Hello,
+    /// Its workers leave after nearly every task, and take their time to end.
+    pub leaves: bool,
     /// Workers that somebody else starts and that dial in, again and again.
     pub guests: u32,
 }
@@ -106,6 +108,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
     PoolPlan {
         config,
         hello,
+        leaves: chance.percent(14),
         guests,
     }
 }

@@ -96,6 +96,22 @@ fn a_job_that_did_not_cross_a_withdrawal_may_not_be_returned() {
     assert!(w.was_killed(worker, Why::Misbehaved));
 }
 
+/// It may have begun the job by then, and nobody can ask it any more.
+#[test]
+fn a_killed_worker_is_not_believed_that_a_job_crossed_its_withdrawal() {
+    let (mut w, worker, mail) = guest();
+    ready(&mut w, worker, true);
+    let task = w.bring(job(mail));
+    ready(&mut w, worker, false);
+    w.step(Event::Misbehaved { worker });
+    w.answer_as(worker, task, Answer::Returned);
+    assert_eq!(w.on(task), Some(worker), "until its process has ended");
+    w.exit(worker, Exit::Signal(9));
+    assert!(w.notices().iter().any(|notice| {
+        matches!(notice, Notice::Crashed { task: of, crashes: 1, .. } if *of == task)
+    }));
+}
+
 #[test]
 fn only_a_worker_that_said_so_may_ask() {
     let (mut w, _) = World::ready(workers(1));

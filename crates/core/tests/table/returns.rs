@@ -99,3 +99,166 @@ fn reloads_in_quick_succession_start_no_more_processes_than_there_is_room_for() 
         assert!(w.core.workers().count() <= 1 + 1 + 4);
     }
 }
+
+/// A world in which so many workers have left that there is no room for another one, and work waits.
+fn crowded() -> (World, NameId, Vec<WorkerId>) {
+    let (mut w, pool) = World::ready(PoolConfig {
+        stop_grace: secs(10),
+        ..workers(1)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let leave = |_| {
+        w.boot();
+        let task = w.bring(job(mail));
+        let worker = w.on(task).expect("it runs");
+        w.done(task);
+        w.step(Event::Left { worker });
+        worker
+    };
+    let left = (0..4).map(leave).collect();
+    w.boot();
+    assert!(w.starting().is_empty() && w.live().is_empty());
+    w.seen.clear();
+    (w, mail, left)
+}
+
+#[test]
+fn work_does_not_wait_for_the_grace_of_those_that_left() {
+    let (mut w, mail, left) = crowded();
+    w.pass(secs(2));
+    assert_eq!(
+        w.count(|action| matches!(action, Action::Terminate { .. })),
+        0,
+        "nothing waits"
+    );
+    let task = w.bring(job(mail));
+    w.pass(ms(100));
+    let terminated = Action::Terminate { worker: left[0] };
+    assert!(w.saw(&terminated), "the one that left first is to end now");
+    w.pass(secs(1));
+    assert!(w.was_killed(left[0], Why::Left));
+    w.pass(secs(1));
+    assert_eq!(
+        w.count(|action| matches!(action, Action::Terminate { .. })),
+        1,
+        "and only that one"
+    );
+    w.exit(left[0], Exit::Signal(9));
+    w.boot();
+    assert!(w.on(task).is_some());
+    w.pass(secs(2));
+    assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 1);
+}
+
+#[test]
+fn a_worker_that_heeds_its_term_makes_room_before_it_is_killed() {
+    let (mut w, mail, left) = crowded();
+    let task = w.bring(job(mail));
+    w.pass(ms(100));
+    w.exit(left[0], Exit::Signal(15));
+    w.boot();
+    assert!(w.on(task).is_some());
+    assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 0);
+}
+
+/// With several slots, it has said what it began.
+#[test]
+fn one_that_has_a_task_to_finish_is_given_its_time() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    for _ in 0..4 {
+        w.boot_as(&Hello::slots(2));
+        let task = w.bring(job(mail));
+        let worker = w.on(task).expect("it runs");
+        w.step(Event::Started { worker, task });
+        w.step(Event::Left { worker });
+    }
+    let waiting = w.bring(job(mail));
+    w.pass(secs(30));
+    assert!(w.waits(waiting) && w.starting().is_empty());
+    assert_eq!(
+        w.count(|action| matches!(action, Action::Terminate { .. })),
+        0
+    );
+}
+
+/// Every worker that runs this task leaves in it and breaks the protocol then. Returns how long it took until
+/// the task had ended.
+fn leave_again_and_again(w: &mut World, task: TaskId) -> Span {
+    let began = w.now;
+    loop {
+        w.boot();
+        while w.on(task).is_none() {
+            w.pass(ms(10));
+            w.boot();
+        }
+        let worker = w.on(task).expect("that was waited for");
+        w.step(Event::Left { worker });
+        w.step(Event::Misbehaved { worker });
+        w.exit(worker, Exit::Signal(9));
+        if w.end(task).is_some() {
+            return w.now.since(began);
+        }
+    }
+}
+
+/// A boot that fails waits longer and longer. That a task makes its workers leave says nothing of the next one.
+#[test]
+fn workers_that_left_in_a_task_are_no_failed_boots_of_a_version_that_works() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let good = w.bring(job(mail));
+    w.done(good);
+    let mut all = Span::ZERO;
+    for _ in 0..10 {
+        let bad = w.bring(job(mail).tries(1));
+        let took = leave_again_and_again(&mut w, bad);
+        assert!(
+            took <= secs(1),
+            "each start waits a moment at the most: {took:?}"
+        );
+        all.0 += took.0;
+    }
+    assert!(all >= secs(1), "and not all of them come at once: {all:?}");
+    let failed = |notice: &Notice| matches!(notice, Notice::BootFailed { .. });
+    assert!(!w.notices().iter().any(failed));
+}
+
+#[test]
+fn a_version_that_never_worked_is_not_started_faster_for_leaving() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let mut all = Span::ZERO;
+    for _ in 0..3 {
+        let bad = w.bring(job(mail).tries(1));
+        all.0 += leave_again_and_again(&mut w, bad).0;
+    }
+    assert!(all > secs(5), "{all:?}");
+    let failing = |notice: &Notice| {
+        matches!(
+            notice,
+            Notice::Health {
+                health: Health::Failing { .. },
+                ..
+            }
+        )
+    };
+    assert!(w.notices().iter().any(failing));
+}
+
+/// What the old version has shown says nothing of the new one.
+#[test]
+fn a_new_version_whose_workers_only_leave_fails() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let good = w.bring(job(mail));
+    w.done(good);
+    let old = w.live()[0];
+    w.step(Event::Reload { pool });
+    w.boot();
+    w.exit(old, Exit::Code(0));
+    let bad = w.bring(job(mail).tries(1));
+    leave_again_and_again(&mut w, bad);
+    let failed = |notice: &Notice| matches!(notice, Notice::BootFailed { .. });
+    assert!(w.notices().iter().any(failed));
+}
