@@ -1,4 +1,5 @@
 use super::tools::sync_directory;
+use super::writer::many;
 use super::{StoreError, log, seal};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -11,10 +12,11 @@ const APPLICATION: i64 = 0x5374_6f6b;
 
 /// Version `n` of the schema is what the first `n` of these make of an empty file. Never change one that was
 /// released.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
+    include_str!("schema-4.sql"),
 ];
 
 /// Pages hold 4 KiB: half as much to write per scattered row than with 8, at the same speed in long commits.
@@ -47,6 +49,7 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     }
     db.busy_timeout(PATIENCE).map_err(error)?;
     seal::register(&db).map_err(error)?;
+    many::register(&db).map_err(error)?;
     // They are for other programs.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
         .map_err(error)?;
@@ -145,8 +148,8 @@ fn migrate(db: &mut Connection, version: i64) -> rusqlite::Result<()> {
     for migration in MIGRATIONS.iter().skip(version as usize) {
         transaction.execute_batch(migration)?;
     }
-    // The third version brought checksums.
-    if version < 3 {
+    // The third version brought checksums, the fourth other ones.
+    if version < 4 {
         seal_all(&transaction)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;

@@ -1,5 +1,6 @@
 use crate::world::{World, job, new_dir};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use stoker_store::{
@@ -75,7 +76,7 @@ fn a_newer_version_is_refused() {
             error,
             StoreError::Newer {
                 version: 99,
-                known: 3,
+                known: 4,
                 ..
             }
         ),
@@ -207,6 +208,35 @@ fn a_file_of_version_2_goes_on() {
         tools::check(world.path()).unwrap().problems,
         Vec::<String>::new()
     );
+}
+
+/// Its checksums were made otherwise.
+#[test]
+fn a_file_of_version_3_goes_on() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    let failed = world.hold(job(queue)).id;
+    world.fail(failed);
+    let ready = world.hold(job(queue)).id;
+    world.stop();
+    let db = Connection::open(world.path()).unwrap();
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
+        .unwrap();
+    db.execute_batch(
+        "UPDATE jobs SET checksum = id, payload_checksum = id; UPDATE ended SET checksum = id, payload_checksum = id;
+         UPDATE queues SET checksum = id; UPDATE history SET checksum = no; DROP INDEX timed;
+         CREATE INDEX due ON jobs (due) WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 = 0;
+         CREATE INDEX delayed ON jobs (due) WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 <> 0;
+         CREATE INDEX resting ON jobs (queue, ord) WHERE state = 2 AND ord IS NOT NULL; PRAGMA user_version = 3",
+    )
+    .unwrap();
+    drop(db);
+    world.restart();
+    let queue = world.queue("mails");
+    assert_eq!(world.refill_jobs(queue, 0, b"", 9).0[0].id, ready);
+    assert!(world.view(failed).is_some());
+    let found = tools::check(world.path()).unwrap();
+    assert_eq!((found.problems, found.notes), (vec![], vec![]));
 }
 
 #[test]

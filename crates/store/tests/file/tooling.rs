@@ -57,7 +57,7 @@ fn a_store_is_described() {
     let description = tools::describe(world.path()).unwrap();
     assert_eq!(
         (description.version, description.created_ms),
-        (3, crate::world::START)
+        (4, crate::world::START)
     );
     assert!(
         description.bytes > 4_096 && description.log_bytes > 0,

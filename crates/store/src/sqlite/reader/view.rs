@@ -40,7 +40,10 @@ pub(super) fn view(row: &Row<'_>, table: &Table) -> rusqlite::Result<View> {
     let options: Option<&str> = row.get_ref(10)?.as_str_or_null()?;
     let error: Option<&str> = row.get_ref(11)?.as_str_or_null()?;
     let progress: Option<&str> = row.get_ref(12)?.as_str_or_null()?;
-    let ended = table.columns.iter().position(|column| *column == "ended");
+    let ended = table
+        .columns
+        .iter()
+        .position(|column| column.name == "ended");
     Ok(View {
         id: JobId(row.get(0)?),
         queue: QueueNo(row.get(1)?),

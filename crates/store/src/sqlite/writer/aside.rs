@@ -13,7 +13,8 @@ const MOST: usize = 10_000;
 /// Copies a row as it is, with what is wrong with it.
 fn copy(table: &Table, condition: &str) -> String {
     // What only one of the tables has is named by its column.
-    let columns = table.columns[1..].join(", ");
+    let all = table.list();
+    let columns = all.trim_start_matches("id, ");
     format!(
         "INSERT OR REPLACE INTO damaged (id, at, origin, part, {columns}, meta, body) \
          SELECT id, ?1, '{}', iif(ifnull(payload_checksum <> {PAYLOAD_SUM}, 0), 'payload', 'record'), {columns}, \

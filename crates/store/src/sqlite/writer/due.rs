@@ -1,3 +1,4 @@
+use super::kinds::DELAY;
 use super::{Batch, Writer};
 use crate::sqlite::seal::JOBS;
 use crate::{JobId, QueueNo, State};
@@ -8,19 +9,14 @@ use std::time::Duration;
 /// Jobs that are made ready in one commit. More would make producers wait.
 const AT_ONCE: usize = 512;
 
-/// What is due by the wall clock, and what is by the steady one. Each has an index of its own.
-const DUE: [&str; 2] = [
-    "SELECT due, id, queue, class, key, state FROM jobs INDEXED BY due \
-     WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 = 0 AND due <= ?1 ORDER BY due, id LIMIT ?2",
-    "SELECT due, id, queue, class, key, state FROM jobs INDEXED BY delayed \
-     WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 <> 0 AND due <= ?1 ORDER BY due, id LIMIT ?2",
-];
-const NEXT_DUE: [&str; 2] = [
-    "SELECT due FROM jobs INDEXED BY due \
-     WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 = 0 ORDER BY due LIMIT 1",
-    "SELECT due FROM jobs INDEXED BY delayed \
-     WHERE state IN (1, 2) AND ord IS NULL AND marks & 4 <> 0 ORDER BY due LIMIT 1",
-];
+/// What is due by the wall clock, and what is by the steady one.
+const CLOCKS: [u8; 2] = [0, DELAY];
+const DUE: &str = "SELECT due, id, queue, class, key, state FROM jobs INDEXED BY timed \
+                   WHERE state IN (1, 2) AND iif(ord IS NULL, marks & 4, -1 - queue) = ?1 AND due <= ?2 \
+                   ORDER BY due, id LIMIT ?3";
+const NEXT_DUE: &str = "SELECT due FROM jobs INDEXED BY timed \
+                        WHERE state IN (1, 2) AND iif(ord IS NULL, marks & 4, -1 - queue) = ?1 \
+                        ORDER BY due LIMIT 1";
 static READY: LazyLock<String> = LazyLock::new(|| {
     JOBS.update(
         &[("state", "0"), ("ord", "?2"), ("marks", "marks & ~4")],
@@ -100,8 +96,9 @@ impl Writer {
     }
 
     fn due(&self, is_delay: bool, now: u64) -> rusqlite::Result<Vec<Due>> {
-        let mut due = self.db.prepare_cached(DUE[usize::from(is_delay)])?;
-        let rows = due.query_map(params![now as i64, AT_ONCE as i64], |row| {
+        let mut due = self.db.prepare_cached(DUE)?;
+        let clock = CLOCKS[usize::from(is_delay)];
+        let rows = due.query_map(params![clock, now as i64, AT_ONCE as i64], |row| {
             let state = State::from_code(row.get(5)?).unwrap_or(State::Delayed);
             let key: Vec<u8> = row.get(4)?;
             Ok((
@@ -118,11 +115,12 @@ impl Writer {
 
     /// Looks up when the next job is due.
     pub(super) fn look_for_due(&mut self) -> rusqlite::Result<()> {
-        let next = |sql| {
-            let mut next = self.db.prepare_cached(sql)?;
-            next.query_row([], |row| row.get::<_, u64>(0)).optional()
+        let next = |clock| {
+            let mut next = self.db.prepare_cached(NEXT_DUE)?;
+            next.query_row([clock], |row| row.get::<_, u64>(0))
+                .optional()
         };
-        self.next_due = Dues([next(NEXT_DUE[0])?, next(NEXT_DUE[1])?]);
+        self.next_due = Dues([next(CLOCKS[0])?, next(CLOCKS[1])?]);
         Ok(())
     }
 }

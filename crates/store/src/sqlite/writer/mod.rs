@@ -13,6 +13,7 @@ mod fold;
 mod forget;
 pub(super) mod kinds;
 mod lanes;
+pub(super) mod many;
 mod mark;
 mod open;
 mod pace;

@@ -1,50 +1,102 @@
 //! Ending jobs that were done and left nothing, as nearly all are.
 
 use super::kinds::signed;
-use super::{Batch, Effect, Writer};
+use super::{Batch, Effect, Writer, many};
 use crate::sqlite::queues::Queues;
-use crate::sqlite::seal::{self, ENDED, JOBS};
+use crate::sqlite::seal::{Column, ENDED, JOBS, columns};
 use crate::{Ask, Ending, JobId, QueueNo, Run, State};
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, params_from_iter};
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, params};
+use std::rc::Rc;
 use std::sync::LazyLock;
 
-static READ: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {}, checksum FROM jobs WHERE id = ?1", JOBS.list()));
+const READ: &str = "SELECT id, queue, state, marks, notes, checksum, attempt, exceptions, crashes, ran, ord \
+                    FROM rarray(?1) AS wanted CROSS JOIN jobs ON id = wanted.value";
 static END: LazyLock<String> = LazyLock::new(|| {
-    let values: Vec<String> = (1..=ENDED.columns.len() + 1)
-        .map(|at| format!("?{at}"))
-        .collect();
+    let values = [
+        ("state", "4"),
+        ("attempt", "number_at(row.value, 1)"),
+        ("exceptions", "number_at(row.value, 2)"),
+        ("crashes", "number_at(row.value, 3)"),
+        ("ran", "number_at(row.value, 4)"),
+        ("ended", "?2"),
+        ("fingerprint", "NULL"),
+    ];
     format!(
-        "INSERT INTO ended ({}, checksum) VALUES ({})",
+        "INSERT OR FAIL INTO ended ({}, checksum) SELECT {}, number_at(row.value, 5) \
+         FROM rarray(?1) AS row CROSS JOIN jobs ON id = number_at(row.value, 0)",
         ENDED.list(),
-        values.join(", ")
+        ENDED.values(&values)
     )
 });
-const DELETE: &str = "DELETE FROM jobs WHERE id = ?1";
+/// What becomes another value in a row that is moved so.
+const CHANGED: [Column; 7] = columns([
+    "state",
+    "attempt",
+    "exceptions",
+    "crashes",
+    "ran",
+    "ord",
+    "ended",
+]);
+const DELETE: &str = "DELETE FROM jobs WHERE id IN (SELECT value FROM rarray(?1))";
 
 impl Writer {
-    /// Ends the first of these jobs, as far as they are such: by one set of statements, because to look those
-    /// up for each would cost as much as a part of the work. Returns how many.
+    /// Ends the first of these jobs, as far as they seem to be such, by few statements: to begin and end one for each
+    /// would cost as much as a part of the work. Returns how many.
     pub(super) fn end_plainly(
         &mut self,
         asks: &[Ask],
         batch: &mut Batch,
     ) -> rusqlite::Result<usize> {
-        let mut ends = asks.iter().map_while(plain_end).peekable();
-        if ends.peek().is_none() {
+        let ends: Vec<(JobId, Run)> = asks.iter().map_while(plain_end).collect();
+        if ends.is_empty() {
             return Ok(0);
         }
-        let mut plain = Plain::prepare(&self.db)?;
-        let mut count = 0;
-        for (job, run) in ends {
-            if !plain.end(job, run, &mut self.queues, batch)? {
-                break;
-            }
-            batch.effects.push(Effect::Left);
-            count += 1;
+        let others = self.end_those_without_marks(&ends, batch)?;
+        for (job, run) in others {
+            self.end(job, run, &Ending::Done { result: None }, None, batch)?;
         }
-        Ok(count)
+        let effects = ends.iter().map(|_| Effect::Left);
+        batch.effects.extend(effects);
+        Ok(ends.len())
+    }
+
+    /// Returns the others.
+    fn end_those_without_marks(
+        &mut self,
+        ends: &[(JobId, Run)],
+        batch: &mut Batch,
+    ) -> rusqlite::Result<Vec<(JobId, Run)>> {
+        let mut read = self.db.prepare_cached(READ)?;
+        let mut rows = read.query([many::jobs(ends.iter().map(|(job, _)| *job))])?;
+        let (mut ended, mut gone) = (Vec::with_capacity(ends.len()), Vec::new());
+        let mut others = Vec::new();
+        let mut row = rows.next()?;
+        for (job, run) in ends {
+            // Who is not there has no row. The others have theirs in the order in which they were asked for.
+            let own = match row {
+                Some(row) if row.get::<_, u64>(0)? == job.0 => row,
+                _ => {
+                    others.push((*job, *run));
+                    continue;
+                }
+            };
+            match plain_row(own, *run, &mut self.queues, batch)? {
+                Some(numbers) => {
+                    gone.push(*job);
+                    ended.push(many::row(&numbers));
+                }
+                None => others.push((*job, *run)),
+            }
+            row = rows.next()?;
+        }
+        drop(rows);
+        let end = params![Rc::new(ended), batch.now as i64];
+        self.db.prepare_cached(&END)?.execute(end)?;
+        let gone = many::jobs(gone.into_iter());
+        self.db.prepare_cached(DELETE)?.execute([gone])?;
+        Ok(others)
     }
 }
 
@@ -61,67 +113,50 @@ fn plain_end(ask: &Ask) -> Option<(JobId, Run)> {
     }
 }
 
-/// Three plain statements: one that both reads and writes would have SQLite save every page before it changes
-/// it, for the case that it had to be undone halfway.
-struct Plain<'db> {
-    read: CachedStatement<'db>,
-    end: CachedStatement<'db>,
-    delete: CachedStatement<'db>,
-}
-
-impl<'db> Plain<'db> {
-    fn prepare(db: &'db Connection) -> rusqlite::Result<Self> {
-        Ok(Self {
-            read: db.prepare_cached(&READ)?,
-            end: db.prepare_cached(&END)?,
-            delete: db.prepare_cached(DELETE)?,
-        })
-    }
-
-    /// Returns whether it was such a job.
-    fn end(
-        &mut self,
-        job: JobId,
-        run: Run,
-        queues: &mut Queues,
-        batch: &mut Batch,
-    ) -> rusqlite::Result<bool> {
-        let id = job.0 as i64;
-        let mut rows = self.read.query([id])?;
-        let Some(row) = rows.next()? else {
-            return Ok(false);
-        };
-        let (marks, notes): (u8, u32) = (row.get(15)?, row.get(16)?);
-        let queue = QueueNo(row.get(1)?);
-        if marks != 0 || queues.keep(queue).payload_ms > 0 {
-            return Ok(false);
-        }
-        let state = State::from_code(row.get(2)?).unwrap_or(State::Ready);
-        let number = |number: i64| ValueRef::Integer(number);
-        let mut ended = [ValueRef::Null; ENDED.columns.len() + 1];
-        // Both tables have the first columns in common.
-        for (at, value) in ended.iter_mut().enumerate().take(17) {
-            *value = row.get_ref(at)?;
-        }
-        ended[2] = number(State::Done as i64);
-        ended[5] = number(run.attempt.into());
-        ended[6] = number(run.exceptions.into());
-        ended[7] = number(run.crashes.into());
-        ended[8] = number(signed(run.ran_us));
-        ended[17] = number(batch.now as i64);
-        let checksum: Option<i64> = row.get(JOBS.columns.len())?;
-        if let Some(checksum) = checksum {
-            let (before, after) = (JOBS.of_row(row)?, ENDED.of(&ended[..ENDED.columns.len()]));
-            ended[ENDED.columns.len()] = number(seal::carried(checksum, before, after));
-        }
-        self.end
-            .execute(params_from_iter(ended.map(ToSqlOutput::Borrowed)))?;
-        // The row is let go of before it goes.
-        drop(rows);
-        self.delete.execute([id])?;
-        queues.count(queue, state, -1);
-        queues.count(queue, State::Done, 1);
-        batch.age(queue, State::Done, job, notes > 0);
-        Ok(true)
-    }
+/// The numbers that END is given of a job, if it is one that left nothing and that no other program wrote.
+fn plain_row(
+    row: &Row<'_>,
+    run: Run,
+    queues: &mut Queues,
+    batch: &mut Batch,
+) -> rusqlite::Result<Option<[i64; 6]>> {
+    let (marks, notes): (u8, u32) = (row.get(3)?, row.get(4)?);
+    let (queue, checksum): (_, Option<i64>) = (QueueNo(row.get(1)?), row.get(5)?);
+    let Some(checksum) = checksum.filter(|_| marks == 0 && queues.keep(queue).payload_ms == 0)
+    else {
+        return Ok(None);
+    };
+    let job: i64 = row.get(0)?;
+    let state = State::from_code(row.get(2)?).unwrap_or(State::Ready);
+    let run: [i64; 4] = [
+        run.attempt.into(),
+        run.exceptions.into(),
+        run.crashes.into(),
+        signed(run.ran_us),
+    ];
+    let number = |number: i64| ValueRef::Integer(number);
+    let (done, now) = (number(State::Done as i64), number(batch.now as i64));
+    let [attempt, exceptions, crashes, ran] = run.map(number);
+    let values = [
+        (row.get_ref(2)?, done),
+        (row.get_ref(6)?, attempt),
+        (row.get_ref(7)?, exceptions),
+        (row.get_ref(8)?, crashes),
+        (row.get_ref(9)?, ran),
+        (row.get_ref(10)?, ValueRef::Null),
+        (ValueRef::Null, now),
+    ];
+    let change = JOBS.becomes(&ENDED, CHANGED.into_iter().zip(values));
+    queues.count(queue, state, -1);
+    queues.count(queue, State::Done, 1);
+    batch.age(queue, State::Done, JobId(job as u64), notes > 0);
+    let [attempt, exceptions, crashes, ran] = run;
+    Ok(Some([
+        job,
+        attempt,
+        exceptions,
+        crashes,
+        ran,
+        change.of(checksum),
+    ]))
 }

@@ -22,13 +22,13 @@ static FETCH: LazyLock<String> = LazyLock::new(|| {
     )
 });
 const RESTING: &str = "SELECT id, due, attempt, exceptions, crashes, ran, class, key \
-                       FROM jobs INDEXED BY resting \
-                       WHERE state = 2 AND ord IS NOT NULL AND queue = ?1 ORDER BY ord";
+                       FROM jobs INDEXED BY timed \
+                       WHERE state IN (1, 2) AND iif(ord IS NULL, marks & 4, -1 - queue) = -1 - ?1 ORDER BY ord";
 static UNREST: LazyLock<String> = LazyLock::new(|| {
     JOBS.update(
         &[("ord", "NULL")],
         &[],
-        "state = 2 AND ord IS NOT NULL AND queue = ?1",
+        "state IN (1, 2) AND iif(ord IS NULL, marks & 4, -1 - queue) = -1 - ?1",
     )
 });
 const WAITING: &str = "SELECT 1 FROM jobs INDEXED BY waiting WHERE state = 0 AND queue = ?1 AND class = ?2 \
@@ -48,10 +48,7 @@ const BODY: usize = META + 1;
 
 /// Whether such a row has the checksums that it should have, if it was Stoker that wrote it.
 fn is_whole(row: &Row<'_>) -> rusqlite::Result<bool> {
-    let checksum: Option<i64> = row.get(JOBS.columns.len())?;
-    if let Some(checksum) = checksum
-        && checksum != JOBS.of_row(row)?
-    {
+    if !JOBS.is_whole(row)? {
         return Ok(false);
     }
     let payload: Option<i64> = row.get(PAYLOAD_SUM)?;

@@ -10,14 +10,14 @@ const BODY_OF_ENDED: &str = "SELECT body FROM ended WHERE queue = ?1 AND state =
 static EDIT: LazyLock<String> = LazyLock::new(|| {
     let payload = [
         ("body", "?3"),
-        ("payload_checksum", "row_checksum(0, id, meta, ?3)"),
+        ("payload_checksum", "payload_sum(id, meta, ?3)"),
     ];
     JOBS.update(&[("codec", "?2"), ("notes", "?4")], &payload, "id = ?1")
 });
 static EDIT_ENDED: LazyLock<String> = LazyLock::new(|| {
     let payload = [
         ("body", "?5"),
-        ("payload_checksum", "row_checksum(0, id, meta, ?5)"),
+        ("payload_checksum", "payload_sum(id, meta, ?5)"),
     ];
     let which = "queue = ?1 AND state = ?2 AND id = ?3";
     ENDED.update(&[("codec", "?4"), ("notes", "?6")], &payload, which)

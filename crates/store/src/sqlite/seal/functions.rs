@@ -1,0 +1,32 @@
+//! The functions that SQL has for checksums.
+
+use super::{Change, of_payload};
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::{Connection, Error};
+
+/// Makes them known to a connection.
+pub(in crate::sqlite) fn register(db: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    db.create_scalar_function("changed_checksum", -1, flags, changed)?;
+    db.create_scalar_function("payload_sum", 3, flags, |values| {
+        Ok(of_payload(
+            values.get(0)?,
+            values.get_raw(1),
+            values.get_raw(2),
+        ))
+    })
+}
+
+/// A checksum after changes: columns' marks, each with a value before and one after.
+fn changed(values: &Context<'_>) -> rusqlite::Result<Option<i64>> {
+    if values.len() % 3 != 1 {
+        return Err(Error::InvalidParameterCount(values.len(), values.len() + 1));
+    }
+    let checksum: Option<i64> = values.get(0)?;
+    let mut change = Change::default();
+    for at in (1..values.len()).step_by(3) {
+        let mark: i64 = values.get(at)?;
+        change.add(mark as u64, values.get_raw(at + 1), values.get_raw(at + 2));
+    }
+    Ok(checksum.map(|checksum| change.of(checksum)))
+}

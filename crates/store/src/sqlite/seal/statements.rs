@@ -1,0 +1,148 @@
+//! Statements that write rows with their checksums.
+
+use super::tables::{Column, Table};
+use std::fmt::Write;
+
+/// What SQL calls the payload's checksum.
+pub(in crate::sqlite) const PAYLOAD_SUM: &str = "payload_sum(id, meta, body)";
+
+impl Table {
+    /// Its columns, as a list of SQL.
+    pub(in crate::sqlite) fn list(&self) -> String {
+        let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
+        names.join(", ")
+    }
+
+    /// The same, with other values for some of them.
+    pub(in crate::sqlite) fn values(&self, values: &[(&str, &str)]) -> String {
+        let all: Vec<&str> = self
+            .columns
+            .iter()
+            .map(|column| value_of(column, values).unwrap_or(column.name))
+            .collect();
+        all.join(", ")
+    }
+
+    /// What a row's checksum is, with other values for some columns.
+    pub(in crate::sqlite) fn sum(&self, values: &[(&str, &str)]) -> String {
+        let parts = self.columns.iter().map(|column| {
+            let value = value_of(column, values).unwrap_or(column.name);
+            (*column, "NULL", value.to_owned())
+        });
+        let own = (self.own(), "NULL", "0".to_owned());
+        changed("0", std::iter::once(own).chain(parts))
+    }
+
+    /// Whether a row is damaged, as SQL: 1 or 0. One of another program is not.
+    pub(in crate::sqlite) fn is_bad(&self) -> String {
+        let mut sql = format!("ifnull(checksum <> {}, 0)", self.sum(&[]));
+        if self.has_payload {
+            write!(sql, " OR ifnull(payload_checksum <> {PAYLOAD_SUM}, 0)").ok();
+        }
+        format!("({sql})")
+    }
+
+    /// Whether another program has written a row, as SQL.
+    pub(in crate::sqlite) fn is_foreign(&self) -> &'static str {
+        match self.has_payload {
+            true => {
+                "(checksum IS NULL OR (payload_checksum IS NULL AND (meta IS NOT NULL OR body IS NOT NULL)))"
+            }
+            false => "(checksum IS NULL)",
+        }
+    }
+
+    /// A statement that inserts a row with these values for its columns, one for each.
+    pub(in crate::sqlite) fn insert(&self, how: &str, values: &[&str]) -> String {
+        let pairs: Vec<(&str, &str)> = self
+            .columns
+            .iter()
+            .map(|column| column.name)
+            .zip(values.iter().copied())
+            .collect();
+        format!(
+            "{how} INTO {} ({}, checksum) VALUES ({}, {})",
+            self.name,
+            self.list(),
+            values.join(", "),
+            self.sum(&pairs)
+        )
+    }
+
+    /// A statement that changes rows. `others` are columns that the checksum is not of.
+    pub(in crate::sqlite) fn update(
+        &self,
+        values: &[(&str, &str)],
+        others: &[(&str, &str)],
+        condition: &str,
+    ) -> String {
+        let sets = values.iter().chain(others);
+        let sets: Vec<String> = sets
+            .map(|(column, value)| format!("{column} = {value}"))
+            .collect();
+        let checksum = self.carried(self, values);
+        format!(
+            "UPDATE {} SET {}, checksum = {checksum} WHERE {condition}",
+            self.name,
+            sets.join(", ")
+        )
+    }
+
+    /// A statement that copies rows to another table, with other values for some of its columns. `others` are
+    /// columns of both tables that the checksum is not of.
+    pub(in crate::sqlite) fn copy(
+        &self,
+        how: &str,
+        to: &Self,
+        values: &[(&str, &str)],
+        others: &[&str],
+        condition: &str,
+    ) -> String {
+        let others: String = others.iter().map(|column| format!(", {column}")).collect();
+        format!(
+            "{how} INTO {} ({}{others}, checksum) SELECT {}{others}, {} FROM {} WHERE {condition}",
+            to.name,
+            to.list(),
+            to.values(values),
+            self.carried(to, values),
+            self.name
+        )
+    }
+
+    /// The checksum of what a row becomes, from its own and from the values that change, come or go.
+    fn carried(&self, to: &Self, values: &[(&str, &str)]) -> String {
+        let has = |table: &Self, column: &Column| table.columns.contains(column);
+        let gone = self.columns.iter().filter(|column| !has(to, column));
+        let gone = gone.map(|column| (*column, column.name, "NULL".to_owned()));
+        let given = to.columns.iter().filter_map(|column| {
+            let before = match has(self, column) {
+                true => column.name,
+                false => "NULL",
+            };
+            Some((*column, before, value_of(column, values)?.to_owned()))
+        });
+        let moved = (self.name != to.name).then(|| {
+            [
+                (self.own(), "0", "NULL".to_owned()),
+                (to.own(), "NULL", "0".to_owned()),
+            ]
+        });
+        let moved = moved.into_iter().flatten();
+        changed("checksum", moved.chain(gone).chain(given))
+    }
+}
+
+fn value_of<'v>(column: &Column, values: &[(&str, &'v str)]) -> Option<&'v str> {
+    let found = values.iter().find(|(name, _)| *name == column.name);
+    found.map(|(_, value)| *value)
+}
+
+/// A checksum after changes, as SQL: columns, each with its value before and after.
+fn changed<'a>(checksum: &str, changes: impl Iterator<Item = (Column, &'a str, String)>) -> String {
+    let mut sql = format!("changed_checksum({checksum}");
+    for (column, before, after) in changes {
+        write!(sql, ", {}, {before}, {after}", column.mark as i64).ok();
+    }
+    sql.push(')');
+    sql
+}
