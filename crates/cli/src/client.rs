@@ -1,5 +1,6 @@
 use crate::exit::{Failure, Result};
 use crate::patience::Patience;
+use crate::running;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
@@ -245,6 +246,22 @@ impl From<stoker_wire::WireError> for Wire {
     }
 }
 
+/// What to do where nobody answers. The Stoker of the configuration there may answer elsewhere, as where the present
+/// release is.
+fn advice(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match path.parent().and_then(running::configured_in) {
+        Some(other) if other.socket != path => format!(
+            "the one that was started with the configuration there (pid {}) answers at {}: name that with --socket or \
+             STOKER_SOCKET",
+            other.pid,
+            other.socket.display()
+        ),
+        _ => "start one with 'stoker serve', or name its socket with --socket or STOKER_SOCKET"
+            .to_owned(),
+    }
+}
+
 /// Connects to a socket. While a server does not accept and its queue is full, that blocks.
 fn open(path: &Path, patience: &Patience) -> Result<UnixStream> {
     let refused = |error: Errno| {
@@ -259,8 +276,8 @@ fn open(path: &Path, patience: &Patience) -> Result<UnixStream> {
             }
             ErrorKind::WouldBlock => Patience::exhausted(),
             _ => Failure::Unreachable(format!(
-                "no Stoker answers at {shown} ({error}); start one with 'stoker serve', or name its \
-                 socket with --socket or STOKER_SOCKET"
+                "no Stoker answers at {shown} ({error}); {}",
+                advice(path)
             )),
         }
     };

@@ -14,6 +14,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// How often, and with which pause, to try for the lock of the directory.
 const LOCK_TRIES: u32 = 500;
+/// The same where it is only for a better message.
+const HINT_TRIES: u32 = 5;
 /// How often, with the same pause, to look whether one that runs was killed a moment ago.
 const DYING_TRIES: u32 = 50;
 const PAUSE: Timespec = Timespec {
@@ -52,20 +54,37 @@ pub(crate) struct Records {
     _locked: OwnedFd,
 }
 
+/// The Stoker of this user whose configuration lies in a directory, by whatever name it was started.
+pub(crate) fn configured_in(directory: &Path) -> Option<Running> {
+    let directory = fs::canonicalize(directory).ok()?;
+    let records = directories().find_map(|records| Records::open_at(&records, HINT_TRIES).ok())?;
+    let lies_there = |other: &Running| {
+        let place = other
+            .config
+            .parent()
+            .and_then(|place| fs::canonicalize(place).ok());
+        place.is_some_and(|place| place == directory) && other.serves(&other.config)
+    };
+    records.all().ok()?.into_iter().find(lies_there)
+}
+
+/// Where records may be. Not what the environment names: a service and a login of one user have to find each other.
+fn directories() -> impl Iterator<Item = PathBuf> {
+    let uid = geteuid();
+    let places: &[&str] = match uid.is_root() {
+        true => &["/run", "/tmp"],
+        false => &["/tmp"],
+    };
+    let name = format!("stoker-{}", uid.as_raw());
+    places.iter().map(move |place| Path::new(place).join(&name))
+}
+
 impl Records {
     /// The directory of this process's user, which is made where there is none.
     pub(crate) fn open() -> io::Result<Self> {
-        let uid = geteuid();
-        // Not what the environment names: a service and a login of one user have to find each other.
-        let places: &[&str] = match uid.is_root() {
-            true => &["/run", "/tmp"],
-            false => &["/tmp"],
-        };
-        let name = format!("stoker-{}", uid.as_raw());
         let mut result = Err(io::ErrorKind::NotFound.into());
-        for place in places {
-            let directory = Path::new(place).join(&name);
-            result = Self::open_at(&directory).map_err(|error| {
+        for directory in directories() {
+            result = Self::make_at(&directory).map_err(|error| {
                 io::Error::new(error.kind(), format!("{}: {error}", directory.display()))
             });
             if result.is_ok() {
@@ -75,11 +94,14 @@ impl Records {
         result
     }
 
-    fn open_at(directory: &Path) -> io::Result<Self> {
+    fn make_at(directory: &Path) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Self::open_at(directory, LOCK_TRIES),
         }
+    }
+
+    fn open_at(directory: &Path, lock_tries: u32) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let locked = open(directory, flags, Mode::empty())?;
         let found = fstat(&locked)?;
@@ -89,7 +111,7 @@ impl Records {
                 "it should belong to this user, with mode 0700; remove it",
             ));
         }
-        lock_soon(&locked)?;
+        lock_soon(&locked, lock_tries)?;
         Ok(Self {
             directory: directory.to_owned(),
             _locked: locked,
@@ -152,14 +174,14 @@ impl Records {
     }
 }
 
-fn lock_soon(directory: &OwnedFd) -> io::Result<()> {
-    for _ in 0..LOCK_TRIES {
+fn lock_soon(directory: &OwnedFd, tries: u32) -> io::Result<()> {
+    for _ in 0..tries {
         match flock(directory, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => poll(&mut [], Some(&PAUSE)).map(drop)?,
             locked => return Ok(locked?),
         }
     }
-    let text = "another process has locked it for seconds";
+    let text = "another process has locked it";
     Err(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
@@ -245,7 +267,7 @@ mod tests {
             Path::new("/no/such/stoker.toml"),
             Path::new("/no/such/other.toml"),
         );
-        let records = Records::open_at(&directory).unwrap();
+        let records = Records::make_at(&directory).unwrap();
         let mode = fs::metadata(&directory).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         let first = records.enter(config, Path::new("/s")).unwrap();
@@ -272,11 +294,11 @@ mod tests {
         let (open, link) = (folder.0.join("open"), folder.0.join("link"));
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(Records::open_at(&open).is_err());
+        assert!(Records::make_at(&open).is_err());
         fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).unwrap();
         symlink("open", &link).unwrap();
-        assert!(Records::open_at(&link).is_err());
-        assert!(Records::open_at(&open).is_ok());
+        assert!(Records::make_at(&link).is_err());
+        assert!(Records::make_at(&open).is_ok());
     }
 
     #[test]

@@ -174,6 +174,10 @@ fn no_new_store_is_made_while_another_stoker_runs_for_the_same_configuration() {
     assert_eq!(run(inside).code, 78);
     assert!(!store.exists() && !app.dir.file("second.sock").exists());
     app.client().job_in(&id, "done");
+    // Who looks for it there is told where it is.
+    let lost = stoker(&app.dir.file("current"), &["reload"]);
+    let told = format!("(pid {pid}) answers at {}", socket.display());
+    assert!(lost.code == 69 && lost.stderr.contains(&told), "{lost:?}");
     // The record of one that was killed does not count.
     procs::kill(app.angel());
     let dir = app.dir.clone();
