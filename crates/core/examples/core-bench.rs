@@ -246,6 +246,7 @@ impl Bench {
             name,
             key: bytes,
             class: 3,
+            order: 0,
             origin,
             ttl,
             limit,

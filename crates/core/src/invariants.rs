@@ -106,6 +106,11 @@ impl Core {
                 "{id_of:?}: in a lane not its own"
             );
             assert_eq!(task.prev, prev, "{id_of:?}: linked both ways");
+            let order = prev.map_or(0, |prev| self.tasks[prev].order);
+            assert!(
+                order <= task.order,
+                "{id_of:?}: behind one that it goes before"
+            );
             assert_eq!(task.crashes, 0, "{id_of:?}: a suspect among the innocent");
             found.add(id_of);
             (prev, at, len) = (at, task.next, len + 1);

@@ -10,7 +10,7 @@ use crate::{KeyId, TaskId};
 pub(crate) const MAX_KEYS: usize = 4096;
 const BUCKETS: u64 = 256;
 
-/// Tasks of one class and key, first come first served, linked through the tasks themselves.
+/// Tasks of one class and key by their order, equals first come first served, linked through the tasks themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) head: Option<TaskId>,
@@ -23,25 +23,37 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
+    /// Adds a task behind its equals. That is the end, but for one that is to go before others by its order.
     pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
-        tasks[id].prev = self.tail;
-        tasks[id].next = None;
-        match self.tail {
-            Some(tail) => tasks[tail].next = Some(id),
-            None => self.head = Some(id),
+        let order = tasks[id].order;
+        let goes_first = self.head.is_some_and(|head| tasks[head].order > order);
+        let mut prev = self.tail.filter(|_| !goes_first);
+        while let Some(later) = prev.filter(|prev| tasks[*prev].order > order) {
+            prev = tasks[later].prev;
         }
-        self.tail = Some(id);
-        self.len += 1;
+        self.link(tasks, prev, id);
     }
 
+    /// Adds a task before its equals.
     pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
-        tasks[id].prev = None;
-        tasks[id].next = self.head;
-        match self.head {
-            Some(head) => tasks[head].prev = Some(id),
+        let order = tasks[id].order;
+        let (mut prev, mut next) = (None, self.head);
+        while let Some(earlier) = next.filter(|next| tasks[*next].order < order) {
+            (prev, next) = (next, tasks[earlier].next);
+        }
+        self.link(tasks, prev, id);
+    }
+
+    fn link(&mut self, tasks: &mut Tasks, prev: Option<TaskId>, id: TaskId) {
+        let next = match prev {
+            Some(prev) => tasks[prev].next.replace(id),
+            None => self.head.replace(id),
+        };
+        match next {
+            Some(next) => tasks[next].prev = Some(id),
             None => self.tail = Some(id),
         }
-        self.head = Some(id);
+        (tasks[id].prev, tasks[id].next) = (prev, next);
         self.len += 1;
     }
 

@@ -115,6 +115,9 @@ const UNKNOWN_COST: u64 = 1_000;
 const LOADED: u32 = 16_384;
 const SMALL_LANE: u32 = 4;
 
+/// Tasks of one lane beyond which none is loaded, not even one that goes before those that are.
+const LARGEST_LANE: u32 = 4_096;
+
 impl Queue {
     pub(crate) fn new(kind: Kind, name: &str, config: QueueConfig) -> Self {
         Self {
@@ -139,6 +142,11 @@ impl Queue {
             suspects: VecDeque::new(),
             more_keys: false,
         }
+    }
+
+    /// Whether a task that goes before others that are loaded may be loaded as well, window or not.
+    pub(crate) fn has_room_among(&self, key: KeyId, class: usize) -> bool {
+        self.keys[key].lanes[class].len < LARGEST_LANE
     }
 
     /// Whether a task of it may be lent now, its limit considered.
@@ -196,7 +204,7 @@ impl Queue {
             })
     }
 
-    /// Adds a task at the end of its lane, or of the suspects.
+    /// Adds a task at the end of its lane, or where its order says, or at the end of the suspects.
     pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
@@ -207,7 +215,7 @@ impl Queue {
         self.list(tasks, key, class);
     }
 
-    /// Puts back a task that was lent and did not run, ahead of those that came after it.
+    /// Puts back a task that was lent and did not run, ahead of those that come after it.
     pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));

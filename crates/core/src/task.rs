@@ -21,6 +21,8 @@ pub struct NewTask<'a> {
     pub key: &'a [u8],
     /// 0 to 7.
     pub class: u8,
+    /// Its place among the tasks of its class and key: the lower one goes first, of equals the one that came first.
+    pub order: u64,
     pub origin: Origin,
     /// Time left for its caller; `None` takes the queue's default.
     pub ttl: Option<Span>,
@@ -65,6 +67,8 @@ pub(crate) struct Task {
     pub(crate) queue: QueueId,
     pub(crate) key: KeyId,
     pub(crate) class: u8,
+    /// 0 once it has begun: what ran goes before all others of its class and key.
+    pub(crate) order: u64,
     pub(crate) origin: Origin,
     pub(crate) place: Place,
     /// Whether its origin still waits for an outcome. False once a client heard one early.

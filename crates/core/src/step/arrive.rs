@@ -50,6 +50,7 @@ impl Core {
             queue: name.queue,
             key: Keys::NONE,
             class: new.class.min(7),
+            order: new.order,
             origin,
             place: Place::Lane,
             wanted: true,

@@ -49,13 +49,17 @@ impl Core {
         });
     }
 
-    /// Puts a task that was lent and did not run back where it was.
+    /// Puts a task that was lent back where it was, or before all others if it ran.
     pub(crate) fn requeue(&mut self, id: TaskId) {
         if self.is_unwanted(id) {
             self.finish(id, Outcome::Cancelled);
             return;
         }
-        let queue = self.tasks[id].queue;
+        let task = &mut self.tasks[id];
+        if task.ran {
+            task.order = 0;
+        }
+        let queue = task.queue;
         self.queues[queue.index()].push_front(&mut self.tasks, id);
         self.activate(queue);
     }

@@ -31,6 +31,7 @@ impl Core {
         let queue = &mut self.queues[queue.index()];
         if queue.config.ordered && rested {
             let key = self.tasks[id].key;
+            self.tasks[id].order = 0;
             queue.push_front(&mut self.tasks, id);
             queue.block(&self.tasks, key, false);
         } else {

@@ -17,6 +17,14 @@ impl Core {
         }
     }
 
+    /// The same of a job whose order is below that of others of its lane: where those are here it belongs among
+    /// them, however many they are.
+    pub fn has_room_among(&self, queue: QueueId, class: u8, key: &[u8]) -> bool {
+        let queue = &self.queues[queue.index()];
+        let key = queue.keys.find(key);
+        key.is_some_and(|key| queue.has_room_among(key, usize::from(class.min(7))))
+    }
+
     /// Whether a lane's key is known here, so that the store need not look among the unknown ones.
     pub fn knows_key(&self, queue: QueueId, key: &[u8]) -> bool {
         self.queues[queue.index()].keys.find(key).is_some()

@@ -2,6 +2,7 @@
 
 use crate::coverage::STATES;
 use crate::sim::Sim;
+use crate::store::{JobId, Lane};
 use stoker_core::*;
 
 #[derive(Default)]
@@ -46,6 +47,7 @@ impl Sim {
         }
         self.check_reload(before, actions);
         self.check_drain();
+        self.check_order(actions);
         for queue in self.core.queues() {
             assert!(
                 queue.lent <= queue.config.limit,
@@ -104,6 +106,41 @@ impl Sim {
             self.books.drained || self.now <= end,
             "a drain beyond its grace"
         );
+    }
+
+    /// Of the jobs of a class and key that have not been out, the one that is assigned has the lowest order.
+    fn check_order(&self, actions: &[Action]) {
+        for action in actions {
+            let (Action::Deliver { task, .. } | Action::Claim { task }) = *action else {
+                continue;
+            };
+            let Some((job, lane)) = self.untouched(task, action) else {
+                continue;
+            };
+            for other in self.books.held.iter().filter(|of| !self.core.is_lent(**of)) {
+                if self.books.deliveries[other] == 0
+                    && let Some(known) = self.tasks[other].job
+                    && self.lane_of(known) == lane
+                {
+                    let (one, two) = (self.store.job(job), self.store.job(known));
+                    assert!(
+                        one.order <= two.order || two.crashes > 0,
+                        "{known:?} was to go before {job:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// The job that a worker is assigned for the first time, if it is one.
+    fn untouched(&self, task: TaskId, action: &Action) -> Option<(JobId, Lane)> {
+        let known = &self.tasks[&task];
+        let id = known.job?;
+        let job = self.store.job(id);
+        let is_claim = matches!(action, Action::Claim { .. });
+        let is_first = self.books.deliveries[&task] == u32::from(!is_claim);
+        let is_fresh = is_first && !job.recorded && job.attempt == 0 && job.crashes == 0;
+        is_fresh.then(|| (id, self.lane_of(id)))
     }
 
     fn check_tenants(&self, queue: &QueueView<'_>) {

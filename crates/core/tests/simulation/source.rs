@@ -82,6 +82,7 @@ impl Sim {
         let job = Job {
             queue,
             class: self.chance.of(&[0, 3, 3, 7]),
+            order: self.order(),
             key: self.key(queue),
             tries: self.chance.within(1, 4) as u16,
             ttl: self.chance.percent(5).then(|| self.chance.ms(50, 3_000)),
@@ -101,6 +102,14 @@ impl Sim {
         }
     }
 
+    /// When a job is due: now, or earlier than others that have come before it.
+    fn order(&mut self) -> u64 {
+        match self.chance.percent(10) {
+            true => self.now.0.saturating_sub(self.chance.below(2_000_000)),
+            false => self.now.0,
+        }
+    }
+
     pub fn new_call(&mut self, queue: usize, inside: Option<(WorkerId, TaskId)>) {
         let (script, key) = (self.script(queue), self.key(queue));
         let ttl = self.chance.percent(70).then(|| self.chance.ms(1, 3_000));
@@ -109,6 +118,7 @@ impl Sim {
             name: self.names[queue],
             key: key.as_bytes(),
             class: self.chance.of(&[0, 3, 3, 7]),
+            order: 0,
             origin: Origin::Call {
                 idempotent: self.setup.queues[queue].idempotent,
             },

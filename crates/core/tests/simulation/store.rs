@@ -13,6 +13,8 @@ pub struct Job {
     /// Its place in the setup.
     pub queue: usize,
     pub class: u8,
+    /// Its place in its lane, which it has from when it became ready.
+    pub order: u64,
     pub key: String,
     pub tries: u16,
     pub ttl: Option<Span>,
@@ -34,17 +36,31 @@ pub enum Place {
     Ended,
 }
 
-type Lane = (QueueId, u8, String);
+pub type Lane = (QueueId, u8, String);
 
 #[derive(Default)]
 pub struct Store {
     pub jobs: Vec<Job>,
     lanes: BTreeMap<Lane, VecDeque<JobId>>,
+    /// The highest order of a job of the lane that was offered.
+    loaded: BTreeMap<Lane, u64>,
 }
 
 impl Store {
+    pub fn job(&self, id: JobId) -> &Job {
+        &self.jobs[id.0 as usize]
+    }
+
     pub fn is_empty(&self) -> bool {
         self.jobs.iter().all(|job| job.place == Place::Ended)
+    }
+
+    /// A job waits behind those of its lane that are to go before it.
+    fn wait(&mut self, lane: Lane, id: JobId) {
+        let order = |id: &JobId| self.jobs[id.0 as usize].order;
+        let waiting = self.lanes.entry(lane).or_default();
+        let at = waiting.partition_point(|other| order(other) <= order(&id));
+        waiting.insert(at, id);
     }
 
     fn next(&mut self, lane: &Lane) -> Option<JobId> {
@@ -57,7 +73,7 @@ impl Store {
 }
 
 impl Sim {
-    fn lane_of(&self, job: JobId) -> Lane {
+    pub fn lane_of(&self, job: JobId) -> Lane {
         let job = &self.store.jobs[job.0 as usize];
         (
             self.core.queue_of_name(self.names[job.queue]),
@@ -74,12 +90,15 @@ impl Sim {
         if runs_again && self.core.queue(lane.0).config.ordered {
             return self.offer_as(id, true);
         }
-        if !self.store.has_more(&lane) && self.core.has_room(lane.0, lane.1, lane.2.as_bytes()) {
+        if runs_again {
+            self.store.jobs[id.0 as usize].order = self.now.0;
+        }
+        if self.may_offer(id, &lane) {
             return self.offer(id);
         }
         self.store.jobs[id.0 as usize].place = Place::Here;
         let (queue, class, key) = lane.clone();
-        self.store.lanes.entry(lane).or_default().push_back(id);
+        self.store.wait(lane, id);
         self.step(Event::Backlog {
             queue,
             class,
@@ -87,13 +106,28 @@ impl Sim {
         });
     }
 
+    /// Whether a job goes into the core at once: behind all that are there, or among them.
+    fn may_offer(&self, id: JobId, lane: &Lane) -> bool {
+        let order = self.store.jobs[id.0 as usize].order;
+        let key = lane.2.as_bytes();
+        let loaded = self.store.loaded.get(lane).copied().unwrap_or(0);
+        let is_among = order < loaded && self.core.knows_key(lane.0, key);
+        match is_among {
+            true => self.core.has_room_among(lane.0, lane.1, key),
+            false => !self.store.has_more(lane) && self.core.has_room(lane.0, lane.1, key),
+        }
+    }
+
     fn offer(&mut self, id: JobId) {
         self.offer_as(id, false);
     }
 
     fn offer_as(&mut self, id: JobId, rested: bool) {
+        let lane = self.lane_of(id);
         let job = &mut self.store.jobs[id.0 as usize];
         job.place = Place::InCore;
+        let loaded = self.store.loaded.entry(lane).or_default();
+        *loaded = job.order.max(*loaded);
         let (job, name) = (job.clone(), self.names[job.queue]);
         let known = Known {
             job: Some(id),
@@ -104,6 +138,7 @@ impl Sim {
             name,
             key: job.key.as_bytes(),
             class: job.class,
+            order: job.order,
             origin: Origin::Job { tries: job.tries },
             ttl: job.ttl,
             limit: None,

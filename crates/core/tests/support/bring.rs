@@ -12,6 +12,7 @@ fn task(name: NameId, origin: Origin) -> Bring {
         name,
         key: b"",
         class: 3,
+        order: 0,
         origin,
         ttl: None,
         limit: None,
@@ -38,6 +39,11 @@ impl Bring {
 
     pub fn class(mut self, class: u8) -> Self {
         self.0.class = class;
+        self
+    }
+
+    pub fn order(mut self, order: u64) -> Self {
+        self.0.order = order;
         self
     }
 

@@ -261,3 +261,67 @@ fn an_ordered_queue_tells_all_keys_apart() {
     assert!((0..6_000).all(|n| w.core.knows_key(queue, format!("order {n}").as_bytes())));
     assert_eq!((w.core.refill_size(queue), w.core.key_room(queue)), (2, 0));
 }
+
+/// Those that are to run in this order come as they come.
+#[test]
+fn a_job_goes_before_those_of_a_higher_order() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let running = w.bring(job(mail).order(90));
+    let orders = [50, 70, 20, 70, 60, 10, 90];
+    let tasks = orders.map(|order| w.bring(job(mail).order(order)));
+    let mut ran = vec![running];
+    for _ in orders {
+        w.done(ran[ran.len() - 1]);
+        ran.extend(w.lent(&tasks));
+    }
+    let sorted = [5, 2, 0, 4, 1, 3, 6].map(|at: usize| tasks[at]);
+    assert_eq!(
+        ran[1..],
+        sorted,
+        "{running:?} was with a worker before them"
+    );
+}
+
+#[test]
+fn a_job_that_comes_back_unbegun_goes_where_its_order_says() {
+    let (mut w, pool) = World::ready(workers(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.learn(&job(mail), Span(50));
+    let late = w.bring_many(200, &job(mail).order(8));
+    let worker = w.on(late[1]).expect("it is prefetched");
+    let early = w.bring(job(mail).order(5));
+    assert!(w.waits(early));
+    w.step(Event::Left { worker });
+    w.exit(worker, Exit::Code(0));
+    w.boot();
+    let next = w.on(early).expect("it goes first");
+    assert_eq!(w.core.lent_to(next).next(), Some(early));
+}
+
+/// In an ordered queue the one that has begun goes on, whoever is due before it by now.
+#[test]
+fn nothing_goes_before_what_has_begun_in_an_ordered_queue() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
+    let config = QueueConfig {
+        ordered: true,
+        ..QueueConfig::default()
+    };
+    let mail = w.jobs(pool, "mail", config);
+    let first = w.bring(job(mail).key("a").order(8));
+    let early = w.bring(job(mail).key("a").order(5));
+    let beside = w.bring(job(mail).key("b"));
+    let worker = w.on(first).expect("it runs");
+    for task in [first, beside] {
+        w.step(Event::Started { worker, task });
+    }
+    w.cancel(beside, true);
+    w.exit(worker, Exit::Signal(9));
+    w.boot_as(&Hello::slots(2));
+    assert!(w.on(first).is_some() && w.waits(early), "{:?}", w.seen);
+    w.answer(first, Answer::Error);
+    let again = w.bring(job(mail).key("a").order(8).attempt(1).rested());
+    assert!(w.on(again).is_some() && w.waits(early));
+    w.done(again);
+    assert!(w.on(early).is_some());
+}

@@ -95,6 +95,7 @@ impl Plane {
             name,
             key: frame.meta.get(Key::FAIRNESS).unwrap_or_default(),
             class: frame.priority(),
+            order: 0,
             origin: Promise::Call { idempotent },
             ttl: (frame.ttl > 0).then(|| Span::from_millis(u64::from(frame.ttl))),
             limit: None,
