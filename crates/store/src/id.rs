@@ -17,6 +17,13 @@ impl JobId {
     }
 }
 
+/// Order numbers of what is put behind all that was made in a millisecond or before. The lower half is for numbers that
+/// are made.
+pub(crate) fn places_after(ms: u64) -> std::ops::Range<u64> {
+    let end = (ms + 1) << COUNT;
+    end - (1 << (COUNT - 1))..end
+}
+
 /// Makes numbers, and turns them into UUIDs (version 7, RFC 9562) and back.
 ///
 /// Of a UUID's bits 63 are the number; the other 59 are a keyed hash of it. So an id needs no index of its

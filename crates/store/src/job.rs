@@ -153,7 +153,8 @@ pub struct NewJob {
     pub options: Option<Box<Options>>,
     /// A push with the same key answers with the same job.
     pub idempotency: Option<Box<[u8]>>,
-    /// When it is to run, Unix milliseconds; in the past or 0 for now. Whoever sets the clock changes how long that is.
+    /// When it is to run, Unix milliseconds; 0 for now. One in the past goes before what came after that time. Whoever
+    /// sets the clock changes how long that is.
     pub due_ms: u64,
     /// It is to run so much later than it is accepted, milliseconds, however the clock is set meanwhile. Goes before
     /// `due_ms`; 0 for none.
@@ -168,6 +169,21 @@ impl NewJob {
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.bytes[self.meta_len..]
+    }
+
+    /// Whether it was due before it is pushed.
+    #[must_use]
+    pub fn is_overdue(&self, now_ms: u64) -> bool {
+        self.due_ms > 0 && self.due_ms < now_ms && self.delay_ms == 0
+    }
+
+    /// When it is due, by the wall clock or, if it has a delay, by the steady one.
+    pub(crate) fn due(&self, now_ms: u64, steady_ms: u64) -> u64 {
+        match (self.delay_ms, self.due_ms) {
+            (0, 0) => now_ms,
+            (0, due) => due,
+            (delay, _) => steady_ms.saturating_add(delay),
+        }
     }
 }
 
@@ -193,6 +209,8 @@ pub struct Job {
     pub queue: QueueNo,
     pub class: u8,
     pub key: Box<[u8]>,
+    /// Its place in its lane: the lower one goes first.
+    pub order: u64,
     pub codec: u8,
     pub bytes: Arc<[u8]>,
     pub meta_len: usize,

@@ -155,7 +155,7 @@ impl MemoryStore {
         self.queue(queue).counts_of(state, 1);
         match state {
             State::Delayed => self.wait_for_time(id),
-            _ => self.wait(id),
+            _ => self.wait_behind(id),
         }
     }
 

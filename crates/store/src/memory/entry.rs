@@ -1,3 +1,4 @@
+use crate::id::places_after;
 use crate::{
     Bytes, Ending, Holder, Job, JobError, JobId, Keep, NewJob, Note, Run, State, View, What, Whole,
 };
@@ -14,8 +15,6 @@ pub(super) struct Entry {
     pub(super) is_delay: bool,
     /// The scheduler has it.
     pub(super) held: bool,
-    /// Its place among those that wait to be handed over; 0 if it does not.
-    pub(super) order: u64,
     pub(super) idempotency: Option<Box<[u8]>>,
     pub(super) error: Option<JobError>,
     pub(super) progress: Option<(u8, String)>,
@@ -33,6 +32,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(id: JobId, new: NewJob, now: u64, steady: u64) -> Self {
         let is_delay = new.delay_ms > 0;
+        let (due_ms, is_overdue) = (new.due(now, steady), new.is_overdue(now));
         let state = match (new.suspended, new.delay_ms > 0 || new.due_ms > now) {
             (true, _) => State::Suspended,
             (_, true) => State::Delayed,
@@ -44,22 +44,23 @@ impl Entry {
                 queue: new.queue,
                 class: new.class,
                 key: new.key,
+                // Those that share a place go by their numbers.
+                order: match is_overdue {
+                    true => places_after(due_ms).end - 1,
+                    false => id.0,
+                },
                 codec: new.codec,
                 bytes: new.bytes,
                 meta_len: new.meta_len,
                 options: new.options,
                 run: Run::default(),
-                due_ms: match new.delay_ms {
-                    0 => new.due_ms.max(now),
-                    delay => steady.saturating_add(delay),
-                },
+                due_ms,
                 checkpoint: None,
                 owner: new.owner,
             },
             state,
             is_delay,
             held: false,
-            order: 0,
             idempotency: new.idempotency,
             error: None,
             progress: None,

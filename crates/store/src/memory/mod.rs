@@ -23,8 +23,6 @@ pub struct MemoryStore {
     clock: Clock,
     steady: Clock,
     ids: Ids,
-    /// The last number given to a job that became ready.
-    order: u64,
     jobs: HashMap<JobId, Entry, BuildHasherDefault<JobHasher>>,
     queues: Vec<QueueOf>,
     /// What is due by the wall clock, and what is by the steady one.
@@ -69,7 +67,6 @@ impl MemoryStore {
             clock,
             steady,
             ids: Ids::new(RandomState::new().hash_one("store"), 0),
-            order: 0,
             jobs: HashMap::default(),
             queues: Vec::new(),
             due: Default::default(),
@@ -125,9 +122,9 @@ impl MemoryStore {
     /// Hands a job that has just come to the scheduler, unless others of its lane wait before it.
     fn hand_over_at_once(&mut self, id: JobId) -> Option<Job> {
         let job = &self.jobs[&id].job;
-        let (queue, lane) = (job.queue, (job.class, job.key.clone()));
-        if self.queue(queue).lane_has_room(&lane) {
-            self.queue(queue).hold(lane);
+        let (queue, lane, order) = (job.queue, (job.class, job.key.clone()), job.order);
+        if self.queue(queue).lane_has_room(&lane, order) {
+            self.queue(queue).hold(lane, order);
             return Some(self.held(id));
         }
         self.wait(id);
@@ -140,12 +137,18 @@ impl MemoryStore {
         entry.job.clone()
     }
 
-    /// Puts a ready job behind those that wait to be handed over.
+    /// Puts a ready job behind all that wait to be handed over.
+    fn wait_behind(&mut self, id: JobId) {
+        let now = self.now();
+        let order = self.ids.make(now).0;
+        self.entry(id).job.order = order;
+        self.wait(id);
+    }
+
+    /// Puts a ready job where its order says among those that wait to be handed over.
     fn wait(&mut self, id: JobId) {
-        self.order += 1;
-        let order = self.order;
-        let entry = self.entry(id);
-        entry.order = order;
+        let entry = &self.jobs[&id];
+        let order = entry.job.order;
         let (queue, class, key) = (entry.job.queue, entry.job.class, entry.job.key.clone());
         if self
             .queue(queue)
@@ -239,7 +242,7 @@ impl MemoryStore {
         let entry = &self.jobs[&id];
         let (queue, state) = (entry.job.queue, entry.state);
         let place = Place {
-            order: entry.order,
+            order: entry.job.order,
             job: id,
         };
         let (held, lane) = (entry.held, (entry.job.class, entry.job.key.clone()));
@@ -252,7 +255,6 @@ impl MemoryStore {
             State::Ready if !held => of_queue.leave(&lane, place),
             _ => {}
         }
-        self.entry(id).order = 0;
     }
 
     /// Forgets ended jobs of a queue beyond what is to be kept: by number, by age, and by the bytes of all.
@@ -340,13 +342,13 @@ impl MemoryStore {
         if self.due.iter().all(BTreeSet::is_empty) {
             return;
         }
+        let mut ready = Vec::new();
         for (of, now) in [self.now(), (self.steady)()].into_iter().enumerate() {
-            while let Some((due, id)) = self.due[of].first().copied().filter(|(due, _)| *due <= now)
-            {
-                self.due[of].remove(&(due, id));
-                self.make_ready(id);
-            }
+            let later = self.due[of].split_off(&(now + 1, JobId(0)));
+            ready.extend(std::mem::replace(&mut self.due[of], later));
         }
+        ready.sort_unstable();
+        ready.into_iter().for_each(|(_, id)| self.make_ready(id));
     }
 
     /// A job waits until it is due.
@@ -366,7 +368,7 @@ impl MemoryStore {
         entry.state = State::Ready;
         self.queue(queue).counts_of(state, -1);
         self.queue(queue).counts_of(State::Ready, 1);
-        self.wait(id);
+        self.wait_behind(id);
     }
 
     fn note(&mut self, id: JobId, what: What, text: String) {

@@ -32,6 +32,8 @@ struct Unique {
 struct Lane {
     waiting: VecDeque<Place>,
     held: u32,
+    /// The place up to which nothing waits.
+    cursor: u64,
 }
 
 /// Jobs of one queue.
@@ -166,14 +168,18 @@ impl QueueOf {
         (now < taken.until).then(|| taken.holder.clone())
     }
 
-    pub(super) fn lane_has_room(&self, lane: &LaneKey) -> bool {
-        self.lanes
-            .get(lane)
-            .is_none_or(|lane| lane.waiting.is_empty() && lane.held < self.keep.window)
+    /// Whether a job may be handed over at once: behind all that are held, or among them.
+    pub(super) fn lane_has_room(&self, lane: &LaneKey, order: u64) -> bool {
+        self.lanes.get(lane).is_none_or(|lane| {
+            let is_next = lane.waiting.is_empty() && lane.held < self.keep.window;
+            is_next || order < lane.cursor
+        })
     }
 
-    pub(super) fn hold(&mut self, lane: LaneKey) {
-        self.lanes.entry(lane).or_default().held += 1;
+    pub(super) fn hold(&mut self, lane: LaneKey, order: u64) {
+        let lane = self.lanes.entry(lane).or_default();
+        lane.held += 1;
+        lane.cursor = lane.cursor.max(order);
     }
 
     /// Returns the lane if nothing of it is held any more and others wait there.
@@ -183,6 +189,7 @@ impl QueueOf {
         match (lane.held, lane.waiting.is_empty()) {
             (0, true) => drop(self.lanes.remove(&key)),
             (0, false) => {
+                lane.cursor = 0;
                 self.unheld.insert(key.clone());
                 return Some(key);
             }
@@ -195,7 +202,14 @@ impl QueueOf {
     pub(super) fn wait(&mut self, key: LaneKey, place: Place) -> bool {
         let lane = self.lanes.entry(key.clone()).or_default();
         let was_empty = lane.waiting.is_empty();
-        lane.waiting.push_back(place);
+        match lane.waiting.back().is_none_or(|last| *last < place) {
+            true => lane.waiting.push_back(place),
+            false => {
+                let at = lane.waiting.partition_point(|other| *other < place);
+                lane.waiting.insert(at, place);
+            }
+        }
+        lane.cursor = lane.cursor.min(place.order - 1);
         if lane.held == 0 {
             self.unheld.insert(key);
         }
@@ -206,6 +220,7 @@ impl QueueOf {
         let lane = self.lanes.get_mut(key)?;
         let place = lane.waiting.pop_front()?;
         lane.held += 1;
+        lane.cursor = place.order;
         self.unheld.remove(key);
         Some(place)
     }

@@ -170,10 +170,10 @@ impl Pair {
                 ..Options::default()
             })),
             idempotency,
-            due_ms: if self.chance.one_in(4) {
-                self.now() + self.chance.below(2_000)
-            } else {
-                0
+            due_ms: match self.chance.below(8) {
+                0 | 1 => self.now() + self.chance.below(2_000),
+                2 | 3 => self.now() - self.chance.below(2_000),
+                _ => 0,
             },
             delay_ms: if self.chance.one_in(8) {
                 self.chance.below(2_000)

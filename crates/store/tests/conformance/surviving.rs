@@ -9,6 +9,7 @@ crate::every_engine! {
     a_queue_stays_paused,
     jobs_survive,
     order_survives,
+    order_by_past_times_survives,
     counts_survive,
     keys_survive,
     numbers_go_on,
@@ -98,6 +99,33 @@ fn order_survives(world: &mut World) {
     let queue = world.queue_with("mails", keep);
     assert_eq!(world.accept(job(queue)).1, None, "others wait before it");
     assert_eq!(world.refill(queue, b"", 9).0, jobs[1..]);
+}
+
+fn order_by_past_times_survives(world: &mut World) {
+    let queue = world.queue("mails");
+    world.accept(job(queue));
+    let now = world.now();
+    let jobs = [20, 30, 10].map(|ago| {
+        let new = NewJob {
+            due_ms: now - ago,
+            ..job(queue)
+        };
+        world.accept(new).0
+    });
+    if world.is_durable() {
+        world.crash();
+        world.queue("mails");
+        world.advance(100);
+        let early = NewJob {
+            due_ms: now - 15,
+            ..job(queue)
+        };
+        let Pushed::Accepted { id: early, .. } = world.push_to(false, early) else {
+            panic!("it is accepted");
+        };
+        let found = world.refill(queue, b"", 4).0;
+        assert_eq!(found, [jobs[1], jobs[0], early, jobs[2]]);
+    }
 }
 
 fn counts_survive(world: &mut World) {

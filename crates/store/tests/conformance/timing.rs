@@ -1,13 +1,20 @@
 //! Jobs that wait for their time.
 
 use crate::world::{World, job, job_of};
-use stoker_store::{Change, Filter, NewJob, State, Which};
+use stoker_store::{Ask, Change, Filter, Keep, NewJob, Pushed, QueueNo, State, Ticket, Which};
 
 crate::every_engine! {
     a_delayed_job_waits,
     due_jobs_come_in_the_order_of_their_times,
+    delays_and_times_of_day_come_due_in_one_order,
     many_come_due_at_once,
-    a_time_that_has_passed_is_now,
+    a_time_that_has_passed_goes_before_what_came_later,
+    times_that_have_passed_wait_in_their_order,
+    one_that_was_due_earlier_is_handed_over_though_others_are_held,
+    one_that_was_due_earlier_waits_where_there_is_no_room,
+    nothing_is_handed_over_twice_for_one_that_was_due_earlier,
+    very_many_were_due_at_the_same_time,
+    a_place_is_not_that_of_one_that_rests,
     a_suspended_job_waits_for_ever,
     a_delay_takes_its_time_however_the_clock_is_set,
     a_time_of_day_follows_the_clock,
@@ -53,6 +60,23 @@ fn due_jobs_come_in_the_order_of_their_times(world: &mut World) {
     );
 }
 
+fn delays_and_times_of_day_come_due_in_one_order(world: &mut World) {
+    let queue = world.queue("mails");
+    let now = world.now();
+    let due = |in_ms: u64| NewJob {
+        due_ms: now + in_ms,
+        ..job(queue)
+    };
+    let delayed = |delay_ms: u64| NewJob {
+        delay_ms,
+        ..job(queue)
+    };
+    let jobs = [due(40), delayed(30), due(20), delayed(10)].map(|new| world.add(new));
+    world.advance(100);
+    let in_order = [jobs[3], jobs[2], jobs[1], jobs[0]];
+    assert_eq!(world.refill(queue, b"", 10).0, in_order);
+}
+
 fn many_come_due_at_once(world: &mut World) {
     let queue = world.queue("mails");
     let due_ms = world.now() + 10;
@@ -68,14 +92,146 @@ fn many_come_due_at_once(world: &mut World) {
     assert_eq!(world.refill(queue, b"1", 200).0.len(), 200);
 }
 
-fn a_time_that_has_passed_is_now(world: &mut World) {
-    let queue = world.queue("mails");
-    let due_ms = world.now() - 500;
-    let held = world.hold(NewJob {
-        due_ms,
+/// A job that was due so long ago when it was pushed.
+fn overdue(world: &World, queue: QueueNo, ago: u64) -> NewJob {
+    NewJob {
+        due_ms: world.now() - ago,
         ..job(queue)
+    }
+}
+
+/// Issue 9, A29.
+fn a_time_that_has_passed_goes_before_what_came_later(world: &mut World) {
+    let queue = world.queue("mails");
+    let first = world.hold(job(queue));
+    assert_eq!(first.due_ms, world.now());
+    world.advance(1_000);
+    let second = world.hold(job(queue));
+    let between = world.hold(overdue(world, queue, 500));
+    assert_eq!(between.due_ms, world.now() - 500);
+    assert!(first.order < between.order && between.order < second.order);
+    assert_eq!(world.view(between.id).unwrap().due_ms, between.due_ms);
+    let same = world.hold(overdue(world, queue, 500));
+    assert!(same.order >= between.order && same.order < second.order);
+}
+
+fn times_that_have_passed_wait_in_their_order(world: &mut World) {
+    let queue = world.queue("mails");
+    let now = world.now();
+    let due = |ago: u64| NewJob {
+        due_ms: now - ago,
+        ..job(queue)
+    };
+    let news = [job(queue), due(200), due(300), due(100), due(300), due(0)];
+    let jobs = news.map(|new| match world.push_to(false, new) {
+        Pushed::Accepted { id, job: None } => id,
+        other => panic!("{other:?}"),
     });
-    assert_eq!(held.due_ms, world.now());
+    let [plain, ago_200, ago_300, ago_100, again_300, now_due] = jobs;
+    let (first, more) = world.refill(queue, b"", 4);
+    assert_eq!(
+        (first, more),
+        (vec![ago_300, again_300, ago_200, ago_100], true)
+    );
+    assert_eq!(world.refill(queue, b"", 4), (vec![plain, now_due], false));
+}
+
+fn one_that_was_due_earlier_is_handed_over_though_others_are_held(world: &mut World) {
+    let keep = Keep {
+        window: 2,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let held = [world.hold(job(queue)).id, world.hold(job(queue)).id];
+    let behind = world.add(job(queue));
+    let early = world.hold(overdue(world, queue, 10)).id;
+    let (_, none) = world.accept(job(queue));
+    assert_eq!(none, None, "the window is full for others");
+    assert_eq!(world.refill(queue, b"", 1), (vec![behind], true));
+    held.into_iter()
+        .chain([early])
+        .for_each(|id| world.done(id));
+}
+
+fn one_that_was_due_earlier_waits_where_there_is_no_room(world: &mut World) {
+    let queue = world.queue("mails");
+    let held = [world.hold(job(queue)).id, world.hold(job(queue)).id];
+    let news = [20, 30, 10].map(|ago| overdue(world, queue, ago));
+    world.backlogs();
+    let [ago_20, ago_30, ago_10] = news.map(|new| match world.push_to(false, new) {
+        Pushed::Accepted { id, job: None } => id,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(world.backlogs(), [(0, vec![])]);
+    assert_eq!(world.refill(queue, b"", 2), (vec![ago_30, ago_20], true));
+    let next = world.add(job(queue));
+    assert_eq!(world.refill(queue, b"", 9), (vec![ago_10, next], false));
+    held.into_iter().for_each(|id| world.done(id));
+}
+
+fn nothing_is_handed_over_twice_for_one_that_was_due_earlier(world: &mut World) {
+    let keep = Keep {
+        window: 3,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let held: Vec<_> = (0..3).map(|_| world.hold(job(queue)).id).collect();
+    let early = overdue(world, queue, 10);
+    let Pushed::Accepted { id, job: None } = world.push_to(false, early) else {
+        panic!("there was no room");
+    };
+    let behind = world.add(job(queue));
+    assert_eq!(world.refill(queue, b"", 1), (vec![id], true));
+    assert_eq!(world.refill(queue, b"", 1), (vec![behind], false));
+    assert_eq!(world.refill(queue, b"", 1), (vec![], false));
+    held.into_iter()
+        .chain([id, behind])
+        .for_each(|id| world.done(id));
+    assert_eq!(world.refill_lanes(queue, 9, 9), (vec![], false));
+    assert_eq!(world.counts(queue).done, 5);
+}
+
+/// More than a millisecond has places for.
+fn very_many_were_due_at_the_same_time(world: &mut World) {
+    let queue = world.queue("mails");
+    let new = overdue(world, queue, 500);
+    for number in 0..17_000 {
+        world.ask(Ask::Push {
+            ticket: Ticket(number, 9),
+            room: false,
+            job: Box::new(new.clone()),
+        });
+    }
+    let last = world.push_to(false, overdue(world, queue, 400));
+    let Pushed::Accepted { id: last, .. } = last else {
+        panic!("{last:?}");
+    };
+    let (jobs, more) = world.refill(queue, b"", 20_000);
+    assert_eq!((jobs.len(), more), (17_001, false));
+    assert!(
+        jobs.is_sorted() && jobs[17_000] == last,
+        "as they were pushed"
+    );
+}
+
+fn a_place_is_not_that_of_one_that_rests(world: &mut World) {
+    let keep = Keep {
+        ordered: true,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let rests = world.hold(overdue(world, queue, 500));
+    world.retry(rests.id, world.steady() + 1_000, true);
+    let next = world.hold(overdue(world, queue, 500));
+    assert!(next.order >= rests.order);
+    world.done(rests.id);
+    world.done(next.id);
+    if world.is_durable() {
+        let path = world.path().clone();
+        world.stop();
+        let checked = stoker_store::tools::check(&path).unwrap();
+        assert_eq!(checked.problems, Vec::<String>::new());
+    }
 }
 
 fn a_suspended_job_waits_for_ever(world: &mut World) {

@@ -14,8 +14,8 @@ pub(super) struct Batch {
     pub(super) is_committing: bool,
     /// One for each ask, in their order.
     pub(super) effects: Vec<Effect>,
-    /// Lanes in which jobs became ready.
-    pub(super) woken: BTreeSet<(QueueNo, u8, Box<[u8]>)>,
+    /// Lanes in which jobs became ready, each with the lowest place of one that goes before others.
+    pub(super) woken: BTreeMap<(QueueNo, u8, Box<[u8]>), u64>,
     /// Lanes that jobs left without having been handed over.
     pub(super) left: BTreeSet<(QueueNo, u8, Box<[u8]>)>,
     /// Jobs that ended, as `ages` keeps them, by queue and kind.
@@ -30,6 +30,8 @@ pub(super) enum Effect {
     Accepted {
         id: JobId,
         state: State,
+        /// Its place in its lane, if it is ready.
+        order: u64,
     },
     /// The scheduler holds it no more.
     Left,
@@ -51,8 +53,15 @@ impl Batch {
         }
     }
 
+    /// A job became ready, and goes behind all others of its lane.
     pub(super) fn wake(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
-        self.woken.insert((queue, class, key.into()));
+        self.wake_at(queue, class, key, u64::MAX);
+    }
+
+    pub(super) fn wake_at(&mut self, queue: QueueNo, class: u8, key: &[u8], order: u64) {
+        let woken = self.woken.entry((queue, class, key.into()));
+        let lowest = woken.or_insert(order);
+        *lowest = order.min(*lowest);
     }
 
     pub(super) fn leave(&mut self, queue: QueueNo, class: u8, key: &[u8]) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 /// What the scheduler holds. Only in memory: with the process that held them, jobs are held no more.
 ///
-/// Within a lane jobs are handed over in their order, so of its ready jobs those up to the cursor are held or
-/// were, and those above are not. A lane of which nothing is held is forgotten; a million tenants with
+/// Within a lane jobs are handed over in their order, so its ready jobs up to the cursor are held. So are some above it
+/// where it was moved back, for a job that goes before others. A lane of which nothing is held is forgotten; a million tenants with
 /// something waiting cost nothing here.
 #[derive(Default)]
 pub(in crate::sqlite) struct Lanes {
@@ -26,7 +26,7 @@ pub(in crate::sqlite) struct Lane {
     queue: QueueNo,
     class: u8,
     key: Arc<[u8]>,
-    /// The order number of the last job that was handed over.
+    /// Where to go on handing over: the place of the last job that was, mostly.
     pub(super) cursor: u64,
     pub(super) held: u32,
     /// There may be ready jobs above the cursor.
@@ -56,6 +56,14 @@ impl Hasher for JobHasher {
 
     fn write_u64(&mut self, id: u64) {
         self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Lane {
+    /// A job waits at this place. Returns whether others did.
+    pub(super) fn add_backlog(&mut self, order: u64) -> bool {
+        self.cursor = self.cursor.min(order.saturating_sub(1));
+        std::mem::replace(&mut self.backlog, true)
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) mod many;
 mod mark;
 mod open;
 mod pace;
+mod place;
 mod plain;
 mod push;
 mod recover;

@@ -41,9 +41,9 @@ impl Writer {
         asks: &[Ask],
         batch: &mut Batch,
     ) -> rusqlite::Result<usize> {
-        let queues = self.queues.len();
+        let (queues, now) = (self.queues.len(), batch.now);
         let plain = |ask: &Ask| match ask {
-            Ask::Push { job, .. } => job.queue.0 < queues && is_plain(job),
+            Ask::Push { job, .. } => job.queue.0 < queues && is_plain(job, now),
             _ => false,
         };
         let count = asks.iter().take_while(|ask| plain(ask)).count();
@@ -54,9 +54,13 @@ impl Writer {
         for ask in &asks[..count] {
             if let Ask::Push { job: new, .. } = ask {
                 let (id, state) = (self.ids.make(batch.now), state_of(new, batch.now));
-                insert_row(&mut insert, id, new, state, batch)?;
+                insert_row(&mut insert, id, new, state, id.0, batch)?;
                 self.queues.count(new.queue, state, 1);
-                batch.effects.push(Effect::Accepted { id, state });
+                batch.effects.push(Effect::Accepted {
+                    id,
+                    state,
+                    order: id.0,
+                });
             }
         }
         Ok(count)
@@ -70,9 +74,9 @@ impl Writer {
             return Ok(Effect::Pushed(pushed));
         }
         let (id, state) = (self.ids.make(batch.now), state_of(new, batch.now));
-        self.insert(id, new, state, batch)?;
+        let order = self.insert(id, new, state, batch)?;
         self.keep_push(new, id, batch.now)?;
-        Ok(Effect::Accepted { id, state })
+        Ok(Effect::Accepted { id, state, order })
     }
 
     /// Remembers which job answers the same push.
@@ -128,20 +132,26 @@ impl Writer {
             .optional()
     }
 
-    /// Adds a job to those that are to run.
+    /// Adds a job to those that are to run. Returns its place in its lane.
     pub(super) fn insert(
         &mut self,
         id: JobId,
         new: &NewJob,
         state: State,
         batch: &mut Batch,
-    ) -> rusqlite::Result<()> {
-        insert_row(&mut *self.db.prepare_cached(INSERT)?, id, new, state, batch)?;
+    ) -> rusqlite::Result<u64> {
+        let order = match state {
+            State::Ready => self.place_of_new(new, id, batch.now)?,
+            _ => 0,
+        };
+        let mut insert = self.db.prepare_cached(INSERT)?;
+        insert_row(&mut insert, id, new, state, order, batch)?;
+        drop(insert);
         if let Some(unique) = unique(new) {
             self.take_unique(new.queue, unique, id, batch.now)?;
         }
         self.queues.count(new.queue, state, 1);
-        Ok(())
+        Ok(order)
     }
 
     pub(super) fn take_unique(
@@ -199,14 +209,12 @@ fn insert_row(
     id: JobId,
     new: &NewJob,
     state: State,
+    order: u64,
     batch: &mut Batch,
 ) -> rusqlite::Result<()> {
     let (meta, body) = new.bytes.split_at(new.meta_len);
     let is_delay = new.delay_ms > 0;
-    let due = match is_delay {
-        true => batch.steady.saturating_add(new.delay_ms),
-        false => new.due_ms.max(batch.now),
-    };
+    let due = new.due(batch.now, batch.steady);
     let number = |number: i64| ValueRef::Integer(number);
     let (id, zero) = (number(id.0 as i64), number(0));
     let (queue, class, codec) = (
@@ -220,7 +228,7 @@ fn insert_row(
         number(signed(due)),
     );
     let ord = match state {
-        State::Ready => id,
+        State::Ready => number(order as i64),
         _ => ValueRef::Null,
     };
     let has = |is_set: bool, mark: u8| if is_set { mark } else { 0 };
@@ -292,9 +300,9 @@ pub(super) fn state_of(new: &NewJob, now: u64) -> State {
     }
 }
 
-/// Whether no other job can stand for it.
-fn is_plain(new: &NewJob) -> bool {
-    new.idempotency.is_none() && unique(new).is_none()
+/// Whether no other job can stand for it, and it goes behind all others.
+fn is_plain(new: &NewJob, now: u64) -> bool {
+    new.idempotency.is_none() && unique(new).is_none() && !new.is_overdue(now)
 }
 
 fn unique(new: &NewJob) -> Option<&Unique> {

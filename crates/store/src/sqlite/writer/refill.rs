@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 static TAKE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT {}, checksum, payload_checksum, meta, body FROM jobs INDEXED BY waiting \
-         WHERE state = 0 AND queue = ?1 AND class = ?2 AND key = ?3 AND ord > ?4 ORDER BY ord LIMIT ?5",
+         WHERE state = 0 AND queue = ?1 AND class = ?2 AND key = ?3 AND ord > ?4 ORDER BY ord",
         JOBS.list()
     )
 });
@@ -31,8 +31,8 @@ static UNREST: LazyLock<String> = LazyLock::new(|| {
         "state IN (1, 2) AND iif(ord IS NULL, marks & 4, -1 - queue) = -1 - ?1",
     )
 });
-const WAITING: &str = "SELECT 1 FROM jobs INDEXED BY waiting WHERE state = 0 AND queue = ?1 AND class = ?2 \
-                       AND key = ?3 AND ord > ?4 AND ord < ?5 LIMIT 1";
+const WAITING: &str = "SELECT id FROM jobs INDEXED BY waiting WHERE state = 0 AND queue = ?1 AND class = ?2 \
+                       AND key = ?3 AND ord > ?4 AND ord < ?5";
 static KEPT_CHECKPOINT: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT bytes, {} FROM kept WHERE job = ?1 AND kind = ?2",
@@ -71,6 +71,13 @@ pub(super) struct Page {
     is_cut: bool,
 }
 
+/// What a row of a lane is.
+enum Read {
+    Job(Job),
+    Held,
+    Damaged(JobId),
+}
+
 impl Writer {
     pub(super) fn take(
         &mut self,
@@ -100,7 +107,7 @@ impl Writer {
         Ok((jobs, more))
     }
 
-    /// The next jobs of a lane behind a place: all that can be read.
+    /// The next jobs of a lane behind a place that are not held: all that can be read.
     pub(super) fn read(
         &self,
         queue: QueueNo,
@@ -110,37 +117,41 @@ impl Writer {
         limit: usize,
     ) -> rusqlite::Result<Page> {
         let mut take = self.db.prepare_cached(&TAKE)?;
-        let mut rows = take.query(params![queue.0, class, key, cursor as i64, limit as i64])?;
+        let mut rows = take.query(params![queue.0, class, key, cursor as i64])?;
         let mut page = Page {
             jobs: Vec::new(),
             last: cursor,
             is_cut: false,
         };
         let mut bytes = self.handing.get();
-        loop {
+        while page.jobs.len() < limit {
             if !self.post.may_hand(bytes) {
                 page.is_cut = true;
                 return Ok(page);
             }
             let read = rows.next().and_then(|row| {
                 let job = |row: &Row<'_>| {
-                    let place = row.get(ORD)?;
+                    let (id, place) = (JobId(row.get(0)?), row.get(ORD)?);
+                    if self.lanes.is_held(id) {
+                        return Ok((place, Read::Held));
+                    }
                     match is_whole(row)? {
-                        true => Ok((place, Ok(self.job(row, queue, class, key.into())?))),
-                        false => Ok((place, Err(JobId(row.get(0)?)))),
+                        true => Ok((place, Read::Job(self.job(row, queue, class, key.into())?))),
+                        false => Ok((place, Read::Damaged(id))),
                     }
                 };
                 row.map(job).transpose()
             });
             match read {
-                Ok(Some((place, Ok(job)))) => {
+                Ok(Some((_, Read::Held))) => {}
+                Ok(Some((place, Read::Job(job)))) => {
                     page.last = place;
                     bytes += job.size();
                     page.jobs.push(job);
                 }
-                Ok(Some((place, Err(damaged)))) => {
+                Ok(Some((place, Read::Damaged(id)))) => {
                     page.last = place;
-                    self.found_damaged(Damaged::Job(damaged));
+                    self.found_damaged(Damaged::Job(id));
                 }
                 Ok(None) => return Ok(page),
                 Err(error) if page.jobs.is_empty() => return Err(error),
@@ -150,6 +161,7 @@ impl Writer {
                 }
             }
         }
+        Ok(page)
     }
 
     fn job(
@@ -173,6 +185,7 @@ impl Writer {
             queue,
             class,
             key,
+            order: row.get::<_, Option<u64>>(ORD)?.unwrap_or_default(),
             codec: row.get(14)?,
             bytes: match meta.is_empty() {
                 true => body.into(),
@@ -246,7 +259,7 @@ impl Writer {
         Ok(bytes.optional()?.map(Vec::into_boxed_slice))
     }
 
-    /// Whether a lane has ready jobs between two places.
+    /// Whether a lane has ready jobs between two places that are not held.
     pub(super) fn has_waiting(
         &self,
         queue: QueueNo,
@@ -256,7 +269,13 @@ impl Writer {
         below: u64,
     ) -> rusqlite::Result<bool> {
         let mut waiting = self.db.prepare_cached(WAITING)?;
-        waiting.exists(params![queue.0, class, key, above as i64, signed(below)])
+        let mut rows = waiting.query(params![queue.0, class, key, above as i64, signed(below)])?;
+        while let Some(row) = rows.next()? {
+            if !self.lanes.is_held(JobId(row.get(0)?)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// A queue was opened: its jobs that rest between two runs of an ordered key are held on. If it is not

@@ -15,8 +15,8 @@ impl Writer {
 
     pub(super) fn settle(&mut self, asks: Vec<Ask>, batch: Batch) {
         self.count_unsettled(&asks, &batch);
-        for (queue, class, key) in batch.woken {
-            self.wake(queue, class, key);
+        for ((queue, class, key), order) in batch.woken {
+            self.wake(queue, class, key, order);
         }
         // First what is held no more: the counts say so already, and a push is placed by comparing the two.
         for (ask, effect) in asks.iter().zip(&batch.effects) {
@@ -31,8 +31,9 @@ impl Writer {
         }
         for (ask, effect) in asks.into_iter().zip(batch.effects) {
             match (ask, effect) {
-                (Ask::Push { ticket, room, job }, Effect::Accepted { id, state }) => {
-                    self.accepted(ticket, room, id, state, *job);
+                (Ask::Push { ticket, room, job }, Effect::Accepted { id, state, order }) => {
+                    let is_ready = state == State::Ready;
+                    self.accepted(ticket, room, id, is_ready.then_some(order), *job);
                 }
                 (Ask::Push { ticket, job, .. }, Effect::Pushed(pushed)) => {
                     self.answer(ticket, job.bytes.len(), pushed);
@@ -48,13 +49,15 @@ impl Writer {
         }
     }
 
-    fn accepted(&mut self, ticket: Ticket, room: bool, id: JobId, state: State, new: NewJob) {
+    /// `order`: its place in its lane, if it is ready.
+    fn accepted(&mut self, ticket: Ticket, room: bool, id: JobId, order: Option<u64>, new: NewJob) {
         let len = new.bytes.len();
-        let backlog = match state {
-            State::Ready => self.place(room, id, &new),
-            _ => Place::Elsewhere,
+        let backlog = match order {
+            Some(order) => self.place(room, id, order, &new),
+            None => Place::Elsewhere,
         };
-        let job = matches!(backlog, Place::Handed).then(|| Box::new(job_of(id, new)));
+        let order = order.unwrap_or_default();
+        let job = matches!(backlog, Place::Handed).then(|| Box::new(job_of(id, order, new)));
         self.answer(ticket, len, Pushed::Accepted { id, job });
         if let Place::Backlog(Some(lane)) = backlog {
             self.told.push(lane);
@@ -62,42 +65,52 @@ impl Writer {
     }
 
     /// Where a job that has just become ready goes.
-    fn place(&mut self, room: bool, id: JobId, new: &NewJob) -> Place {
+    fn place(&mut self, room: bool, id: JobId, order: u64, new: &NewJob) -> Place {
         let (queue, class, key) = (new.queue, new.class, &new.key);
         let window = self.queues.keep(queue).window;
         let known = self
             .lanes
             .get(queue, class, key)
-            .map(|lane| (lane.backlog, lane.held));
-        let (has_backlog, held) = match known {
+            .map(|lane| (lane.backlog, lane.held, lane.cursor));
+        let is_known = known.is_some();
+        let (has_backlog, held, cursor) = match known {
             Some(known) => known,
-            None => (self.has_waiting_below(queue, class, key, id), 0),
+            None => (self.has_others(id, order, new), 0, 0),
         };
         let mut is_open = false;
         if let Some(of_queue) = self.queues.get_mut(queue) {
             of_queue.unsettled = of_queue.unsettled.saturating_sub(1);
             is_open = of_queue.is_open;
         }
-        // What rests in a queue is told first, and it can't be read yet if the queue is not open.
-        if has_backlog || !is_open {
-            return Place::Backlog(None);
-        }
-        if room && held < window {
-            self.lanes.hold(queue, class, key, id, false).cursor = id.0;
-            return Place::Handed;
-        }
-        if let Some(lane) = self.lanes.get(queue, class, key) {
-            lane.backlog = true;
-        }
-        Place::Backlog(Some(Told::Backlog {
+        let backlog = || Told::Backlog {
             queue,
             class,
             key: key.clone(),
-        }))
+        };
+        // One that goes before others belongs among those that are held, whatever waits behind them.
+        let is_among = order < cursor;
+        // What rests in a queue is told first, and it can't be read yet if the queue is not open.
+        if !is_open {
+            return Place::Backlog(None);
+        }
+        if has_backlog && !is_among {
+            // That others wait was told, unless they come along with this one.
+            return Place::Backlog((order < id.0 && !is_known).then(backlog));
+        }
+        if room && (held < window || is_among) {
+            let lane = self.lanes.hold(queue, class, key, id, false);
+            lane.cursor = lane.cursor.max(order);
+            return Place::Handed;
+        }
+        let lane = self.lanes.get(queue, class, key);
+        let was_told = lane.is_some_and(|lane| lane.add_backlog(order));
+        Place::Backlog((!was_told).then(backlog))
     }
 
-    /// Whether a lane of which nothing is held has ready jobs before this one.
-    fn has_waiting_below(&self, queue: QueueNo, class: u8, key: &[u8], id: JobId) -> bool {
+    /// Whether a lane of which nothing is held has ready jobs that a new one would overtake; for one that goes
+    /// before others, whether it has any.
+    fn has_others(&self, id: JobId, order: u64, new: &NewJob) -> bool {
+        let (queue, class, key) = (new.queue, new.class, &new.key);
         let Some(of_queue) = self.queues.get(queue) else {
             return false;
         };
@@ -111,7 +124,11 @@ impl Writer {
             return false;
         }
         // Where the file can't be read the job is safe in the backlog.
-        self.has_waiting(queue, class, key, 0, id.0).unwrap_or(true)
+        let waits = |above, below| {
+            self.has_waiting(queue, class, key, above, below)
+                .unwrap_or(true)
+        };
+        waits(0, order) || (order < id.0 && waits(order, u64::MAX))
     }
 
     fn count_unsettled(&mut self, asks: &[Ask], batch: &Batch) {
@@ -144,10 +161,10 @@ impl Writer {
         }
     }
 
-    /// Jobs of a lane became ready.
-    pub(super) fn wake(&mut self, queue: QueueNo, class: u8, key: Box<[u8]>) {
+    /// Jobs of a lane became ready, none below this place.
+    pub(super) fn wake(&mut self, queue: QueueNo, class: u8, key: Box<[u8]>, order: u64) {
         let lane = self.lanes.get(queue, class, &key);
-        let was_known = lane.is_some_and(|lane| std::mem::replace(&mut lane.backlog, true));
+        let was_known = lane.is_some_and(|lane| lane.add_backlog(order));
         if !was_known && self.queues.get(queue).is_some_and(|queue| queue.is_open) {
             self.told.push(Told::Backlog { queue, class, key });
         }
@@ -173,18 +190,21 @@ enum Place {
     Elsewhere,
 }
 
-fn job_of(id: JobId, new: NewJob) -> Job {
+fn job_of(id: JobId, order: u64, new: NewJob) -> Job {
+    // What has a delay is not handed over when it is pushed.
+    let due_ms = new.due(id.made_ms(), 0);
     Job {
         id,
         queue: new.queue,
         class: new.class,
         key: new.key,
+        order,
         codec: new.codec,
         bytes: new.bytes,
         meta_len: new.meta_len,
         options: new.options,
         run: Run::default(),
-        due_ms: new.due_ms.max(id.made_ms()),
+        due_ms,
         checkpoint: None,
         owner: new.owner,
     }

@@ -38,7 +38,7 @@ impl Writer {
         }
         let state = state_of(&new, batch.now);
         let id = self.ids.make(batch.now);
-        self.insert(id, &new, state, batch)?;
+        let order = self.insert(id, &new, state, batch)?;
         let Some(mut brief) = self.brief(id)? else {
             return Ok(false);
         };
@@ -58,7 +58,9 @@ impl Writer {
         self.keep_push(&new, id, batch.now)?;
         match error {
             Some(error) => self.finish(brief, Some(run), &Ending::Failed(error), batch)?,
-            None if state == State::Ready => batch.wake(new.queue, new.class, &new.key),
+            None if state == State::Ready => {
+                batch.wake_at(new.queue, new.class, &new.key, order);
+            }
             None => {}
         }
         Ok(true)

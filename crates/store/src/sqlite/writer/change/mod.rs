@@ -163,8 +163,8 @@ impl Writer {
         for (queue, class, key) in batch.left {
             self.look_for_backlog(queue, class, &key);
         }
-        for (queue, class, key) in batch.woken {
-            self.wake(queue, class, key);
+        for ((queue, class, key), order) in batch.woken {
+            self.wake(queue, class, key, order);
         }
         if !over {
             return self.long.push_front(long);
