@@ -135,6 +135,41 @@ fn a_job_may_be_due_at_a_time_of_day() {
     client.job_in(&past, "done");
 }
 
+/// More of them than are loaded from the store at a time, so short that they are prefetched (issue 9, A29).
+#[test]
+fn jobs_that_were_due_before_they_were_pushed_run_in_the_order_of_their_times() {
+    const JOBS: u64 = 600;
+    for more in [
+        "",
+        "\n[store]\ndriver = \"memory\"",
+        "\n[queue.mails]\nordered = true",
+        "\n[queue.mails]\nack = \"delivery\"",
+    ] {
+        let app = start(&format!("workers = 1{more}"));
+        let gate = app.dir.gate("gate");
+        let mut client = app.client();
+        client.push(&Ask::push("mails", "gate gate"));
+        let held = gate.meet();
+        client.push(&Ask::push("mails", "note 0"));
+        let now = now_ms();
+        // 7 and the number of jobs have no factor in common, so each has a time of its own.
+        let pushes: Vec<Ask> = (0..JOBS)
+            .map(|n| 1 + n * 7 % JOBS)
+            .map(|ago| {
+                let due = (now - ago * 1_000).to_be_bytes();
+                Ask::push("mails", format!("note {ago}")).meta(Key::DUE_AT, due)
+            })
+            .collect();
+        for sent in client.send_all(&pushes) {
+            assert_eq!(client.answer(sent).status(), Status::OK);
+        }
+        drop(held);
+        ended(&mut client, "mails", JOBS + 2);
+        let expected: Vec<String> = (0..=JOBS).rev().map(|ago| ago.to_string()).collect();
+        assert_eq!(app.dir.notes(), expected, "{more}");
+    }
+}
+
 #[test]
 fn the_first_class_goes_first() {
     let app = start("workers = 1");

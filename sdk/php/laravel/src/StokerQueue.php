@@ -64,14 +64,14 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             $this->createPayload($job, $this->getQueue($queue), $data, $delay ?: null), // 8 knows no fourth parameter
             $queue,
             $delay ?: null,
-            fn ($payload, $queue, $delay = null) => $this->send($payload, $queue, $this->secondsUntil($delay ?? 0)),
+            fn ($payload, $queue, $delay = null) => $this->send($payload, $queue, $this->due($delay ?? 0)),
         );
     }
 
     /** Puts a payload into a queue as it is: so does queue:retry. */
     public function pushRaw($payload, $queue = null, array $options = [])
     {
-        return $this->send($payload, $queue, 0, $options);
+        return $this->send($payload, $queue, [], $options);
     }
 
     /** All jobs in one round trip; those that wait for a transaction go when it is committed. */
@@ -268,9 +268,10 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
     /**
      * The job's id; null when bulk() is at work.
      *
-     * @param array<string, mixed> $options go before those of the payload
+     * @param array{delay?: int, dueAt?: int} $due     none for now
+     * @param array<string, mixed>            $options go before those of the payload
      */
-    private function send(string $payload, string|UnitEnum|null $queue, int $delay, array $options = []): ?string
+    private function send(string $payload, string|UnitEnum|null $queue, array $due, array $options = []): ?string
     {
         $envelope = (array) json_decode($payload, true);
         $backoff = (string) ($envelope['backoff'] ?? '');
@@ -278,7 +279,8 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
             ...array_intersect_key($options + (array) ($envelope['stoker'] ?? []), array_flip(self::OPTIONS)),
             queue: $this->getQueue($queue),
             body: $payload,
-            delay: $delay > 0 ? $delay : null,
+            delay: $due['delay'] ?? null,
+            dueAt: $due['dueAt'] ?? null,
             // Laravel counts attempts, in the worker: see ResidentWorker.
             tries: 0,
             // For the broker where no PHP could say: after a timeout that ended the worker.
@@ -296,6 +298,23 @@ final class StokerQueue extends Queue implements QueueContract, ClearableQueue
         }
 
         return $push->await();
+    }
+
+    /**
+     * When a job is due. A time that has passed counts as well: the one that was due first runs first.
+     *
+     * @param \DateTimeInterface|\DateInterval|int $delay
+     * @return array{delay?: int, dueAt?: int}
+     */
+    private function due(mixed $delay): array
+    {
+        $seconds = $this->secondsUntil($delay);
+        if ($seconds > 0) {
+            return ['delay' => $seconds];
+        }
+        $at = $this->availableAt($delay);
+
+        return $at < $this->currentTime() ? ['dueAt' => $at] : [];
     }
 
     /** @return \DateTimeInterface|\DateInterval|int|null what a job says itself, in a property or an attribute of Laravel 13 */

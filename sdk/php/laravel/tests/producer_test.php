@@ -63,6 +63,24 @@ test('queue and delay are those of the job', function () use ($broker): void {
     same(['reports', true], [$third['queue'], abs($third['delay'] - 3_600_000) <= 1000]);
 });
 
+// Issue 9, A29
+test('a delay below zero, or a moment in the past, is when the job was due', function () use ($broker): void {
+    $before = time();
+    Queue::later(-200, new Act());
+    Queue::later(now()->subMinutes(5), new Act());
+    Queue::later(0, new Act());
+    Queue::bulk([(new Act())->delay(-100)]);
+    $pushes = $broker->pushes();
+    same([null, null, null, null], array_column($pushes, 'delay'));
+    $ago = static fn (?int $due): ?float => $due === null ? null : $before - $due / 1000;
+    [$first, $second, $third, $fourth] = array_map($ago, array_column($pushes, 'due'));
+    $passed = time() - $before;
+    foreach ([[200, $first], [300, $second], [100, $fourth]] as [$meant, $found]) {
+        holds($found <= $meant && $found >= $meant - $passed, "$meant s ago: $found");
+    }
+    same(null, $third);
+});
+
 test('push() returns the id, and JobQueued tells it', function () use ($broker, $harness): void {
     $ids = [];
     $harness->app['events']->listen(JobQueued::class, static function (JobQueued $event) use (&$ids): void {

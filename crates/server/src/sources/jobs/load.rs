@@ -148,7 +148,7 @@ impl Plane {
             return;
         };
         let (name, tries) = (of_queue.name, self.jobs.tries_of(&job));
-        let (class, run) = (job.class, job.run);
+        let (class, order, run) = (job.class, job.order, job.run);
         let options = job.options.as_deref();
         let limit = options.and_then(|options| options.timeout_ms);
         let limit = limit.map(|ms| Span::from_millis(u64::from(ms)));
@@ -163,6 +163,7 @@ impl Plane {
             name,
             key: &key,
             class,
+            order,
             origin: Promise::Job { tries },
             ttl: None,
             limit,

@@ -1,4 +1,5 @@
 use super::edge::Asked;
+use crate::clock::wall_ms;
 use crate::counted;
 use crate::net::ConnId;
 use crate::plane::Plane;
@@ -53,8 +54,8 @@ impl Plane {
         let owner = self.owner_of_push(conn, parent);
         let job = Box::new(self.new_job(queue, frame, owner.clone()));
         // What is on disk need not be in memory too while there is little of that.
-        let room = (self.jobs.inline || self.has_memory_to_load())
-            && self.core.has_room(queue, job.class, &job.key);
+        let room =
+            (self.jobs.inline || self.has_memory_to_load()) && self.has_room_for(queue, &job);
         let to = (!frame.flags.has(Flags::ONEWAY)).then_some((conn, frame.id));
         if let Some(user) = user {
             self.memory.users[user].pushes += 1;
@@ -70,6 +71,14 @@ impl Plane {
         }
         self.jobs.ask(Ask::Push { ticket, room, job });
         Ok(())
+    }
+
+    /// Whether the core takes a job at once. One that was due before now may go before others that it holds.
+    fn has_room_for(&self, queue: QueueId, job: &NewJob) -> bool {
+        let (class, key) = (job.class, &job.key);
+        let is_overdue = job.due_ms > 0 && job.is_overdue(wall_ms());
+        self.core.has_room(queue, class, key)
+            || (is_overdue && self.core.has_room_among(queue, class, key))
     }
 
     /// The store has answered a push.

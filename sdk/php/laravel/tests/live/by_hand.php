@@ -207,6 +207,20 @@ test('pop: with block_for = 0 a job that waits is found', function () use ($live
     }
 });
 
+// Issue 9, A29: Laravel's own testExpiredJobsArePopped
+test('pop: jobs that were due before they were pushed come in the order of their times', function () use ($live, $connect): void {
+    $queue = $connect();
+    foreach ([-200, -300, -100] as $delay) {
+        $ids[$delay] = $queue->later($delay, new Scripted('expired', []), '', 'dialled');
+    }
+    foreach ([-300, -200, -100] as $delay) {
+        $job = $queue->pop('dialled');
+        same($ids[$delay], $job?->getJobId(), "due $delay s ago");
+        $job->delete();
+    }
+    same(0, $queue->size('dialled'));
+});
+
 // Issue 9, A29
 test('pop: size() knows of what has just ended', function () use ($live, $connect): void {
     $queue = $connect();

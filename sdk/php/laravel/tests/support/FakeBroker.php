@@ -79,6 +79,7 @@ final class FakeBroker
             'queue' => $meta[Key::QUEUE],
             'tries' => Meta::int($meta[Key::TRIES]),
             'delay' => Meta::int($meta[Key::DELAY] ?? null),
+            'due' => Meta::int($meta[Key::DUE_AT] ?? null),
             'backoff' => array_values(unpack('N*', $meta[Key::BACKOFF] ?? '')),
             'timeout' => Meta::int($meta[Key::TIMEOUT] ?? null),
             'type' => $meta[Key::JOB_TYPE] ?? null,
