@@ -51,7 +51,7 @@ const RULES: [(&str, &str); 13] = [
         "the job has no place where it should have one, or the other way round",
     ),
     (
-        "SELECT min(id) FROM jobs WHERE ord IS NOT NULL GROUP BY queue, class, key, ord HAVING count(*) > 1",
+        "SELECT min(id) FROM jobs WHERE state = 0 GROUP BY queue, class, key, ord HAVING count(*) > 1",
         "the job shares its place with another one",
     ),
     (

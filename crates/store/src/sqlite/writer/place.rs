@@ -5,11 +5,10 @@ use crate::id::places_after;
 use crate::{JobId, NewJob};
 use rusqlite::{OptionalExtension, params};
 
-// The last place below a given one. Of jobs that rest no lane is known by the index; one of another lane does no harm.
+// The last place below a given one that a ready job has. One that rests keeps its own and never goes back to its lane, so
+// another may have the same.
 const LAST: &str = "SELECT ord FROM jobs INDEXED BY waiting WHERE state = 0 AND queue = ?1 AND class = ?2 \
                     AND key = ?3 AND ord < ?4 ORDER BY ord DESC LIMIT 1";
-const LAST_RESTING: &str = "SELECT ord FROM jobs INDEXED BY resting WHERE state = 2 AND ord IS NOT NULL \
-                            AND queue = ?1 AND ord < ?2 ORDER BY ord DESC LIMIT 1";
 
 impl Writer {
     /// Mostly the end, which is the job's own number. One that was due before it was pushed goes behind those that
@@ -33,10 +32,6 @@ impl Writer {
     fn last_below(&self, new: &NewJob, below: u64) -> rusqlite::Result<Option<u64>> {
         let mut last = self.db.prepare_cached(LAST)?;
         let lane = params![new.queue.0, new.class, new.key, below as i64];
-        let last: Option<u64> = last.query_row(lane, |row| row.get(0)).optional()?;
-        let mut resting = self.db.prepare_cached(LAST_RESTING)?;
-        let queue = params![new.queue.0, below as i64];
-        let resting: Option<u64> = resting.query_row(queue, |row| row.get(0)).optional()?;
-        Ok(last.max(resting))
+        last.query_row(lane, |row| row.get(0)).optional()
     }
 }
