@@ -3,6 +3,7 @@
 
 mod changes;
 mod ending;
+mod found;
 mod handing;
 mod keys;
 mod looking;

@@ -1,0 +1,157 @@
+//! Whoever only asks for what was told gets every job, whatever comes together in one commit.
+
+use crate::world::{World, job_of};
+use std::collections::{BTreeMap, BTreeSet};
+use stoker_store::{Ask, Job, JobId, Keep, NewJob, Pushed, QueueNo, Ticket, Told};
+
+crate::every_engine! {
+    pushes_of_one_commit_are_all_found,
+}
+
+const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
+
+fn pushes_of_one_commit_are_all_found(world: &mut World) {
+    for seed in 1..=15 {
+        let keep = Keep {
+            window: 2,
+            ..Keep::default()
+        };
+        let queue = world.queue_with(&format!("queue{seed}"), keep);
+        let mut scheduler = Scheduler::new(queue, seed);
+        for _ in 0..12 {
+            scheduler.push(world);
+            scheduler.take_turn(world);
+        }
+        scheduler.finish(world);
+    }
+}
+
+/// Holds what it was handed, and knows of others only what it was told.
+struct Scheduler {
+    queue: QueueNo,
+    seed: u64,
+    chance: u64,
+    pushed: BTreeSet<JobId>,
+    handed: BTreeSet<JobId>,
+    held: BTreeMap<Box<[u8]>, Vec<(u64, JobId)>>,
+    /// Lanes that have more.
+    more: BTreeSet<Box<[u8]>>,
+}
+
+impl Scheduler {
+    fn new(queue: QueueNo, seed: u64) -> Self {
+        Self {
+            queue,
+            seed,
+            chance: seed,
+            pushed: BTreeSet::new(),
+            handed: BTreeSet::new(),
+            held: BTreeMap::new(),
+            more: BTreeSet::new(),
+        }
+    }
+
+    /// Multiplier and increment of Knuth's MMIX.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.chance = self
+            .chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.chance >> 33) % bound
+    }
+
+    /// Some that were due before, and some that were not, without waiting for an answer.
+    fn push(&mut self, world: &mut World) {
+        let count = 1 + self.below(6);
+        for number in 0..count {
+            let key = KEYS[self.below(3) as usize];
+            let due_ms = match self.below(2) {
+                0 => 0,
+                _ => world.now() - 1 - self.below(500),
+            };
+            world.ask(Ask::Push {
+                ticket: Ticket(number, 9),
+                room: self.below(4) > 0,
+                job: Box::new(NewJob {
+                    due_ms,
+                    ..job_of(self.queue, key)
+                }),
+            });
+        }
+        world.settle();
+        self.hear(world);
+        world.advance(1 + self.below(100));
+    }
+
+    fn hear(&mut self, world: &mut World) {
+        for told in std::mem::take(&mut world.told) {
+            match told {
+                Told::Pushed { pushed, .. } => match pushed {
+                    Pushed::Accepted { id, job } => {
+                        self.pushed.insert(id);
+                        job.into_iter().for_each(|job| self.hold(&job));
+                    }
+                    other => panic!("{other:?}"),
+                },
+                Told::Backlog { key, .. } => {
+                    self.more.insert(key);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn hold(&mut self, job: &Job) {
+        assert!(self.handed.insert(job.id), "seed {}: twice", self.seed);
+        let held = self.held.entry(job.key.clone()).or_default();
+        held.push((job.order, job.id));
+        held.sort_unstable();
+    }
+
+    fn take_turn(&mut self, world: &mut World) {
+        for key in KEYS {
+            if self.below(2) == 0 {
+                self.end_one(world, key);
+            }
+            if self.below(2) == 0 {
+                self.refill(world, key);
+            }
+        }
+    }
+
+    fn end_one(&mut self, world: &mut World, key: &[u8]) -> bool {
+        let held = self.held.get_mut(key).filter(|held| !held.is_empty());
+        let Some((_, id)) = held.map(|held| held.remove(0)) else {
+            return false;
+        };
+        world.done(id);
+        self.hear(world);
+        true
+    }
+
+    fn refill(&mut self, world: &mut World, key: &[u8]) -> bool {
+        if !self.more.remove(key) {
+            return false;
+        }
+        let (jobs, more) = world.refill_jobs(self.queue, 0, key, 2);
+        jobs.iter().for_each(|job| self.hold(job));
+        assert!(jobs.is_sorted_by_key(|job| job.order));
+        if more {
+            self.more.insert(key.into());
+        }
+        self.hear(world);
+        true
+    }
+
+    /// Runs what is held and asks for what is known to be there, until there is neither.
+    fn finish(&mut self, world: &mut World) {
+        let mut is_busy = true;
+        while is_busy {
+            is_busy = false;
+            for key in KEYS {
+                is_busy |= self.refill(world, key) | self.end_one(world, key);
+            }
+        }
+        assert_eq!(self.handed, self.pushed, "seed {}", self.seed);
+    }
+}
