@@ -1,9 +1,9 @@
 //! The data plane's progress, in memory that the server writes and the angel reads.
 
-use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::{pread, pwrite};
+use rustix::io::pread;
 use std::io;
+use stoker_os::{Fd, write_memory};
 
 /// What the server is doing, as far as the angel has to know to judge its silence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Beat {
 /// has to be mapped. The angel reads it when it looks; neither wakes the other.
 #[derive(Debug)]
 pub struct Heartbeat {
-    memory: OwnedFd,
+    memory: Fd,
 }
 
 impl Heartbeat {
@@ -44,7 +44,7 @@ impl Heartbeat {
     }
 
     /// The same memory by its other descriptor.
-    pub fn of(memory: OwnedFd) -> Self {
+    pub fn of(memory: Fd) -> Self {
         Self { memory }
     }
 
@@ -53,8 +53,7 @@ impl Heartbeat {
         let mut bytes = [0; 9];
         bytes[..8].copy_from_slice(&beat.count.to_ne_bytes());
         bytes[8] = beat.stage as u8;
-        pwrite(&self.memory, &bytes, 0)?;
-        Ok(())
+        Ok(write_memory(&self.memory, &bytes)?)
     }
 
     /// The last report.
@@ -74,7 +73,7 @@ impl Heartbeat {
     }
 
     /// Another descriptor of the memory, to be passed on.
-    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn share(&self) -> io::Result<Fd> {
         self.memory.try_clone()
     }
 }

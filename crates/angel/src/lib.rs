@@ -22,10 +22,7 @@ pub use angel::{Options, run};
 pub use channel::{Channel, MAX_MESSAGE};
 pub use heartbeat::{Beat, Heartbeat, Stage};
 pub use message::{End, Level, Previous, Spec, ToAngel, ToServer, WorkerKey};
-pub use procfs::{
-    children, descendants, descends, is_dead, kill_tree, owner, tree_proportional_bytes,
-    tree_resident_bytes, with_cookie,
-};
+pub use procfs::{kill_tree, with_cookie};
 pub use socket::{Socket, SocketError, address};
 pub use user::{names, resolve_group, resolve_user};
 

@@ -190,7 +190,7 @@ fn clear(path: &Path) -> Result<(), SocketError> {
 /// Whether the process lives that listens: a socket knows who that was (unix(7), SO_PEERCRED).
 fn is_served(peer: &UnixStream) -> bool {
     let listener = rustix::net::sockopt::socket_peercred(peer);
-    listener.is_ok_and(|listener| !crate::is_dead(listener.pid.as_raw_nonzero().get()))
+    listener.is_ok_and(|listener| !stoker_os::is_dead(listener.pid.as_raw_nonzero().get()))
 }
 
 type Bound = (OwnedFd, (u64, u64));

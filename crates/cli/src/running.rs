@@ -200,8 +200,7 @@ impl Running {
     /// Whether it was started with this configuration, by the same name, and the name means the same for both.
     /// Containers and services may see one directory of records, and different files by one name.
     fn serves(&self, config: &Path) -> bool {
-        if self.config != config || self.namespace != namespace() || stoker_angel::is_dead(self.pid)
-        {
+        if self.config != config || self.namespace != namespace() || stoker_os::is_dead(self.pid) {
             return false;
         }
         let ours = firm_part(config);

@@ -1,30 +1,24 @@
-//! The one place that looks at clocks: monotonic for durations, the wall only for "due at".
+//! Two clocks: the steady one for durations, the wall only for "due at".
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use stoker_core::{Span, Time};
+pub(crate) use stoker_os::wall_ms;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    start: Instant,
+    start: Duration,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
         Self {
-            start: Instant::now(),
+            start: stoker_os::steady(),
         }
     }
 
     pub(crate) fn now(&self) -> Time {
-        Time(self.start.elapsed().as_micros() as u64)
+        Time((stoker_os::steady() - self.start).as_micros() as u64)
     }
-}
-
-/// Milliseconds since 1970, as shown to people and used for "due at".
-pub(crate) fn wall_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64)
 }
 
 pub(crate) fn duration(span: Span) -> Duration {

@@ -5,9 +5,9 @@ use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use crate::sources::rpc::exit_text;
 use crate::workers::Link;
-use rustix::process::Signal;
 use stoker_angel::ToAngel;
 use stoker_core::{Action, Exit, Facts, Health, Notice, Outcome, Recycled, TaskId, Why, WorkerId};
+use stoker_os::Signal;
 use stoker_store::{Ask, What};
 use stoker_wire::Frame;
 

@@ -14,11 +14,11 @@ use crate::sources::jobs::failures::FailureLog;
 use crate::sources::rpc::Places;
 use crate::sources::{Load, Loads};
 use crate::workers::Link;
-use rustix::fd::OwnedFd;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use stoker_angel::Channel;
 use stoker_core::{Action, Core, Event, KeyId, PoolId, QueueId, TaskId, Time, WorkerId};
+use stoker_os::Fd;
 use stoker_store::{JobId, Ticket};
 use stoker_wire::{Frame, MetaBuf};
 
@@ -108,7 +108,7 @@ pub(crate) struct Plane {
     pub(crate) poller: Poller,
     pub(crate) channel: Channel,
     pub(crate) heart: Heart,
-    pub(crate) listener: OwnedFd,
+    pub(crate) listener: Fd,
     pub(crate) conns: Slots<Conn>,
     /// Connections with something to flush at the end of the turn.
     pub(crate) dirty: Vec<ConnId>,

@@ -18,12 +18,12 @@ use crate::sources::jobs::{Jobs, open_store};
 use crate::sources::rpc::{Places, exit_text};
 use crate::watch;
 use crate::workers::kill_marked;
-use rustix::fd::{AsFd, OwnedFd};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use stoker_angel::{Channel, End, Heartbeat, Level, Previous, ToAngel, ToServer};
 use stoker_core::{Core, Event, Exit, Limits, Span, Time};
+use stoker_os::{AsFd, Fd};
 use stoker_wire::MetaBuf;
 
 /// How long clients may take to fetch their last answers.
@@ -36,7 +36,7 @@ const READ: usize = 64 << 10;
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// Serves until the angel says to drain, or is gone. `listener` and `control` were inherited from it.
-pub fn run(listener: OwnedFd, control: OwnedFd) -> io::Result<()> {
+pub fn run(listener: Fd, control: Fd) -> io::Result<()> {
     let angel = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     rustix::thread::set_name(c"stoker: server")?;
     raise_descriptor_limit();
@@ -91,19 +91,15 @@ struct Start {
 
 /// The configuration comes from the angel, which has checked it and keeps it over restarts.
 fn first_message(channel: &mut Channel) -> io::Result<Start> {
-    use rustix::event::{PollFd, PollFlags, poll};
     loop {
         match channel.receive::<ToServer>()? {
             Some((message, fds)) => return start_of(message, fds),
-            None => {
-                let mut fds = [PollFd::new(&*channel, PollFlags::IN)];
-                poll(&mut fds, None)?;
-            }
+            None => stoker_os::await_readable(&*channel)?,
         }
     }
 }
 
-fn start_of(message: ToServer, fds: Vec<OwnedFd>) -> io::Result<Start> {
+fn start_of(message: ToServer, fds: Vec<Fd>) -> io::Result<Start> {
     let (
         ToServer::Config {
             text,
@@ -145,7 +141,7 @@ fn previous_text(previous: Previous) -> String {
 }
 
 impl Plane {
-    fn new(start: Start, channel: Channel, listener: OwnedFd) -> io::Result<Self> {
+    fn new(start: Start, channel: Channel, listener: Fd) -> io::Result<Self> {
         let Start {
             mut launch, heart, ..
         } = start;
@@ -159,7 +155,7 @@ impl Plane {
             ..Limits::default()
         };
         let mut log = Log::start(&config.log.within(launch.named_base()))?;
-        rustix::io::ioctl_fionbio(&listener, true)?;
+        stoker_os::never_block(&listener)?;
         let store = open_store(&config, &launch, listener.as_fd(), is_restart, &mut log)?;
         base::leave_removed(&mut launch, &mut log);
         Ok(Self {
@@ -248,7 +244,7 @@ impl Plane {
     /// One turn: wait, read what workers wrote, then everything else, then what is due, then write.
     fn turn(&mut self, ready: &mut Vec<(Source, bool, bool)>, buffer: &mut [u8]) -> io::Result<()> {
         self.poller.wait(self.time_to_wait(), ready)?;
-        let began = Instant::now();
+        let began = stoker_os::steady();
         self.now = self.clock.now();
         self.beat_if_due();
         for (source, _, _) in ready.iter() {
@@ -269,7 +265,7 @@ impl Plane {
         self.advance_listings();
         self.flush();
         self.use_freed_memory();
-        let lag = began.elapsed().as_micros() as u64;
+        let lag = (stoker_os::steady() - began).as_micros() as u64;
         self.max_lag_us = self.max_lag_us.max(lag);
         Ok(())
     }
@@ -320,7 +316,7 @@ impl Plane {
         );
     }
 
-    fn angel_says(&mut self, message: ToServer, fds: Vec<OwnedFd>) {
+    fn angel_says(&mut self, message: ToServer, fds: Vec<Fd>) {
         match message {
             ToServer::Spawned { worker, pid } => self.spawned(worker, pid, fds),
             ToServer::SpawnFailed { worker, error } => self.not_spawned(worker, &error),

@@ -1,8 +1,7 @@
 use crate::{Ask, Counts, Ids, QueueNo, Told};
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use stoker_os::BorrowedFd;
 
 /// An engine that keeps jobs.
 ///
@@ -56,10 +55,7 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// The machine's own clock.
 #[must_use]
 pub fn wall_clock() -> Clock {
-    Arc::new(|| {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        since.map_or(0, |since| since.as_millis() as u64)
-    })
+    Arc::new(stoker_os::wall_ms)
 }
 
 /// The machine's own clock as it was when this was first asked for, and from then on as many milliseconds later as have
@@ -72,9 +68,7 @@ pub fn steady_clock() -> Clock {
 /// What [`steady_clock`] shows.
 #[must_use]
 pub fn steady_ms() -> u64 {
-    static BEGIN: OnceLock<(Instant, u64)> = OnceLock::new();
-    let (begin, at) = BEGIN.get_or_init(|| (Instant::now(), wall_clock()()));
-    at + begin.elapsed().as_millis() as u64
+    stoker_os::steady_ms()
 }
 
 /// What an engine can do by itself; the rest is done around it.

@@ -1,9 +1,9 @@
 use super::{Answered, Caller, Handle};
 use crate::clock::rfc3339;
 use crate::plane::Plane;
-use stoker_angel::tree_resident_bytes;
 use stoker_api::worker::{self, Kind, State, Task, Worker, Workers};
 use stoker_core::{PoolId, TaskId, Time, WorkerState, WorkerView};
+use stoker_os::tree_resident_bytes;
 
 impl Handle for worker::List {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Workers> {

@@ -3,14 +3,10 @@ use super::out::{Out, Shared, Written};
 use crate::MAX_FRAME;
 use crate::alarms::AlarmKey;
 use crate::users::UserId;
-use nix::sys::socket::getsockopt;
-use nix::sys::socket::sockopt::PeerCredentials;
-use rustix::fd::OwnedFd;
-use rustix::io::{Errno, read};
-use rustix::net::Shutdown;
 use std::collections::VecDeque;
 use std::io;
 use stoker_core::{NameId, TaskId, Time, WorkerId};
+use stoker_os::{Errno, Fd, Peer, end_writing, peer, read};
 use stoker_store::Owner;
 use stoker_wire::{Encode, Splitter, Type};
 
@@ -21,14 +17,6 @@ const OUT_HIGH: usize = 4 << 20;
 const TAKEN: usize = 64 << 10;
 /// Unanswered requests for which a table is kept that is empty.
 const TABLE_KEPT: usize = 128;
-
-/// Who is at the other end, by the kernel's word. The pid is 0 for a peer in a PID namespace that can't be
-/// seen from here; the uid counts all the same.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(crate) pid: i32,
-    pub(crate) uid: u32,
-}
 
 /// A connection from a client: what it waits for.
 #[derive(Debug, Default)]
@@ -113,7 +101,7 @@ pub(crate) enum Flow {
 /// One socket with what is half read and what is not yet written.
 #[derive(Debug)]
 pub(crate) struct Conn {
-    pub(crate) fd: OwnedFd,
+    pub(crate) fd: Fd,
     pub(crate) peer: Peer,
     /// The process that a worker's HELLO names.
     pub(crate) named_pid: Option<u32>,
@@ -160,17 +148,12 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
-    pub(crate) fn new(fd: OwnedFd) -> Self {
-        let peer = getsockopt(&fd, PeerCredentials).map_or(
-            Peer {
-                pid: 0,
-                uid: u32::MAX,
-            },
-            |peer| Peer {
-                pid: peer.pid(),
-                uid: peer.uid(),
-            },
-        );
+    pub(crate) fn new(fd: Fd) -> Self {
+        let nobody = Peer {
+            pid: 0,
+            uid: u32::MAX,
+        };
+        let peer = peer(&fd).unwrap_or(nobody);
         Self {
             fd,
             peer,
@@ -299,7 +282,7 @@ impl Conn {
 
     /// Says that nothing more will be sent. What is buffered should be flushed first.
     pub(crate) fn half_close(&self) {
-        rustix::net::shutdown(&self.fd, Shutdown::Write).ok();
+        end_writing(&self.fd);
     }
 }
 

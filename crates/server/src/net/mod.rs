@@ -6,7 +6,7 @@ mod out;
 mod poller;
 mod slots;
 
-pub(crate) use conn::{Charge, Client, Conn, Counted, Flow, Peer, Role};
+pub(crate) use conn::{Charge, Client, Conn, Counted, Flow, Role};
 pub(crate) use out::{LARGE, Shared};
 pub(crate) use poller::{Poller, Source};
 pub(crate) use slots::{ConnId, Slots};

@@ -1,10 +1,9 @@
 //! What is to be written to one socket, in pieces that are freed as they go out.
 
-use rustix::fd::OwnedFd;
-use rustix::io::{Errno, write, writev};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use stoker_os::{Errno, Fd, write, write_gathered};
 use stoker_wire::{Encode, encode, encode_head};
 
 /// A body of this size is a piece of its own: it is copied at most once, and freed when it is written.
@@ -127,7 +126,7 @@ impl Out {
     }
 
     /// Writes what the peer takes. An error means that it is gone.
-    pub(crate) fn write(&mut self, fd: &OwnedFd) -> io::Result<Written> {
+    pub(crate) fn write(&mut self, fd: &Fd) -> io::Result<Written> {
         let mut taken = 0;
         while !self.is_empty() {
             let written = match self.pieces.is_empty() {
@@ -147,14 +146,14 @@ impl Out {
         Ok(Written::All)
     }
 
-    fn write_gathered(&self, fd: &OwnedFd) -> Result<usize, Errno> {
+    fn write_gathered(&self, fd: &Fd) -> Result<usize, Errno> {
         let pieces = self.pieces.iter().map(Piece::bytes);
         let mut slices = [IoSlice::new(&[]); GATHERED];
         for (slice, bytes) in slices.iter_mut().zip(pieces.chain([&*self.tail])) {
             *slice = IoSlice::new(bytes);
         }
         slices[0].advance(self.sent);
-        writev(fd, &slices)
+        write_gathered(fd, &slices)
     }
 
     fn drop_written(&mut self, count: usize) {

@@ -1,10 +1,7 @@
 use super::ConnId;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::io::Errno;
-use rustix::time::Timespec;
 use std::io;
 use std::time::Duration;
+use stoker_os::{AsFd, Poll};
 
 /// What became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,77 +70,36 @@ impl Source {
     }
 }
 
-/// Level-triggered epoll. Output of workers comes first in every turn: see [`crate::workers`].
-pub(crate) struct Poller {
-    epoll: OwnedFd,
-    ready: Vec<Event>,
-}
-
-const EVENTS: usize = 512;
+/// Level-triggered. Output of workers comes first in every turn: see [`crate::workers`].
+pub(crate) struct Poller(Poll);
 
 impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Self {
-            epoll,
-            ready: Vec::with_capacity(EVENTS),
-        })
+        Poll::new().map(Self)
     }
 
     pub(crate) fn add(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
-        let data = EventData::new_u64(source.token());
-        Ok(epoll::add(
-            &self.epoll,
-            fd,
-            data,
-            EventFlags::IN | EventFlags::RDHUP,
-        )?)
+        self.0.add(fd, source.token())
     }
 
     /// What to wait for from now on. With neither, an end of the stream is not reported either.
     pub(crate) fn set(&self, fd: impl AsFd, source: Source, read: bool, write: bool) {
-        let mut flags = EventFlags::empty();
-        flags.set(EventFlags::IN | EventFlags::RDHUP, read);
-        flags.set(EventFlags::OUT, write);
-        let data = EventData::new_u64(source.token());
-        // Fails only for a descriptor that was never added, which is a fault of this program.
-        epoll::modify(&self.epoll, fd, data, flags).ok();
+        self.0.set(fd, source.token(), read, write);
     }
 
     pub(crate) fn remove(&self, fd: impl AsFd) {
-        epoll::delete(&self.epoll, fd).ok();
+        self.0.remove(fd);
     }
 
-    /// Waits until something is ready or the time is up, and lists it.
+    /// Waits until something is ready or the time is up, and lists it: whether it can be read, and written.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
         out: &mut Vec<(Source, bool, bool)>,
     ) -> io::Result<()> {
-        let timeout = timeout.map(|timeout| Timespec {
-            tv_sec: timeout.as_secs() as i64,
-            tv_nsec: i64::from(timeout.subsec_nanos()),
-        });
-        self.ready.clear();
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut self.ready),
-            timeout.as_ref(),
-        ) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let ready = self.0.wait(timeout)?;
         out.clear();
-        let gone = EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP;
-        out.extend(self.ready.iter().map(|event| {
-            let flags = event.flags;
-            let readable = flags.intersects(EventFlags::IN | gone);
-            (
-                Source::of(event.data.u64()),
-                readable,
-                flags.contains(EventFlags::OUT),
-            )
-        }));
+        out.extend(ready.map(|ready| (Source::of(ready.token), ready.readable, ready.writable)));
         Ok(())
     }
 }

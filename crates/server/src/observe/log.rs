@@ -10,8 +10,6 @@ use super::lines::{Line, Lines};
 use crate::clock::{rfc3339, wall_ms};
 use crate::config::{LogConfig, size_text};
 use crate::counted;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -20,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 use stoker_api::printable_json;
+use stoker_os::Wake;
 
 /// Messages on their way to the thread.
 const CHANNEL: usize = 4_096;
@@ -126,7 +125,7 @@ pub(crate) struct Log {
     /// Ends when the thread has written all.
     written: Receiver<Infallible>,
     /// Readable when a pipe that rested may be read again.
-    pub(crate) wake: Arc<OwnedFd>,
+    pub(crate) wake: Arc<Wake>,
     /// Lines of our own that found the channel full: kept, in order, until there is room.
     held: Vec<Message>,
     /// Lines of our own for which there was no room at all.
@@ -141,7 +140,7 @@ impl Log {
         };
         let (sender, receiver) = sync_channel(CHANNEL);
         let (writing, written) = sync_channel(0);
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wake = Arc::new(Wake::new()?);
         let writer = Writer {
             sink,
             json: config.json,
@@ -232,7 +231,7 @@ impl Log {
 
     /// Sends what was held back. To be called when [`Self::wake`] is readable.
     pub(crate) fn catch_up(&mut self) {
-        rustix::io::read(&*self.wake, &mut [0u8; 8]).ok();
+        self.wake.clear();
         let mut held = std::mem::take(&mut self.held).into_iter();
         for message in held.by_ref() {
             if let Err(TrySendError::Full(message)) = self.sender.try_send(message) {
@@ -286,7 +285,7 @@ struct Writer {
     sink: Sink,
     json: bool,
     lines: HashMap<(String, i32, Stream), Lines>,
-    wake: Arc<OwnedFd>,
+    wake: Arc<Wake>,
     /// Dropped when all is written.
     _writing: SyncSender<Infallible>,
 }
@@ -313,7 +312,7 @@ impl Writer {
             }
             self.put(&mut text);
             if drained > 0 {
-                rustix::io::write(&*self.wake, &1u64.to_ne_bytes()).ok();
+                self.wake.ring();
             }
         }
     }

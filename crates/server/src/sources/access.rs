@@ -7,8 +7,8 @@
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::Origin;
-use stoker_angel::descends;
 use stoker_core::{TaskId, WorkerId};
+use stoker_os::descends;
 use stoker_store::{JobId, Owner};
 
 /// Calls inside calls that are followed to whoever made the first one.

@@ -8,8 +8,8 @@ use crate::plane::{Alarm, Plane};
 use crate::sources::rpc::offer;
 use crate::workers::serving::{Serving, serving};
 use crate::workers::{Link, Shared};
-use rustix::process::{Signal, pidfd_send_signal};
 use stoker_core::{Event, Exit, PoolId, Span, WorkerId, WorkerState};
+use stoker_os::{Signal, signal_process};
 use stoker_wire::{Hello, Welcome};
 
 /// How long a process may live on after its socket closed: shutdown functions and destructors run then.
@@ -140,7 +140,7 @@ impl Plane {
         let Some(link) = self.link(id) else { return };
         let pidfd = link.pidfd.as_ref();
         // A process of another user is not ours to signal; then its connection is what we end.
-        if pidfd.is_some_and(|pidfd| pidfd_send_signal(pidfd, Signal::KILL).is_ok()) {
+        if pidfd.is_some_and(|pidfd| signal_process(pidfd, Signal::KILL)) {
             return;
         }
         self.worker_gone(id, Exit::Gone);

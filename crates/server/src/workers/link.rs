@@ -1,14 +1,14 @@
 use crate::net::ConnId;
 use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::workers::Shared;
-use rustix::fd::OwnedFd;
 use stoker_angel::{WorkerKey, with_cookie};
 use stoker_core::{Exit, PoolId, WorkerId};
+use stoker_os::Fd;
 
 /// One output of a worker.
 #[derive(Debug)]
 pub(crate) struct Pipe {
-    pub(crate) fd: OwnedFd,
+    pub(crate) fd: Fd,
     pub(crate) stream: Stream,
     /// Not read for now, because the log is behind.
     pub(crate) resting: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Link {
     /// Started by the angel; otherwise it dialled in.
     pub(crate) spawned: bool,
     /// The process of a worker that dialled in from this machine.
-    pub(crate) pidfd: Option<OwnedFd>,
+    pub(crate) pidfd: Option<Fd>,
 }
 
 /// How much of a worker's last stderr is kept, to tell what killed it.

@@ -1,8 +1,8 @@
 //! How much memory a worker takes, with all that it started.
 
 use crate::plane::{Plane, Todo};
-use stoker_angel::{tree_proportional_bytes, tree_resident_bytes};
 use stoker_core::{Span, Time, WorkerId};
+use stoker_os::{tree_proportional_bytes, tree_resident_bytes};
 
 /// Shared pages are looked for at most so often: that takes milliseconds where memory is large.
 const LOOK_EVERY: Span = Span::from_secs(2);

@@ -1,16 +1,13 @@
 //! Which process serves a connection that was dialled.
 
-use crate::net::Peer;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use stoker_angel::{descends, owner};
+use std::time::Duration;
+use stoker_os::{Fd, Peer, descends, ends_within, owner, watch_process};
 
 /// The process that serves, as far as it can be known and watched.
 pub(crate) struct Serving {
     /// 0 if there is none that can be seen from here.
     pub(crate) pid: i32,
-    pub(crate) pidfd: Option<OwnedFd>,
+    pub(crate) pidfd: Option<Fd>,
 }
 
 /// The process that a HELLO names, if it runs as the same user as who connected and descends from that one: a
@@ -22,25 +19,17 @@ pub(crate) fn serving(peer: Peer, named: Option<u32>) -> Serving {
         .and_then(|pid| child_of(peer, pid))
         .unwrap_or_else(|| Serving {
             pid: peer.pid,
-            pidfd: watch(peer.pid),
+            pidfd: watch_process(peer.pid),
         })
-}
-
-fn watch(pid: i32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
 fn child_of(peer: Peer, pid: i32) -> Option<Serving> {
     // Opened first and asked last, so that in between the number can't have become another process's.
-    let pidfd = watch(pid)?;
+    let pidfd = watch_process(pid)?;
     let is_its_own = owner(pid) == Some(peer.uid) && descends(pid, peer.pid);
-    (is_its_own && is_alive(&pidfd)).then_some(Serving {
+    let is_alive = !ends_within(&pidfd, Duration::ZERO);
+    (is_its_own && is_alive).then_some(Serving {
         pid,
         pidfd: Some(pidfd),
     })
-}
-
-fn is_alive(pidfd: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
-    matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0))
 }

@@ -5,9 +5,9 @@ use crate::observe::Stream;
 use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{Fault, offer};
 use crate::sources::{Load, Origin};
-use rustix::process::{Signal, pidfd_send_signal};
 use stoker_angel::ToAngel;
 use stoker_core::{Answer, Event, Span, TaskId, WorkerId};
+use stoker_os::{Signal, signal_process};
 use stoker_store::Job;
 use stoker_wire::{
     Encode, EventKind, Flags, Frame, Hello, Key, Meta, MetaBuf, Role, Status, Type, Welcome,
@@ -286,7 +286,7 @@ impl Plane {
         }
         if let Some(pidfd) = &link.pidfd {
             // One of another user is not ours to signal; the kill at the end of its grace ends it.
-            pidfd_send_signal(pidfd, signal).ok();
+            signal_process(pidfd, signal);
         }
     }
 }

@@ -16,8 +16,8 @@ use remains::Remains;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use stoker_os::BorrowedFd;
 
 pub struct MemoryStore {
     clock: Clock,

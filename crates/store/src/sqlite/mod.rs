@@ -24,12 +24,12 @@ use lock::Lock;
 use post::{Item, Post};
 use std::fmt;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
+use stoker_os::BorrowedFd;
 
 /// How a store is kept.
 #[derive(Clone)]

@@ -1,12 +1,11 @@
 use crate::{Ask, JobId, Keep, QueueNo, Told};
-use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use stoker_os::{AsFd, BorrowedFd, Wake};
 
 /// What is under way at once; more is refused with `Busy`.
 pub(super) const PUSHES: usize = 65_536;
@@ -43,7 +42,7 @@ pub(super) struct Post {
     inbox: Mutex<VecDeque<Item>>,
     arrived: Condvar,
     told: Mutex<Vec<Told>>,
-    wake: OwnedFd,
+    wake: Wake,
     /// The handle is gone without having closed.
     abandoned: AtomicBool,
     /// It is about to be closed.
@@ -71,7 +70,7 @@ impl Post {
             inbox: Mutex::default(),
             arrived: Condvar::new(),
             told: Mutex::default(),
-            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            wake: Wake::new()?,
             abandoned: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             pushes: AtomicUsize::new(0),
@@ -135,14 +134,12 @@ impl Post {
     }
 
     pub(super) fn ring(&self) {
-        // It fails if the count is at its highest; then it is readable anyway.
-        rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
+        self.wake.ring();
     }
 
     /// Returns how many bytes of it were found by looks. They count until [`Self::let_go_of`] says otherwise.
     pub(super) fn hear(&self, told: &mut Vec<Told>) -> usize {
-        // It fails if nobody has rung.
-        rustix::io::read(&self.wake, &mut [0; 8]).ok();
+        self.wake.clear();
         let mut new = std::mem::take(&mut *lock(&self.told));
         self.handed
             .fetch_sub(new.iter().map(Told::handed).sum(), Ordering::Relaxed);

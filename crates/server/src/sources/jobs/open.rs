@@ -2,9 +2,9 @@ use crate::config::{Config, Launch};
 use crate::observe::Log;
 use crate::observe::events;
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use stoker_os::{BorrowedFd, path_of};
 use stoker_store::{Driver, MemoryStore, steady_clock, wall_clock};
 
 /// The store that the configuration names.
@@ -47,16 +47,6 @@ struct StoreOptions {
     sync: bool,
     /// Where this server answers.
     socket: Option<PathBuf>,
-}
-
-/// The path that a socket listens at.
-fn path_of(listener: BorrowedFd<'_>) -> Option<PathBuf> {
-    let address = rustix::net::getsockname(listener).ok()?;
-    let address = rustix::net::SocketAddrUnix::try_from(address).ok()?;
-    let path = address.path()?.into_owned();
-    Some(PathBuf::from(std::ffi::OsString::from_vec(
-        path.into_bytes(),
-    )))
 }
 
 #[cfg(feature = "sqlite")]
@@ -109,19 +99,10 @@ fn open_file(
 /// Whether a process ends within the time that a server may take to be gone after its angel was killed.
 #[cfg(feature = "sqlite")]
 fn ends_soon(pid: u32) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    const STEPS_ASIDE: Timespec = Timespec {
-        tv_sec: 3,
-        tv_nsec: 0,
-    };
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
-        // It has gone meanwhile.
-        return true;
-    };
-    let mut ended = [PollFd::new(&process, PollFlags::IN)];
-    poll(&mut ended, Some(&STEPS_ASIDE)).is_ok_and(|ready| ready > 0)
+    const STEPS_ASIDE: Duration = Duration::from_secs(3);
+    let process = i32::try_from(pid).ok().and_then(stoker_os::watch_process);
+    // Without one it has gone meanwhile.
+    process.is_none_or(|process| stoker_os::ends_within(&process, STEPS_ASIDE))
 }
 
 #[cfg(not(feature = "sqlite"))]

@@ -4,9 +4,8 @@ use crate::net::{Conn, ConnId, Flow, Role, Source};
 use crate::observe::events;
 use crate::plane::{Alarm, Plane};
 use crate::users::UserId;
-use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
 use stoker_core::{Event, Span, Time};
+use stoker_os::{Errno, Fd};
 use stoker_wire::{Encode, Frame, Splitter, Status, Type, WireError, encode};
 
 /// Connections accepted in one turn; the rest wait in the listen queue for the next.
@@ -24,7 +23,7 @@ impl Plane {
     /// Accepts some of the connections that wait. Returns whether there may be more.
     pub(crate) fn accept(&mut self) -> bool {
         for _ in 0..ACCEPTS {
-            match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            match stoker_os::accept(&self.listener) {
                 Ok(socket) => {
                     if !self.let_in(Conn::new(socket)) {
                         return false;
@@ -62,7 +61,7 @@ impl Plane {
 
     /// Listens on another socket, because the file of the present one is gone. Who is in the old one's queue is
     /// accepted first.
-    pub(crate) fn listen_on(&mut self, listener: rustix::fd::OwnedFd) {
+    pub(crate) fn listen_on(&mut self, listener: Fd) {
         for _ in 0..MOST_WAITING / ACCEPTS {
             if !self.accept() {
                 break;
@@ -107,7 +106,7 @@ impl Plane {
     }
 
     /// Adds the socket of a worker that was started for this server.
-    pub(crate) fn add_conn(&mut self, socket: rustix::fd::OwnedFd, role: Role) -> ConnId {
+    pub(crate) fn add_conn(&mut self, socket: Fd, role: Role) -> ConnId {
         let mut conn = Conn::new(socket);
         conn.role = role;
         self.add(conn, None)
@@ -466,7 +465,7 @@ impl Plane {
 }
 
 /// Tells one connection too many why it is not served. It may not hear it; it is gone either way.
-fn turn_away(socket: &rustix::fd::OwnedFd, text: &str) {
+fn turn_away(socket: &Fd, text: &str) {
     let mut out = Vec::new();
     let (code, body) = (Status::RESOURCE_EXHAUSTED.0, text.as_bytes());
     encode(
@@ -477,7 +476,7 @@ fn turn_away(socket: &rustix::fd::OwnedFd, text: &str) {
             ..Encode::new(Type::Res, 0)
         },
     );
-    rustix::io::write(socket, &out).ok();
+    stoker_os::write(socket, &out).ok();
 }
 
 /// Why a connection ends.

@@ -80,7 +80,7 @@ impl Plane {
 
     /// Whether a uid is the server's own or root's: those administer.
     pub(crate) fn is_own_user(&self, uid: u32) -> bool {
-        uid == 0 || uid == rustix::process::geteuid().as_raw()
+        uid == 0 || uid == stoker_os::own_user()
     }
 
     fn worker_named(&self, name: &str) -> Option<WorkerId> {

@@ -8,7 +8,6 @@ use crate::net::{Conn, ConnId, Role};
 use crate::observe::events;
 use crate::plane::Plane;
 use crate::users::UserId;
-use rustix::process::{Resource, getrlimit};
 use std::collections::VecDeque;
 use stoker_core::{Span, Time};
 use stoker_wire::Status;
@@ -57,7 +56,7 @@ impl Plane {
             .iter()
             .map(|pool| u64::from(pool.core.max));
         let others = OTHERS + KEPT as u64 + OF_WORKER * workers.sum::<u64>();
-        let limit = getrlimit(Resource::Nofile).current;
+        let limit = stoker_os::descriptor_limit();
         let most = limit.map_or(u64::MAX, |limit| limit.saturating_sub(others).max(LEAST));
         self.places.max = wanted.min(usize::try_from(most).unwrap_or(usize::MAX));
         if self.places.max < wanted {

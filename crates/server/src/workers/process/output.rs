@@ -3,8 +3,8 @@ use crate::observe::Stream;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use crate::workers::Link;
-use rustix::io::{Errno, read};
 use stoker_core::{TaskId, WorkerId};
+use stoker_os::{Errno, read};
 
 impl Plane {
     /// Reads what a worker wrote and passes it to the log, under the task that wrote it.

@@ -6,11 +6,11 @@ use crate::observe::events;
 use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::plane::Plane;
 use crate::workers::{Link, Pipe, Shared};
-use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use stoker_angel::{Spec, ToAngel, WorkerKey};
 use stoker_core::{Event, Exit, Offer, PoolId, WorkerId};
+use stoker_os::{Fd, own_user};
 
 impl Plane {
     /// Asks the angel to start a worker.
@@ -84,7 +84,7 @@ impl Plane {
     }
 
     /// A worker was started: takes its socket and its output.
-    pub(crate) fn spawned(&mut self, key: WorkerKey, pid: i32, fds: Vec<OwnedFd>) {
+    pub(crate) fn spawned(&mut self, key: WorkerKey, pid: i32, fds: Vec<Fd>) {
         let id = Link::of_key(key);
         let mut fds = fds.into_iter();
         let (Some(stdout), Some(stderr)) = (fds.next(), fds.next()) else {
@@ -148,7 +148,7 @@ impl Plane {
         let Some(link) = self.link(id) else {
             return;
         };
-        let is_root = rustix::process::geteuid().is_root();
+        let is_root = own_user() == 0;
         let user = self.pool_spec(link.pool);
         let user = user.and_then(|pool| pool.user.as_deref());
         let hint = match user {

@@ -1,0 +1,23 @@
+//! The operating system itself.
+
+mod memory;
+mod poll;
+mod process;
+mod record;
+mod socket;
+mod time;
+mod wake;
+
+pub use memory::write_memory;
+pub use poll::Poll;
+pub use process::{
+    children, descendants, descends, descriptor_limit, ends_within, is_dead, is_young, own_user,
+    owner, signal_process, tree_proportional_bytes, tree_resident_bytes, watch_process,
+};
+pub use record::{receive_record, send_record};
+pub use rustix::fd::{AsFd, BorrowedFd, OwnedFd as Fd};
+pub use socket::{
+    accept, await_readable, end_writing, never_block, path_of, peer, read, write, write_gathered,
+};
+pub use time::{steady, steady_ms, wall_ms};
+pub use wake::Wake;

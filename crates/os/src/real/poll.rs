@@ -1,0 +1,73 @@
+//! What is ready to be read or written: level-triggered epoll.
+
+use super::{AsFd, Fd};
+use crate::{Errno, Ready};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::time::Timespec;
+use std::io;
+use std::time::Duration;
+
+const EVENTS: usize = 512;
+
+pub struct Poll {
+    epoll: Fd,
+    ready: Vec<Event>,
+}
+
+impl Poll {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            ready: Vec::with_capacity(EVENTS),
+        })
+    }
+
+    /// Waits for something to read.
+    pub fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
+        let data = EventData::new_u64(token);
+        let flags = EventFlags::IN | EventFlags::RDHUP;
+        Ok(epoll::add(&self.epoll, fd, data, flags)?)
+    }
+
+    /// What to wait for from now on. With neither, an end of the stream is not reported either.
+    pub fn set(&self, fd: impl AsFd, token: u64, read: bool, write: bool) {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN | EventFlags::RDHUP, read);
+        flags.set(EventFlags::OUT, write);
+        let data = EventData::new_u64(token);
+        // Fails only for a descriptor that was never added, which is a fault of this program.
+        epoll::modify(&self.epoll, fd, data, flags).ok();
+    }
+
+    pub fn remove(&self, fd: impl AsFd) {
+        epoll::delete(&self.epoll, fd).ok();
+    }
+
+    /// Waits until something is ready or the time is up, and lists it.
+    pub fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+    ) -> io::Result<impl Iterator<Item = Ready> + '_> {
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        });
+        self.ready.clear();
+        let space = rustix::buffer::spare_capacity(&mut self.ready);
+        match epoll::wait(&self.epoll, space, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.ready.iter().map(ready))
+    }
+}
+
+fn ready(event: &Event) -> Ready {
+    let (flags, data) = (event.flags, event.data);
+    let gone = EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP;
+    Ready {
+        token: data.u64(),
+        readable: flags.intersects(EventFlags::IN | gone),
+        writable: flags.contains(EventFlags::OUT),
+    }
+}
