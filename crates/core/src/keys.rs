@@ -26,10 +26,14 @@ impl Lane {
     /// Adds a task behind its equals. That is the end, but for one that is to go before others by its order.
     pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
         let order = tasks[id].order;
-        let goes_first = self.head.is_some_and(|head| tasks[head].order > order);
-        let mut prev = self.tail.filter(|_| !goes_first);
-        while let Some(later) = prev.filter(|prev| tasks[*prev].order > order) {
-            prev = tasks[later].prev;
+        let is_behind = |other: &TaskId| tasks[*other].order > order;
+        let mut prev = self.tail;
+        // The tail is looked at first, because it nearly always settles it.
+        if prev.as_ref().is_some_and(is_behind) && self.head.as_ref().is_some_and(is_behind) {
+            prev = None;
+        }
+        while let Some(other) = prev.filter(is_behind) {
+            prev = tasks[other].prev;
         }
         self.link(tasks, prev, id);
     }
