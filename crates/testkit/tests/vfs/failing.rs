@@ -1,7 +1,7 @@
 //! Calls that fail, one after another, and a disk that is full.
 
 use crate::support::{FULL, ask, at, calls, keeping, open, work, wrong};
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 use stoker_testkit::vfs::{Call, Disk, Errno, Fault, Kind};
 
 #[test]
@@ -116,4 +116,72 @@ fn each_kind_of_call_can_fail() {
     for kind in Kind::ALL {
         assert!(seen.contains(&kind), "{kind:?} was not seen");
     }
+}
+
+/// The extended code that a statement fails with.
+fn code(db: &rusqlite::Connection, sql: &str) -> Option<i32> {
+    let error = db.execute_batch(sql).err()?;
+    error.sqlite_error().map(|error| error.extended_code)
+}
+
+#[test]
+fn errors_of_the_disk_are_told_as_the_unix_vfs_tells_them() {
+    let disk = Disk::new(1);
+    let db = open(&disk).unwrap();
+    ask(&db, "PRAGMA journal_mode = wal").unwrap();
+    db.execute_batch("PRAGMA synchronous = full; PRAGMA cache_size = 0; CREATE TABLE t (x)")
+        .unwrap();
+    let insert = "INSERT INTO t VALUES (1)";
+    let cases = [
+        (
+            Kind::Read,
+            Errno::IO,
+            "SELECT * FROM t",
+            ffi::SQLITE_CORRUPT,
+        ),
+        (
+            Kind::Read,
+            Errno::ACCESS,
+            "SELECT * FROM t",
+            ffi::SQLITE_IOERR_READ,
+        ),
+        (Kind::Write, Errno::IO, insert, ffi::SQLITE_IOERR_WRITE),
+        (Kind::Write, Errno::NOSPC, insert, ffi::SQLITE_FULL),
+        (Kind::Sync, Errno::IO, insert, ffi::SQLITE_IOERR_FSYNC),
+    ];
+    for (kind, error, sql, expected) in cases {
+        disk.set_faults(move |call: &Call<'_>| (call.kind == kind).then_some(Fault::Error(error)));
+        assert_eq!(
+            code(&db, sql).map(|code| code & 0xffff),
+            Some(expected),
+            "{kind:?} {error:?}"
+        );
+        disk.clear_faults();
+    }
+}
+
+#[test]
+fn on_a_full_disk_there_is_no_room_for_shared_memory() {
+    let disk = Disk::new(1);
+    let db = open(&disk).unwrap();
+    ask(&db, "PRAGMA journal_mode = wal").unwrap();
+    db.execute_batch("CREATE TABLE t (x)").unwrap();
+    disk.kill();
+    disk.reopen();
+    drop(db);
+    disk.set_capacity(Some(disk.used() + 32_767));
+    let select = "SELECT * FROM t";
+    let refused = Some(ffi::SQLITE_IOERR_SHMSIZE);
+    assert_eq!(code(&open(&disk).unwrap(), select), refused);
+    disk.set_capacity(Some(disk.used() + 32_768));
+    assert_eq!(code(&open(&disk).unwrap(), select), None);
+}
+
+#[test]
+fn a_database_that_can_not_be_opened_for_writing_is_opened_for_reading() {
+    let disk = Disk::new(1);
+    work(&disk, FULL);
+    disk.set_faults(at(disk.calls() + 1, Fault::Error(Errno::IO)));
+    assert!(open(&disk).unwrap().is_readonly("main").unwrap());
+    assert!(!open(&disk).unwrap().is_readonly("main").unwrap());
 }

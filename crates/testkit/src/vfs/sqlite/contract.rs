@@ -37,13 +37,15 @@ impl Side {
         }
         let file = &mut self.files[at];
         match (action, &mut *file) {
-            (Action::Open(flags), None) => match self.vfs.open(&self.path, flags) {
-                Ok((raw, flags)) => {
-                    *file = Some(raw);
-                    format!("opened {flags:x}")
+            (Action::Open(flags), None) => {
+                match self.vfs.open(&self.path, flags | ffi::SQLITE_OPEN_MAIN_DB) {
+                    Ok((raw, flags)) => {
+                        *file = Some(raw);
+                        format!("opened {flags:x}")
+                    }
+                    Err(code) => format!("{code}"),
                 }
-                Err(code) => format!("{code}"),
-            },
+            }
             (Action::Delete, _) => format!("{}", self.vfs.delete(&self.path)),
             (Action::Access(flags), _) => format!("{:?}", self.vfs.access(&self.path, flags)),
             (Action::Close, Some(_)) => {
@@ -128,11 +130,11 @@ impl Action {
         let len = 1 + rng.below(9_000) as usize;
         let byte = rng.below(256) as u8;
         let create = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
-        match rng.below(26) {
+        match rng.below(30) {
             0 => Self::Open(ffi::SQLITE_OPEN_READONLY),
             1 => Self::Open(ffi::SQLITE_OPEN_READWRITE),
             2..5 => Self::Open(create),
-            5 => Self::Close,
+            5 if rng.below(2) == 0 => Self::Close,
             6 if rng.below(8) == 0 => Self::Delete,
             6 => Self::HasMoved,
             7 => Self::Access(match rng.below(2) {
@@ -141,14 +143,17 @@ impl Action {
             }),
             8 | 9 => Self::Read { at, len },
             10 | 11 => Self::Write { at, len, byte },
-            12 => Self::Truncate(rng.below(3) as i64 * at / 2),
+            12 => Self::Truncate(match rng.below(4) {
+                0 => 1,
+                factor => (factor - 1) as i64 * at / 2,
+            }),
             13 => Self::Sync,
             14 => Self::Size,
             15..18 => Self::Lock,
             18 => Self::Unlock(rng.below(2) as c_int),
             19 => Self::IsReserved,
-            20 => Self::Map {
-                at: rng.below(3) as c_int,
+            20 | 26 => Self::Map {
+                at: rng.below(2) as c_int,
                 extend: rng.below(2) == 0,
             },
             21 => Self::Poke {
@@ -156,11 +161,11 @@ impl Action {
                 byte,
             },
             22 => Self::Peek { at: at as usize },
-            23 => {
+            23 | 27..29 => {
                 let exclusive = rng.below(2) == 0;
                 let first = rng.below(8);
                 let count = match exclusive {
-                    true => 1 + rng.below(8 - first),
+                    true => 1 + rng.below(8 - first) / 2,
                     false => 1,
                 };
                 Self::ShmLock {
@@ -169,16 +174,16 @@ impl Action {
                     exclusive,
                 }
             }
-            24 => Self::ShmUnlock,
-            _ => Self::Unmap,
+            24 if rng.below(3) == 0 => Self::Unmap,
+            _ => Self::ShmUnlock,
         }
     }
 }
 
 #[test]
 fn the_same_calls_have_the_same_results_as_with_the_unix_vfs() {
-    let mut granted = 0;
-    for seed in 0..400 {
+    let (mut exclusive, mut shared_memory) = (0, [0; 2]);
+    for seed in 0..120 {
         let (disk, dir) = (Disk::new(seed), Dir::new());
         let real = dir.path().join("file");
         let mut sides = [
@@ -187,16 +192,69 @@ fn the_same_calls_have_the_same_results_as_with_the_unix_vfs() {
         ];
         let rng = &mut Rng::new(seed);
         let mut done = Vec::new();
-        for _ in 0..150 {
+        for _ in 0..500 {
             let step = Step {
                 file: rng.below(FILES as u64) as usize,
                 action: Action::draw(rng),
             };
             let [unix, ours] = sides.each_mut().map(|side| side.run(step));
-            granted += usize::from(unix == "exclusive");
+            exclusive += usize::from(unix == "exclusive");
+            if let Action::ShmLock { .. } = step.action {
+                shared_memory[0] += usize::from(unix == "0");
+                shared_memory[1] += usize::from(unix == "5");
+            }
             done.push(format!("{step:?}: {unix}"));
             assert_eq!(unix, ours, "seed {seed}, after {done:#?}");
         }
     }
-    assert!(granted > 100, "only {granted} exclusive locks were granted");
+    assert!(
+        exclusive > 100,
+        "only {exclusive} exclusive locks were granted"
+    );
+    let [granted, refused] = shared_memory;
+    assert!(
+        granted > 100 && refused > 100,
+        "{granted} were granted, {refused} refused"
+    );
+}
+
+#[test]
+fn journals_are_opened_as_with_the_unix_vfs() {
+    let (disk, dir) = (Disk::new(1), Dir::new());
+    let folders = [dir.path().to_str().expect("a path is text"), "/folder"];
+    let sides = [Vfs::find("unix"), Vfs::find(disk.vfs())];
+    let open = |name: &str, flags: c_int| {
+        let [unix, ours] = [0, 1].map(|at| {
+            let path = format!("{}/{name}", folders[at]);
+            let opened = sides[at].open(&path, flags);
+            opened.map(|(raw, flags)| {
+                drop(raw);
+                flags
+            })
+        });
+        assert_eq!(unix, ours, "{name} {flags:x}");
+        unix
+    };
+    let create = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE;
+    let exclusive = create | ffi::SQLITE_OPEN_EXCLUSIVE;
+    let journals = [
+        ffi::SQLITE_OPEN_WAL,
+        ffi::SQLITE_OPEN_MAIN_JOURNAL,
+        ffi::SQLITE_OPEN_SUPER_JOURNAL,
+    ];
+    for is_there in [false, true] {
+        for flags in [
+            ffi::SQLITE_OPEN_READONLY,
+            ffi::SQLITE_OPEN_READWRITE,
+            create,
+            exclusive,
+            exclusive,
+        ] {
+            for (journal, suffix) in journals.into_iter().zip(["-wal", "-journal", "-mj123"]) {
+                let opened = open(&format!("file{suffix}"), flags | journal);
+                assert!(opened.is_err() || is_there || journal == ffi::SQLITE_OPEN_SUPER_JOURNAL);
+            }
+        }
+        open("file", create | ffi::SQLITE_OPEN_MAIN_DB).expect("it is created");
+    }
 }

@@ -17,7 +17,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Opens a file as the unix VFS does. Returns also the flags that it was really opened with.
+    /// Opens a file as the unix VFS does. What is to be deleted when it is closed has no path. Returns also the flags that it was really opened with.
     pub(super) fn new(
         disk: &Disk,
         path: Option<&str>,
@@ -91,10 +91,6 @@ fn open_named(disk: &Disk, path: &str, flags: c_int) -> Result<(File, c_int), c_
         }
         Err(error) => return Err(cant_open(error)),
     };
-    if flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0 {
-        // It is open, so it lasts until it is closed. SQLite ignores if this fails.
-        disk.unlink(path).ok();
-    }
     Ok((file, flags))
 }
 

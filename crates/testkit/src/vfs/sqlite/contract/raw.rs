@@ -50,17 +50,11 @@ impl Vfs {
                 held: [None; 8],
             };
             let open = (*self.0).xOpen.unwrap();
-            let code = open(
-                self.0,
-                path,
-                raw.file(),
-                flags | ffi::SQLITE_OPEN_MAIN_DB,
-                &raw mut out,
-            );
+            let code = open(self.0, path, raw.file(), flags, &raw mut out);
             match code {
                 ffi::SQLITE_OK => {
                     raw.writable = out & ffi::SQLITE_OPEN_READWRITE != 0;
-                    Ok((raw, out & !ffi::SQLITE_OPEN_MAIN_DB))
+                    Ok((raw, out))
                 }
                 code => {
                     (*raw.file()).pMethods = null();
