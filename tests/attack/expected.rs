@@ -3,10 +3,7 @@
 use stoker_testkit::matches;
 
 /// The number of the defect, and the names of its cases (`*` stands for anything between parts).
-const EXPECTED: &[(&str, &str)] = &[
-    ("A4", "of a job of 15 MB, 100 times"),
-    ("A4", "60 pushes of 10 MB to a paused queue"),
-];
+const EXPECTED: &[(&str, &str)] = &[];
 
 pub(crate) fn is_marked(issue: &str, case: &str) -> bool {
     let mut marks = EXPECTED.iter();

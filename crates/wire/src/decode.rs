@@ -106,7 +106,17 @@ fn check_fields(frame: &Frame<'_>) -> Result<(), WireError> {
 #[derive(Debug)]
 pub struct Splitter {
     held: Vec<u8>,
+    /// Bytes to come of a frame that is skipped.
+    skips: usize,
     max: usize,
+}
+
+/// What the header of an unfinished frame says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    pub kind: Type,
+    pub flags: Flags,
+    pub id: u32,
 }
 
 impl Splitter {
@@ -117,6 +127,7 @@ impl Splitter {
     pub fn new(max: usize) -> Self {
         Self {
             held: Vec::new(),
+            skips: 0,
             max,
         }
     }
@@ -129,6 +140,9 @@ impl Splitter {
         mut bytes: &[u8],
         mut each: impl FnMut(Frame<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        let skipped = self.skips.min(bytes.len());
+        self.skips -= skipped;
+        bytes = &bytes[skipped..];
         while !self.held.is_empty() {
             bytes = self.hold(bytes)?;
             if let Some((frame, _)) = parse(&self.held, self.max)? {
@@ -146,6 +160,20 @@ impl Splitter {
             bytes = self.hold(bytes)?;
         }
         Ok(())
+    }
+
+    /// Gives up the unfinished frame, if its header is there: what was held of it is dropped, and so is the rest
+    /// when it comes. The frames behind it are not touched.
+    pub fn skip(&mut self) -> Option<Begun> {
+        let (size, header) = (self.wanted()?, self.held.first_chunk::<HEADER>()?);
+        let begun = Begun {
+            kind: Type::from_byte(header[4])?,
+            flags: Flags(header[5]),
+            id: u32::from_be_bytes([header[8], header[9], header[10], header[11]]),
+        };
+        self.skips = size - self.held.len();
+        self.held = Vec::new();
+        Some(begun)
     }
 
     /// Bytes of an unfinished frame.

@@ -1,7 +1,7 @@
 //! The bounds of memory and work, each at its edge.
 
 use stoker_wire::{
-    Encode, HEADER, Key, MAX_FRAME, Meta, MetaBuf, Splitter, Type, WireError, encode, parse,
+    Encode, Frame, HEADER, Key, MAX_FRAME, Meta, MetaBuf, Splitter, Type, WireError, encode, parse,
 };
 
 #[test]
@@ -58,4 +58,44 @@ fn metadata_takes_all_65535_bytes() {
     assert!(meta.push(Key(0x81), &[]));
     assert_eq!(meta.as_meta().bytes().len(), 65_535);
     assert!(Meta::parse(meta.as_meta().bytes()).is_ok());
+}
+
+/// However the bytes are split, what is skipped is one frame and nothing else.
+#[test]
+fn a_frame_that_is_skipped_leaves_those_behind_it() {
+    let (mut stream, mut next) = (Vec::new(), Vec::new());
+    let body = vec![7; 5_000];
+    let large = Encode {
+        name: "t.run",
+        body: &body,
+        ..Encode::new(Type::Req, 9)
+    };
+    encode(&mut stream, large);
+    let size = stream.len();
+    encode(&mut next, Encode::new(Type::Ping, 10));
+    stream.extend_from_slice(&next);
+    for held in 0..size {
+        for chunk in [1, 700, 10_000] {
+            let mut splitter = Splitter::new(MAX_FRAME);
+            let mut seen = Vec::new();
+            let mut feed = |splitter: &mut Splitter, bytes: &[u8]| {
+                let each = |frame: Frame<'_>| {
+                    seen.push(frame.id);
+                    Ok::<(), WireError>(())
+                };
+                splitter.feed(bytes, each).expect("these are frames");
+            };
+            feed(&mut splitter, &stream[..held]);
+            let skipped = splitter.skip();
+            assert_eq!(skipped.is_some(), held >= HEADER, "after {held} bytes");
+            assert!(skipped.is_none_or(|begun| (begun.kind, begun.id) == (Type::Req, 9)));
+            assert!(skipped.is_none() || splitter.memory() == 0);
+            // Where it is cut matters at the seams alone.
+            let rest = &stream[held..];
+            rest.chunks(if held % 97 == 0 { chunk } else { 10_000 })
+                .for_each(|bytes| feed(&mut splitter, bytes));
+            let expected: &[u32] = if skipped.is_some() { &[10] } else { &[9, 10] };
+            assert_eq!(seen, expected, "after {held} bytes");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use crate::{setup, start};
 use serde_json::json;
 use std::time::Duration;
 use stoker_testkit::{App, Ask, Client, pause, procs, until};
-use stoker_wire::{Key, Status};
+use stoker_wire::{Flags, Key, Status};
 
 /// Beside `max_memory`, in KiB: the program itself, its stacks and caches, and one frame on its way.
 const BESIDE: u64 = 64 << 10;
@@ -140,6 +140,34 @@ fn a_large_job_is_not_held_twice_while_its_worker_reads_it() {
     }
     settled(&app);
     within_budget(&app, "4 jobs of 14 MB at a worker that does not read");
+}
+
+// Issue 9, A4
+#[test]
+fn a_request_for_whose_body_there_is_no_memory_is_refused_and_its_connection_goes_on() {
+    let app = start(&format!("workers = 1\n{SMALL}"));
+    let ask = Ask::call("t.run", [b"ok;".to_vec(), vec![b' '; 15_000_000]].concat());
+    let body = ask.bytes(77);
+    let begin = |_| {
+        let mut client = app.client();
+        client.write(&body[..body.len() - 1]);
+        client
+    };
+    // The first ones take all the memory there is.
+    let mut clients: Vec<Client> = (0..6).map(begin).collect();
+    let refused = clients[5].answer(77);
+    assert_eq!(
+        refused.status(),
+        Status::RESOURCE_EXHAUSTED,
+        "{}",
+        refused.text()
+    );
+    assert!(refused.flags.has(Flags::NOT_PROCESSED));
+    within_budget(&app, "6 requests of 15 MB that are half read");
+    for client in &mut clients {
+        client.write(&body[body.len() - 1..]);
+        assert_eq!(client.call("t.run", "ok next").text(), "next");
+    }
 }
 
 // Issue 9, A4

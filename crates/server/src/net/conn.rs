@@ -41,6 +41,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Whether a request with this id is not answered yet.
+    pub(crate) fn awaits(&self, id: u32) -> bool {
+        self.inflight.contains_key(&id) || self.asked.contains_key(&id)
+    }
+
     /// A request is answered. False if it was before.
     pub(crate) fn answered(&mut self, id: u32) -> bool {
         let was_there = self.inflight.remove(&id).is_some();

@@ -1,4 +1,5 @@
 use super::places::Place;
+use super::request::RETRY_MS;
 use crate::MAX_FRAME;
 use crate::net::{Conn, ConnId, Flow, Role, Source};
 use crate::observe::events;
@@ -6,7 +7,7 @@ use crate::plane::{Alarm, Plane};
 use crate::users::UserId;
 use stoker_core::{Event, Span, Time};
 use stoker_os::{Errno, Fd};
-use stoker_wire::{Encode, Frame, Splitter, Status, Type, WireError, encode};
+use stoker_wire::{Encode, Flags, Frame, Splitter, Status, Type, WireError, encode};
 
 /// Connections accepted in one turn; the rest wait in the listen queue for the next.
 const ACCEPTS: usize = 64;
@@ -218,8 +219,33 @@ impl Plane {
             self.look_at_half_frame(id);
         }
         if counts && self.has_too_many_half_frames() {
-            let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
+            return self.skip_request(id);
+        }
+        Ok(())
+    }
+
+    /// There is no memory for the rest of a request. It is refused now, and its bytes are dropped as they come.
+    fn skip_request(&mut self, id: ConnId) -> Result<(), Fault> {
+        let text = "the broker holds as many bytes of bodies as it may (stoker.max_memory)";
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Ok(());
+        };
+        let begun = match conn.role {
+            Role::Client(_) => conn.splitter.skip(),
+            _ => None,
+        };
+        conn.partial = conn.splitter.held();
+        self.memory.count_input(conn);
+        let (Role::Client(client), Some(begun)) = (&conn.role, begun) else {
             return Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text.to_owned()));
+        };
+        if begun.kind != Type::Req || begun.id == 0 || client.awaits(begun.id) {
+            return Err(Fault::Refused(Status::RESOURCE_EXHAUSTED, text.to_owned()));
+        }
+        if !begun.flags.has(Flags::ONEWAY) {
+            conn.awaited += 1;
+            let status = Status::RESOURCE_EXHAUSTED;
+            self.send_status(id, begun.id, status, text, Some(RETRY_MS), true);
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ impl Plane {
         };
         conn.active_at = now;
         conn.awaited += u32::from(!frame.flags.has(Flags::ONEWAY));
-        if client.inflight.contains_key(&frame.id) || client.asked.contains_key(&frame.id) {
+        if client.awaits(frame.id) {
             return Err(Fault::State("the id of this REQ is still unanswered"));
         }
         if client.inflight.len() >= max_inflight {
