@@ -377,11 +377,12 @@ pub enum Notice {
         crashes: u8,
     },
     /// A worker was ended by force while it ran this task, which is not to blame: at a shutdown that took too
-    /// long, say. It runs again if it may.
+    /// long, say. `again`: it may run again, and does.
     CutOff {
         worker: WorkerId,
         task: TaskId,
         why: Option<Why>,
+        again: bool,
     },
     /// A worker's process ended before it was of any use; most often before it said HELLO.
     BootFailed {

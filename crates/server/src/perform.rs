@@ -130,7 +130,7 @@ impl Plane {
     /// Has the store know that a job's worker died on it.
     fn note_crash(&mut self, worker: WorkerId, exit: Exit, task: TaskId, crashes: u8) {
         let Some(held) = self.jobs.held.get(task) else {
-            return;
+            return self.log_crashed_call(task, worker, exit, crashes);
         };
         let (whole, crashes) = (held.job.clone(), crashes.saturating_add(held.spared));
         let job = whole.id;
@@ -148,9 +148,10 @@ impl Plane {
     }
 
     /// Has the store know that a job's run was cut off, which was no fault of the job.
-    fn note_cut_off(&mut self, worker: WorkerId, task: TaskId, why: Option<Why>) {
+    fn note_cut_off(&mut self, worker: WorkerId, task: TaskId, why: Option<Why>, again: bool) {
         let Some(whole) = self.jobs.held.get(task).map(|held| held.job.clone()) else {
-            return;
+            let why = why.and_then(killed_for).unwrap_or("it ended by force");
+            return self.log_cut_off_call(task, worker, why, again);
         };
         let job = whole.id;
         let name = self.link(worker).map_or("its worker", |link| &link.name);
@@ -226,7 +227,12 @@ impl Plane {
                 task,
                 crashes,
             } => self.note_crash(worker, exit, task, crashes),
-            Notice::CutOff { worker, task, why } => self.note_cut_off(worker, task, why),
+            Notice::CutOff {
+                worker,
+                task,
+                why,
+                again,
+            } => self.note_cut_off(worker, task, why, again),
             Notice::BootFailed {
                 worker,
                 exit,

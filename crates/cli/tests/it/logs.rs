@@ -417,6 +417,90 @@ fn every_run_that_does_not_end_well_is_a_line_with_fields() {
 
 // Issue 9, A26
 #[test]
+fn every_call_that_does_not_end_well_is_a_line_with_fields() {
+    let rest =
+        "workers = 1\ntask_timeout = \"300ms\"\nkill_grace = \"0s\"\n[log]\nformat = \"json\"";
+    let app = start(rest);
+    let mut client = app.client();
+    client.ask(&Ask::call("t.run", "ok"));
+    client.ask(&Ask::call("t.run", "fail 64 it broke"));
+    client.ask(&Ask::call("t.run", "sleep 60000"));
+    client.ask(&Ask::call("t.run", "exit 3"));
+    client.ask(&Ask::call("t.again", "exit 4"));
+    let lines = |event: &str| {
+        let shown = |line: &Value| {
+            let keys = ["type", "name", "pool", "attempt", "reason", "final"];
+            keys.map(|key| line[key].clone())
+        };
+        events(&app, event).iter().map(shown).collect::<Vec<_>>()
+    };
+    let line = |name: &str, reason: &str, last: bool| {
+        [
+            json!("call"),
+            json!(name),
+            json!("p"),
+            json!(1),
+            json!(reason),
+            json!(last),
+        ]
+    };
+    assert_eq!(lines("call_failed"), [line("t.run", "it broke", true)]);
+    let timed_out = "it ran longer than its pool allows, and its worker was ended";
+    assert_eq!(lines("call_timed_out"), [line("t.run", timed_out, true)]);
+    let died = "its worker died (exit code 3) while it ran";
+    let again = "its worker died (exit code 4)";
+    let last = "it killed 3 workers, the last one by exit code 4";
+    assert_eq!(
+        lines("call_crashed"),
+        [
+            line("t.run", died, true),
+            line("t.again", again, false),
+            line("t.again", again, false),
+            line("t.again", last, true)
+        ]
+    );
+    let failed = &events(&app, "call_failed")[0];
+    assert!(
+        failed["task"]
+            .as_str()
+            .is_some_and(|task| task.starts_with("t.run#")),
+        "{failed}"
+    );
+    assert_eq!(failed["worker"], "p-1");
+}
+
+// Issue 9, A26
+#[test]
+fn what_is_cut_off_at_a_shutdown_is_a_line_with_fields() {
+    let rest = "workers = 2\nstop_grace = \"200ms\"\n[log]\nformat = \"json\"";
+    let app = start(rest);
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "stubborn;note began;silence"));
+    client.send(&Ask::call("t.run", "stubborn;note began;silence"));
+    until("both run", || (app.dir.notes().len() == 2).then_some(()));
+    let log = app.stop().log;
+    let of = |event: &str| {
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines: Vec<Value> = lines.filter(|line| line["event"] == event).collect();
+        assert_eq!(lines.len(), 1, "{event}: {lines:?}");
+        lines[0].clone()
+    };
+    let (job, call) = (of("run_cut_off"), of("call_cut_off"));
+    let reason = json!("it did not end within stop_grace");
+    assert_eq!((&job["job"], &job["queue"]), (&json!(id), &json!("mails")));
+    assert_eq!((&job["attempt"], &job["final"]), (&json!(1), &json!(false)));
+    assert_eq!(
+        (&call["name"], &call["pool"]),
+        (&json!("t.run"), &json!("p"))
+    );
+    assert_eq!((&job["reason"], &call["reason"]), (&reason, &reason));
+    assert_eq!(call["final"], true);
+}
+
+// Issue 9, A26
+#[test]
 fn three_hundred_failed_jobs_are_three_hundred_lines_and_a_flood_is_counted() {
     let app = start("workers = 1\n[log]\nformat = \"json\"");
     let mut client = app.client();

@@ -58,10 +58,12 @@ impl Core {
             } else if overdue {
                 self.timed_out(task);
             } else {
+                let again = self.tasks[task].may_run_again();
                 self.out.push(Action::Notice(Notice::CutOff {
                     worker: id,
                     task,
                     why: forced,
+                    again,
                 }));
                 self.bystander(task, exit);
             }

@@ -416,6 +416,12 @@ fn a_job_that_is_cut_off_is_noted() {
     w.pass(secs(100));
     w.exit(worker, Exit::Signal(9));
     let why = Some(Why::Shutdown);
-    assert!(w.notices().contains(&Notice::CutOff { worker, task, why }));
+    let noted = Notice::CutOff {
+        worker,
+        task,
+        why,
+        again: true,
+    };
+    assert!(w.notices().contains(&noted));
     assert_eq!(w.end(task), Some(End::Returned), "and burns no attempt");
 }

@@ -44,7 +44,11 @@ events! {
     RUN_TIMED_OUT Warn "run_timed_out" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A run of a job took longer than its timeout.";
     RUN_CRASHED Warn "run_crashed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A worker died on a job, or on a job beside which it ran.";
     RUN_CUT_OFF Warn "run_cut_off" ["job" "type" "queue" "attempt" "crashes" "worker" "reason" "final"] "A job's worker was killed for a reason that is not the job's, as the end of `stop_grace`. The job runs again.";
-    RUNS_NOT_LOGGED Warn "runs_not_logged" ["queue" "runs"] "So many failed runs of a queue were not logged, because there were too many in a short time.";
+    CALL_FAILED Warn "call_failed" ["task" "type" "name" "pool" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "final"] "A call was answered with an error by its worker, or its workers returned it too often.";
+    CALL_TIMED_OUT Warn "call_timed_out" ["task" "type" "name" "pool" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "final"] "The deadline of a call passed, or it ran longer than it may.";
+    CALL_CRASHED Warn "call_crashed" ["task" "type" "name" "pool" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "final"] "A worker died on a call. `final`: it does not run again.";
+    CALL_CUT_OFF Warn "call_cut_off" ["task" "type" "name" "pool" "attempt" "crashes" "worker" "reason" "final"] "A call's worker was killed for a reason that is not the call's, as the end of `stop_grace`.";
+    RUNS_NOT_LOGGED Warn "runs_not_logged" ["queue" "runs"] "So many failed runs of a queue, or calls of a service, were not logged, because there were too many in a short time.";
     WORKER_READY Info "worker_ready" ["worker" "pool" "pid" "version"] "A worker said HELLO.";
     WORKER_GONE Info "worker_gone" ["worker" "pool" "pid" "exit"] "A worker that had been told to go has ended.";
     WORKER_DIED Warn "worker_died" ["worker" "pool" "pid" "exit" "reason" "in_task" "last_words"] "A worker ended without having been told to, or was killed.";

@@ -8,7 +8,7 @@ mod lines;
 mod log;
 mod metrics;
 
-pub(crate) use events::Entry;
+pub(crate) use events::{Entry, LogEvent};
 pub use file::open;
 pub(crate) use histogram::Recent;
 pub(crate) use limit::Allowance;

@@ -44,6 +44,8 @@ pub(crate) struct Load {
     reserved: usize,
     /// Its answer's room was reserved before it was assigned.
     cleared: bool,
+    /// The log has said how it ended.
+    logged: bool,
 }
 
 impl Load {
@@ -112,6 +114,14 @@ impl Loads {
         std::mem::take(&mut self.slots[id.index()].cleared)
     }
 
+    pub(crate) fn set_logged(&mut self, id: TaskId) {
+        self.slots[id.index()].logged = true;
+    }
+
+    pub(crate) fn take_logged(&mut self, id: TaskId) -> bool {
+        std::mem::take(&mut self.slots[id.index()].logged)
+    }
+
     pub(crate) fn insert(
         &mut self,
         origin: Origin,
@@ -134,6 +144,7 @@ impl Loads {
                 user: None,
                 reserved: 0,
                 cleared: false,
+                logged: false,
             });
             TaskId(self.slots.len() as u32 - 1)
         });
@@ -159,7 +170,7 @@ impl Loads {
         load.origin = Origin::Free;
         load.bytes.clear();
         load.large = None;
-        load.cleared = false;
+        (load.cleared, load.logged) = (false, false);
         let capacity = load.bytes.capacity();
         if capacity > KEPT || self.kept + capacity > KEPT_OF_ALL {
             load.bytes = Vec::new();

@@ -2,7 +2,7 @@
 
 use crate::observe::{Entry, events};
 use crate::plane::{Alarm, Plane};
-use stoker_core::{QueueId, Span, Time, WorkerId};
+use stoker_core::{Kind, QueueId, Span, Time, WorkerId};
 use stoker_store::{Job, JobError, Run};
 
 /// Lines of one queue in a burst, and lines a second in the long run. A queue that fails as a whole must not fill the
@@ -121,7 +121,7 @@ impl Plane {
         self.log.put(entry);
     }
 
-    fn admits_failure(&mut self, queue: QueueId) -> bool {
+    pub(crate) fn admits_failure(&mut self, queue: QueueId) -> bool {
         let now = self.now;
         let failures = &mut self.figures(queue).failures;
         if failures.admits(now) {
@@ -138,9 +138,13 @@ impl Plane {
     /// Reports how many failed runs of a queue were not logged.
     pub(crate) fn report_failures(&mut self, queue: QueueId) {
         let runs = std::mem::take(&mut self.figures(queue).failures.left_out);
-        let name = self.core.queue(queue).name;
+        let (name, kind) = (self.core.queue(queue).name, self.core.queue(queue).kind);
+        let (what, hint) = match kind {
+            Kind::Jobs => ("queue", "; `stoker jobs failures` shows them all"),
+            Kind::Calls => ("service", ""),
+        };
         let text = format!(
-            "{} of queue {name} failed that are not logged one by one; `stoker jobs failures` shows them all",
+            "{} of {what} {name} failed that are not logged one by one{hint}",
             crate::counted(runs, "more run")
         );
         let entry = events::RUNS_NOT_LOGGED.says(text).with("queue", name);

@@ -24,6 +24,6 @@ pub(crate) use exchange::{
     stored_state,
 };
 pub(crate) use open::open_store;
-pub(crate) use outcome::ABANDONED;
+pub(crate) use outcome::{ABANDONED, words_of};
 pub(crate) use push::refusal_of;
 pub(crate) use view::{failure, history_line, shown_job, view_of, whole_job};

@@ -280,7 +280,7 @@ fn is_a_death(outcome: Outcome) -> bool {
     )
 }
 
-fn words_of(answer: Option<&Frame<'_>>) -> JobError {
+pub(crate) fn words_of(answer: Option<&Frame<'_>>) -> JobError {
     let at_ms = wall_ms();
     let Some(answer) = answer else {
         return JobError {

@@ -1,6 +1,7 @@
 //! Calls over the one socket: who connects, what they ask, what they are told.
 
 mod accept;
+mod failures;
 mod hello;
 mod places;
 mod reply;

@@ -62,10 +62,11 @@ impl Plane {
         if ran > Span::ZERO {
             figures.ran.record(now, ran);
         }
-        if well {
-            let body = self.loads[task].body();
-            self.quarantine.note_success(self.core.name(name), body);
+        if !well {
+            return self.log_failed_call(task, outcome, facts, answer);
         }
+        let body = self.loads[task].body();
+        self.quarantine.note_success(self.core.name(name), body);
     }
 
     /// Passes a worker's answer on, with what the broker knows of its way.
@@ -284,7 +285,7 @@ fn add_passed(meta: &mut MetaBuf, passed: Meta<'_>) {
 }
 
 /// An outcome that is not a worker's own words, as a caller hears it.
-fn explain(outcome: Outcome) -> (Status, String, Option<u32>) {
+pub(super) fn explain(outcome: Outcome) -> (Status, String, Option<u32>) {
     let ms = |span: Span| u32::try_from(span.as_millis().max(1)).unwrap_or(u32::MAX);
     match outcome {
         Outcome::Answered | Outcome::Failed => {

@@ -1,0 +1,165 @@
+//! Calls that did not end well, as the log shows them. A call that was refused before a worker had it is none.
+
+use super::{exit_text, ran};
+use crate::observe::{Entry, LogEvent, events};
+use crate::plane::Plane;
+use crate::sources::Origin;
+use crate::sources::jobs::words_of;
+use stoker_core::{Exit, Facts, Outcome, TaskId, WorkerId};
+use stoker_wire::{Frame, Status};
+
+/// A run of a call that did not end well.
+struct BadCall<'a> {
+    event: &'static LogEvent,
+    /// What happened to it, in a word or two.
+    what: &'static str,
+    reason: &'a str,
+    is_last: bool,
+    attempt: u16,
+    crashes: u8,
+    worker: Option<WorkerId>,
+}
+
+impl Plane {
+    /// A call has ended otherwise than well.
+    pub(super) fn log_failed_call(
+        &mut self,
+        task: TaskId,
+        outcome: Outcome,
+        facts: Facts,
+        answer: Option<&Frame<'_>>,
+    ) {
+        // What cut it off was logged when that happened.
+        let is_logged = self.loads.take_logged(task);
+        let Some((event, what)) = bad_end(outcome, answer).filter(|_| !is_logged) else {
+            return;
+        };
+        let words = answer.filter(|_| outcome == Outcome::Answered);
+        let (class, reason) = match words {
+            Some(_) => {
+                let error = words_of(words);
+                (Some(error.class), error.message)
+            }
+            None => (None, super::reply::explain(outcome).1),
+        };
+        let bad = BadCall {
+            event,
+            what,
+            reason: &reason,
+            is_last: true,
+            attempt: facts.attempt,
+            crashes: facts.crashes,
+            worker: facts.worker,
+        };
+        let ran_ms = ran(facts, answer).as_millis();
+        if let Some(entry) = self.bad_call(task, &bad) {
+            let entry = entry.with("class", class).with("ran_ms", ran_ms);
+            self.log.put(entry);
+        }
+    }
+
+    /// A call's worker died on it, and it runs again.
+    pub(crate) fn log_crashed_call(
+        &mut self,
+        task: TaskId,
+        worker: WorkerId,
+        exit: Exit,
+        crashes: u8,
+    ) {
+        let reason = format!("its worker died ({})", exit_text(exit));
+        let bad = BadCall {
+            event: &events::CALL_CRASHED,
+            what: "crashed",
+            reason: &reason,
+            is_last: false,
+            attempt: 0,
+            crashes,
+            worker: Some(worker),
+        };
+        if let Some(entry) = self.bad_call(task, &bad) {
+            self.log.put(entry);
+        }
+    }
+
+    /// A call's worker was killed for another reason than the call.
+    pub(crate) fn log_cut_off_call(
+        &mut self,
+        task: TaskId,
+        worker: WorkerId,
+        why: &str,
+        again: bool,
+    ) {
+        let bad = BadCall {
+            event: &events::CALL_CUT_OFF,
+            what: "was cut off",
+            reason: why,
+            is_last: !again,
+            attempt: 0,
+            crashes: 0,
+            worker: Some(worker),
+        };
+        if let Some(entry) = self.bad_call(task, &bad) {
+            self.log.put(entry);
+        }
+        if !again {
+            self.loads.set_logged(task);
+        }
+    }
+
+    /// A line about a call, unless there were too many of its service lately.
+    fn bad_call(&mut self, task: TaskId, bad: &BadCall<'_>) -> Option<Entry> {
+        let load = self.load(task);
+        if !matches!(load.origin, Origin::Call { .. }) {
+            return None;
+        }
+        let name = load.name;
+        if !self.admits_failure(self.core.queue_of_name(name)) {
+            return None;
+        }
+        let link = bad.worker.and_then(|worker| self.link(worker));
+        let pool = link.map(|link| self.core.pool(link.pool).0);
+        let attempt = bad.attempt.max(1);
+        let label = self.task_label(task);
+        let next = if bad.is_last { "" } else { "; it runs again" };
+        let what = bad.what;
+        let text = format!(
+            "call {label} {what} at attempt {attempt}: {}{next}",
+            bad.reason
+        );
+        let entry = bad
+            .event
+            .says(text)
+            .with("task", label)
+            .with("type", "call");
+        let entry = entry.with("name", self.core.name(name)).with("pool", pool);
+        let entry = entry.with("attempt", attempt).with("crashes", bad.crashes);
+        let entry = entry.with("worker", link.map(|link| link.name.as_str()));
+        Some(entry.with("reason", bad.reason).with("final", bad.is_last))
+    }
+}
+
+/// The kind of line for a call that ended so, if it was bad.
+fn bad_end(
+    outcome: Outcome,
+    answer: Option<&Frame<'_>>,
+) -> Option<(&'static LogEvent, &'static str)> {
+    let failed = (&events::CALL_FAILED, "failed");
+    match outcome {
+        Outcome::Answered => answer
+            .filter(|answer| !matches!(answer.status(), Status::OK | Status::CANCELLED))
+            .map(|_| failed),
+        Outcome::Failed | Outcome::Abandoned => Some(failed),
+        Outcome::TimedOut | Outcome::Deadline { .. } => {
+            Some((&events::CALL_TIMED_OUT, "timed out"))
+        }
+        Outcome::WorkerDied(_) | Outcome::Quarantined { .. } => {
+            Some((&events::CALL_CRASHED, "crashed"))
+        }
+        Outcome::Cancelled
+        | Outcome::NoWorker
+        | Outcome::Exhausted { .. }
+        | Outcome::Shed { .. }
+        | Outcome::Unavailable { .. }
+        | Outcome::WouldDeadlock => None,
+    }
+}
