@@ -1,9 +1,7 @@
 //! The data plane's progress, in memory that the server writes and the angel reads.
 
-use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::pread;
 use std::io;
-use stoker_os::{Fd, write_memory};
+use stoker_os::{Fd, new_memory, read_memory, share_memory, write_memory};
 
 /// What the server is doing, as far as the angel has to know to judge its silence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,9 +34,10 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// Makes the memory. The first reading is that of a server that boots.
-    pub(crate) fn new() -> io::Result<Self> {
-        let memory = memfd_create("stoker-heartbeat", MemfdFlags::CLOEXEC)?;
-        let heartbeat = Self { memory };
+    pub fn new() -> io::Result<Self> {
+        let heartbeat = Self {
+            memory: new_memory()?,
+        };
         heartbeat.beat(Beat::default())?;
         Ok(heartbeat)
     }
@@ -57,10 +56,8 @@ impl Heartbeat {
     }
 
     /// The last report.
-    pub(crate) fn read(&self) -> io::Result<Beat> {
-        let mut bytes = [0u8; 9];
-        pread(&self.memory, &mut bytes, 0)?;
-        let [count @ .., stage] = bytes;
+    pub fn read(&self) -> io::Result<Beat> {
+        let [count @ .., stage] = read_memory(&self.memory)?;
         Ok(Beat {
             count: u64::from_ne_bytes(count),
             stage: match stage {
@@ -73,8 +70,8 @@ impl Heartbeat {
     }
 
     /// Another descriptor of the memory, to be passed on.
-    pub(crate) fn share(&self) -> io::Result<Fd> {
-        self.memory.try_clone()
+    pub fn share(&self) -> io::Result<Fd> {
+        share_memory(&self.memory)
     }
 }
 

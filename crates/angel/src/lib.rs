@@ -4,25 +4,36 @@
 //! reaps whatever dies below it, cleans up what dead workers left behind, and starts the server again if
 //! that dies. It knows nothing of tasks. It must be entered before the process has a second thread: a
 //! parent-death signal fires when the forking *thread* ends, and a fork of a threaded process blocks.
+//!
+//! With the feature `sim` only what the server needs of it is there: a simulation plays the angel.
 
+#[cfg(not(feature = "sim"))]
 mod angel;
 mod channel;
+#[cfg(not(feature = "sim"))]
 mod environment;
 mod heartbeat;
+#[cfg(not(feature = "sim"))]
 mod listening;
 mod message;
+#[cfg(not(feature = "sim"))]
 mod notify;
 mod procfs;
+#[cfg(not(feature = "sim"))]
 mod socket;
+#[cfg(not(feature = "sim"))]
 mod spawn;
 mod user;
+#[cfg(not(feature = "sim"))]
 mod watchdog;
 
+#[cfg(not(feature = "sim"))]
 pub use angel::{Options, run};
 pub use channel::{Channel, MAX_MESSAGE};
 pub use heartbeat::{Beat, Heartbeat, Stage};
 pub use message::{End, Level, Previous, Spec, ToAngel, ToServer, WorkerKey};
 pub use procfs::{kill_tree, with_cookie};
+#[cfg(not(feature = "sim"))]
 pub use socket::{Socket, SocketError, address};
 pub use user::{names, resolve_group, resolve_user};
 

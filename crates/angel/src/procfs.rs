@@ -4,6 +4,7 @@
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
 use stoker_os::descendants;
+#[cfg(not(feature = "sim"))]
 pub(crate) use stoker_os::{children, is_dead, is_young};
 
 /// Kills a process, its group, and all its descendants wherever they went.
@@ -46,6 +47,7 @@ pub fn with_cookie(prefix: &str) -> Vec<i32> {
 }
 
 /// The command line of a process, for people.
+#[cfg(not(feature = "sim"))]
 pub(crate) fn command(pid: i32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes
@@ -56,6 +58,7 @@ pub(crate) fn command(pid: i32) -> String {
 }
 
 /// The group of a process.
+#[cfg(not(feature = "sim"))]
 pub(crate) fn group(pid: i32) -> Option<i32> {
     let group = rustix::process::getpgid(Pid::from_raw(pid)).ok()?;
     Some(group.as_raw_nonzero().get())

@@ -16,16 +16,20 @@ mod net;
 mod observe;
 mod perform;
 mod plane;
+#[cfg(not(feature = "sim"))]
+mod process;
 mod sources;
-
 mod turn;
 mod users;
+#[cfg(not(feature = "sim"))]
 mod watch;
 mod workers;
 
 pub use observe::events::{EVENTS as LOG_EVENTS, LogEvent};
 pub use observe::open as open_log;
-pub use turn::run;
+#[cfg(not(feature = "sim"))]
+pub use process::run;
+pub use turn::Server;
 
 /// So many of a thing, as people say it: `1 job`, `2 jobs`.
 pub fn counted(count: impl Into<u64>, thing: &str) -> String {

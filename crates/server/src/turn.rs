@@ -1,4 +1,4 @@
-//! The data plane's loop.
+//! The data plane's turns.
 
 use crate::admin::{Listings, Quarantine, Reloads};
 use crate::alarms::Alarms;
@@ -16,8 +16,6 @@ use crate::plane::{Alarm, Plane};
 use crate::sources::Loads;
 use crate::sources::jobs::{Jobs, open_store};
 use crate::sources::rpc::{Places, exit_text};
-use crate::watch;
-use crate::workers::kill_marked;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
@@ -34,51 +32,6 @@ const LANE: u32 = 2_048;
 const READ: usize = 64 << 10;
 /// The longest sleep while a job is to become due.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
-
-/// Serves until the angel says to drain, or is gone. `listener` and `control` were inherited from it.
-pub fn run(listener: Fd, control: Fd) -> io::Result<()> {
-    let angel = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-    rustix::thread::set_name(c"stoker: server")?;
-    raise_descriptor_limit();
-    watch::start(control.try_clone()?, angel)?;
-    let mut channel = Channel::new(control);
-    let start = first_message(&mut channel)?;
-    let (restarts, previous) = (start.restarts, start.previous);
-    let mut plane = Plane::new(start, channel, listener)?;
-    plane.start(restarts, previous)?;
-    let mut buffer = vec![0; READ];
-    let mut ready = Vec::new();
-    while !plane.drained && !plane.lost_angel {
-        plane.turn(&mut ready, &mut buffer)?;
-    }
-    if plane.lost_angel {
-        plane
-            .log
-            .put(events::ANGEL_GONE.says("the angel is gone; workers are ended, and so is this"));
-        kill_marked(angel);
-        plane.log.finish();
-        return Err(io::Error::other("the angel is gone"));
-    }
-    plane.beat_before_closing();
-    plane.close_store();
-    plane.hand_out_answers(&mut ready, &mut buffer)?;
-    plane.leave();
-    Ok(())
-}
-
-/// A connection is a descriptor, and the usual soft limit is for programs that use select.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: maximum,
-            maximum,
-        },
-    )
-    .ok();
-}
 
 /// What the angel's first message says.
 struct Start {
@@ -137,6 +90,67 @@ fn previous_text(previous: Previous) -> String {
             let seconds = silent.as_secs_f64();
             format!("the previous one made no progress for {seconds} s and was killed")
         }
+    }
+}
+
+/// The data plane, turn by turn.
+pub struct Server {
+    plane: Plane,
+    ready: Vec<(Source, bool, bool)>,
+    buffer: Vec<u8>,
+    /// It has finished its work: until when its clients may fetch their last answers.
+    closing: Option<Time>,
+}
+
+impl Server {
+    /// `listener` and `control` come from the angel, which has sent the configuration already or does so now.
+    pub fn open(listener: Fd, control: Fd) -> io::Result<Self> {
+        let mut channel = Channel::new(control);
+        let start = first_message(&mut channel)?;
+        let (restarts, previous) = (start.restarts, start.previous);
+        let mut plane = Plane::new(start, channel, listener)?;
+        plane.start(restarts, previous)?;
+        Ok(Self {
+            plane,
+            ready: Vec::new(),
+            buffer: vec![0; READ],
+            closing: None,
+        })
+    }
+
+    /// Waits for something to do, and does it.
+    pub fn turn(&mut self) -> io::Result<()> {
+        self.plane.turn(&mut self.ready, &mut self.buffer)?;
+        if self.plane.drained && self.closing.is_none() {
+            self.closing = Some(self.plane.close_down());
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing left to do but to end.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        let is_over = |until| self.plane.memory.unsent() == 0 || self.plane.now >= until;
+        self.plane.lost_angel || self.closing.is_some_and(is_over)
+    }
+
+    #[must_use]
+    pub fn has_lost_angel(&self) -> bool {
+        self.plane.lost_angel
+    }
+
+    /// Says goodbye. Without an angel that is an error.
+    pub fn end(self) -> io::Result<()> {
+        let mut plane = self.plane;
+        if !plane.lost_angel {
+            plane.leave();
+            return Ok(());
+        }
+        plane
+            .log
+            .put(events::ANGEL_GONE.says("the angel is gone; workers are ended, and so is this"));
+        plane.log.finish();
+        Err(io::Error::other("the angel is gone"))
     }
 }
 
@@ -411,8 +425,10 @@ impl Plane {
         [next, due].into_iter().flatten().min()
     }
 
-    /// Has the store finish all that it was asked. Who waits for it hears.
-    fn close_store(&mut self) {
+    /// Has the store finish all that it was asked: who waits for it hears. Returns until when the turns go on, for
+    /// clients to take their answers.
+    fn close_down(&mut self) -> Time {
+        self.beat_before_closing();
         let mut told = Vec::new();
         if let Err(error) = self.jobs.store.close(&mut told) {
             self.log.put(
@@ -425,21 +441,11 @@ impl Plane {
             self.store_tells(told);
         }
         self.settle();
-    }
-
-    /// Goes on turning until every client has taken its answers, or takes none for a while.
-    fn hand_out_answers(
-        &mut self,
-        ready: &mut Vec<(Source, bool, bool)>,
-        buffer: &mut [u8],
-    ) -> io::Result<()> {
         let until = self.now + LAST_ANSWERS;
+        // Or nothing might wake it.
         self.alarms.set(until, Alarm::Accept);
         self.flush();
-        while self.memory.unsent() > 0 && self.now < until && !self.lost_angel {
-            self.turn(ready, buffer)?;
-        }
-        Ok(())
+        until
     }
 
     /// The drain is over: says what could not be finished, writes what waits, and tells the angel.

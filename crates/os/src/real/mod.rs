@@ -8,7 +8,7 @@ mod socket;
 mod time;
 mod wake;
 
-pub use memory::write_memory;
+pub use memory::{new_memory, read_memory, share_memory, write_memory};
 pub use poll::Poll;
 pub use process::{
     children, descendants, descends, descriptor_limit, ends_within, is_dead, is_young, own_user,

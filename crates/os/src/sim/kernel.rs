@@ -1,10 +1,12 @@
 //! The same calls as of the real one.
 
-use super::state::{Can, Interest, Object, with};
+use super::state::{Can, Interest, Object, State, with};
 use crate::{Errno, MAX_FDS, Peer, Ready, Signal};
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::marker::PhantomData;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// A descriptor. What it stands for is closed with it.
@@ -16,10 +18,6 @@ pub struct Fd {
 impl Fd {
     pub(super) fn of(no: u32) -> Self {
         Self { no }
-    }
-
-    pub(super) fn no(&self) -> u32 {
-        self.no
     }
 
     /// Gives the number away: nothing is closed.
@@ -391,14 +389,36 @@ impl AsFd for Wake {
 }
 
 /// Nine bytes that two processes share.
-pub fn write_memory(memory: &Fd, bytes: &[u8; 9]) -> Result<(), Errno> {
-    with(|state| match state.get(memory.no) {
-        Some(Object::Memory(place)) => {
-            *place = *bytes;
-            Ok(())
-        }
-        _ => Err(Errno::BADF),
+pub fn new_memory() -> Result<Fd, Errno> {
+    Ok(with(|state| {
+        Fd::of(state.add(Object::Memory(Rc::default())))
+    }))
+}
+
+/// Another descriptor of it, to be passed on.
+pub fn share_memory(memory: &Fd) -> io::Result<Fd> {
+    with(|state| {
+        let bytes = bytes_of(state, memory)?;
+        Ok(Fd::of(state.add(Object::Memory(bytes))))
     })
+}
+
+pub fn write_memory(memory: &Fd, bytes: &[u8; 9]) -> Result<(), Errno> {
+    with(|state| {
+        state.calls += 1;
+        bytes_of(state, memory).map(|place| place.set(*bytes))
+    })
+}
+
+pub fn read_memory(memory: &Fd) -> Result<[u8; 9], Errno> {
+    with(|state| bytes_of(state, memory).map(|place| place.get()))
+}
+
+fn bytes_of(state: &mut State, memory: &Fd) -> Result<Rc<Cell<[u8; 9]>>, Errno> {
+    match state.get(memory.no) {
+        Some(Object::Memory(bytes)) => Ok(bytes.clone()),
+        _ => Err(Errno::BADF),
+    }
 }
 
 /// Since the beginning.

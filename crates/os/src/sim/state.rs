@@ -1,7 +1,8 @@
 use crate::{Peer, Signal};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// What a socket's buffer holds, as Linux has it for unix sockets by default.
@@ -51,7 +52,7 @@ pub(super) enum Object {
     Wake(bool),
     Process(i32),
     Poll(Vec<Interest>),
-    Memory([u8; 9]),
+    Memory(Rc<Cell<[u8; 9]>>),
 }
 
 /// One end of a stream.

@@ -111,21 +111,6 @@ pub fn connect(path: &Path, from: Peer) -> Result<Fd, Errno> {
     })
 }
 
-/// Memory that two processes share.
-#[must_use]
-pub fn memory() -> Fd {
-    with(|state| Fd::of(state.add(Object::Memory([0; 9]))))
-}
-
-/// What stands there.
-#[must_use]
-pub fn read_memory(memory: &Fd) -> Option<[u8; 9]> {
-    with(|state| match state.get(memory.no()) {
-        Some(Object::Memory(bytes)) => Some(*bytes),
-        _ => None,
-    })
-}
-
 /// A process begins.
 pub fn start_process(pid: i32, parent: i32, user: u32, bytes: u64) {
     let process = Process {

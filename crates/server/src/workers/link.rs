@@ -1,7 +1,7 @@
 use crate::net::ConnId;
 use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::workers::Shared;
-use stoker_angel::{WorkerKey, with_cookie};
+use stoker_angel::WorkerKey;
 use stoker_core::{Exit, PoolId, WorkerId};
 use stoker_os::Fd;
 
@@ -100,8 +100,9 @@ impl Link {
 }
 
 /// Kills every process whose angel was killed, by the mark that the angel left in their environment.
+#[cfg(not(feature = "sim"))]
 pub(crate) fn kill_marked(angel: i32) {
-    for pid in with_cookie(&format!("{angel}-")) {
+    for pid in stoker_angel::with_cookie(&format!("{angel}-")) {
         stoker_angel::kill_tree(pid);
     }
 }

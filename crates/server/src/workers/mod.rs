@@ -12,7 +12,9 @@ pub(crate) mod process;
 mod serving;
 mod talk;
 
-pub(crate) use link::{Link, Pipe, kill_marked};
+#[cfg(not(feature = "sim"))]
+pub(crate) use link::kill_marked;
+pub(crate) use link::{Link, Pipe};
 pub(crate) use memory::Shared;
 
 pub(crate) use talk::{is_error, wire_id};

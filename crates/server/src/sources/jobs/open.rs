@@ -3,7 +3,6 @@ use crate::observe::Log;
 use crate::observe::events;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use stoker_os::{BorrowedFd, path_of};
 use stoker_store::{Driver, MemoryStore, steady_clock, wall_clock};
 
@@ -99,7 +98,7 @@ fn open_file(
 /// Whether a process ends within the time that a server may take to be gone after its angel was killed.
 #[cfg(feature = "sqlite")]
 fn ends_soon(pid: u32) -> bool {
-    const STEPS_ASIDE: Duration = Duration::from_secs(3);
+    const STEPS_ASIDE: std::time::Duration = std::time::Duration::from_secs(3);
     let process = i32::try_from(pid).ok().and_then(stoker_os::watch_process);
     // Without one it has gone meanwhile.
     process.is_none_or(|process| stoker_os::ends_within(&process, STEPS_ASIDE))

@@ -1,0 +1,37 @@
+//! The server as a process: what it sets for itself, and its end.
+
+use crate::turn::Server;
+use crate::watch;
+use crate::workers::kill_marked;
+use std::io;
+use stoker_os::Fd;
+
+/// Serves until the angel says to drain, or is gone. `listener` and `control` were inherited from it.
+pub fn run(listener: Fd, control: Fd) -> io::Result<()> {
+    let angel = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    rustix::thread::set_name(c"stoker: server")?;
+    raise_descriptor_limit();
+    watch::start(control.try_clone()?, angel)?;
+    let mut server = Server::open(listener, control)?;
+    while !server.is_done() {
+        server.turn()?;
+    }
+    if server.has_lost_angel() {
+        kill_marked(angel);
+    }
+    server.end()
+}
+
+/// A connection is a descriptor, and the usual soft limit is for programs that use select.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    )
+    .ok();
+}
