@@ -2,6 +2,13 @@
 //!
 //! One thread, the data plane, owns the core, all sockets and all pipes. See `ARCHITECTURE.md`.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    feature = "sim",
+    allow(
+        dead_code,
+        reason = "a simulation opens neither the log's file nor a store on disk"
+    )
+)]
 
 mod admin;
 mod alarms;

@@ -142,15 +142,42 @@ impl Server {
     /// Says goodbye. Without an angel that is an error.
     pub fn end(self) -> io::Result<()> {
         let mut plane = self.plane;
-        if !plane.lost_angel {
-            plane.leave();
-            return Ok(());
-        }
-        plane
-            .log
-            .put(events::ANGEL_GONE.says("the angel is gone; workers are ended, and so is this"));
+        let ended = match plane.lost_angel {
+            true => {
+                let text = "the angel is gone; workers are ended, and so is this";
+                plane.log.put(events::ANGEL_GONE.says(text));
+                Err(io::Error::other("the angel is gone"))
+            }
+            false => {
+                plane.leave();
+                Ok(())
+            }
+        };
+        #[cfg(not(feature = "sim"))]
         plane.log.finish();
-        Err(io::Error::other("the angel is gone"))
+        ended
+    }
+}
+
+/// For whoever simulates.
+#[cfg(feature = "sim")]
+impl Server {
+    /// When the next turn is due although nothing happens, from now.
+    #[must_use]
+    pub fn time_to_wait(&self) -> Option<Duration> {
+        self.plane.time_to_wait()
+    }
+
+    /// Whether a turn would find something.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.plane.poller.has_work()
+    }
+
+    /// Has the log written, and returns the lines.
+    #[must_use]
+    pub fn write_log(&mut self) -> Vec<u8> {
+        self.plane.log.write()
     }
 }
 
@@ -449,7 +476,7 @@ impl Plane {
     }
 
     /// The drain is over: says what could not be finished, writes what waits, and tells the angel.
-    fn leave(mut self) {
+    fn leave(&mut self) {
         let left = self.jobs.unfinished();
         match self.jobs.store.abilities().durable {
             true if left > 0 => {
@@ -476,6 +503,5 @@ impl Plane {
         }
         self.log.put(events::DRAINED.says("drained"));
         self.ask_angel(&ToAngel::Done);
-        self.log.finish();
     }
 }

@@ -102,4 +102,10 @@ impl Poller {
         out.extend(ready.map(|ready| (Source::of(ready.token), ready.readable, ready.writable)));
         Ok(())
     }
+
+    /// Whether something is ready.
+    #[cfg(feature = "sim")]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.0.ready().is_empty()
+    }
 }

@@ -130,14 +130,14 @@ pub(crate) struct Log {
     held: Vec<Message>,
     /// Lines of our own for which there was no room at all.
     lost: u64,
+    /// Whoever simulates says when it writes.
+    #[cfg(feature = "sim")]
+    writer: (Writer, Receiver<Message>),
 }
 
 impl Log {
     pub(crate) fn start(config: &LogConfig) -> io::Result<Self> {
-        let sink = match &config.file {
-            Some(path) => Sink::File(LogFile::open(path, config)?),
-            None => Sink::Stderr,
-        };
+        let sink = Sink::open(config)?;
         let (sender, receiver) = sync_channel(CHANNEL);
         let (writing, written) = sync_channel(0);
         let wake = Arc::new(Wake::new()?);
@@ -148,6 +148,7 @@ impl Log {
             wake: wake.clone(),
             _writing: writing,
         };
+        #[cfg(not(feature = "sim"))]
         std::thread::Builder::new()
             .name("log".to_owned())
             .stack_size(128 << 10)
@@ -158,7 +159,23 @@ impl Log {
             wake,
             held: Vec::new(),
             lost: 0,
+            #[cfg(feature = "sim")]
+            writer: (writer, receiver),
         })
+    }
+
+    /// Writes what is on its way, and returns it.
+    #[cfg(feature = "sim")]
+    pub(crate) fn write(&mut self) -> Vec<u8> {
+        let (writer, receiver) = &mut self.writer;
+        let mut text = Vec::new();
+        while let Ok(message) = receiver.try_recv() {
+            writer.gather(message, receiver, &mut text);
+        }
+        match &mut writer.sink {
+            Sink::Memory(bytes) => std::mem::take(bytes),
+            Sink::Stderr | Sink::File(_) => Vec::new(),
+        }
     }
 
     /// Logs a line of Stoker's own.
@@ -251,6 +268,7 @@ impl Log {
     }
 
     /// Writes all that is on its way, unless the sink takes nothing.
+    #[cfg(not(feature = "sim"))]
     pub(crate) fn finish(self) {
         let (sender, held) = (self.sender, self.held);
         let last = held.into_iter().chain([Message::End]);
@@ -270,13 +288,31 @@ impl Log {
 enum Sink {
     Stderr,
     File(LogFile),
+    /// To whoever simulates.
+    #[cfg(feature = "sim")]
+    Memory(Vec<u8>),
 }
 
 impl Sink {
+    #[cfg(not(feature = "sim"))]
+    fn open(config: &LogConfig) -> io::Result<Self> {
+        Ok(match &config.file {
+            Some(path) => Self::File(LogFile::open(path, config)?),
+            None => Self::Stderr,
+        })
+    }
+
+    #[cfg(feature = "sim")]
+    fn open(_config: &LogConfig) -> io::Result<Self> {
+        Ok(Self::Memory(Vec::new()))
+    }
+
     fn write(&mut self, text: &[u8]) -> io::Result<()> {
         match self {
             Self::Stderr => io::stderr().write_all(text),
             Self::File(file) => file.write_all(text),
+            #[cfg(feature = "sim")]
+            Self::Memory(bytes) => bytes.write_all(text),
         }
     }
 }
@@ -291,30 +327,36 @@ struct Writer {
 }
 
 impl Writer {
+    #[cfg(not(feature = "sim"))]
     fn run(mut self, receiver: &Receiver<Message>) {
         let mut text = Vec::with_capacity(4 << 10);
-        while let Ok(message) = receiver.recv() {
-            let mut next = Some(message);
-            let mut drained = 0;
-            // One write for whatever has gathered, but never so much that a reader waits for long.
-            while let Some(message) = next {
-                match message {
-                    Message::End => return self.put(&mut text),
-                    Message::Reopen => self.reopen(&mut text),
-                    message => self.format(message, &mut text),
+        while let Ok(message) = receiver.recv()
+            && !self.gather(message, receiver, &mut text)
+        {}
+    }
+
+    /// One write for whatever has gathered, but never so much that a reader waits for long. Returns whether that was
+    /// the end.
+    fn gather(&mut self, first: Message, receiver: &Receiver<Message>, text: &mut Vec<u8>) -> bool {
+        let mut next = Some(first);
+        while let Some(message) = next {
+            match message {
+                Message::End => {
+                    self.put(text);
+                    return true;
                 }
-                drained += 1;
-                next = if text.len() < 64 << 10 {
-                    receiver.try_recv().ok()
-                } else {
-                    None
-                };
+                Message::Reopen => self.reopen(text),
+                message => self.format(message, text),
             }
-            self.put(&mut text);
-            if drained > 0 {
-                self.wake.ring();
-            }
+            next = if text.len() < 64 << 10 {
+                receiver.try_recv().ok()
+            } else {
+                None
+            };
         }
+        self.put(text);
+        self.wake.ring();
+        false
     }
 
     /// What has been written so far stays in the old file. Where no new one can be had, so does the rest.
