@@ -31,7 +31,7 @@ mod watchdog;
 pub use angel::{Options, run};
 pub use channel::{Channel, MAX_MESSAGE};
 pub use heartbeat::{Beat, Heartbeat, Stage};
-pub use message::{End, Level, Previous, Spec, ToAngel, ToServer, WorkerKey};
+pub use message::{AboutSocket, End, Level, Previous, Spec, ToAngel, ToServer, WorkerKey};
 pub use procfs::{kill_tree, with_cookie};
 #[cfg(not(feature = "sim"))]
 pub use socket::{Socket, SocketError, address};

@@ -1,5 +1,6 @@
 //! Keeps the socket where clients look for it.
 
+use crate::message::AboutSocket;
 use crate::notify;
 use crate::socket::{Found, Socket};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,12 +15,12 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Something that the server should know.
 pub(crate) enum News {
     /// The socket was made anew, and this is it.
-    Renewed(OwnedFd, String),
+    Renewed(OwnedFd, AboutSocket),
     /// Clients can't reach the server.
-    Unreachable(String),
+    Unreachable(AboutSocket),
     /// The socket's file is back in its place.
-    Back(String),
-    Unwatched(String),
+    Back(AboutSocket),
+    Unwatched(AboutSocket),
 }
 
 /// The socket, and the watch over its file.
@@ -75,7 +76,8 @@ impl Listening {
             match found {
                 Found::Ours => {
                     if self.trouble.take().is_some() {
-                        news.push(News::Back(format!("clients find {} again", self.path())));
+                        let text = format!("clients find {} again", self.path());
+                        news.push(News::Back(self.about(text, None)));
                     }
                     return news;
                 }
@@ -85,14 +87,18 @@ impl Listening {
                          can't reach this server. It listens there again as soon as that file is removed",
                         self.path()
                     );
-                    self.complain(text, &mut news);
+                    let reason = "another file was put in its place";
+                    self.complain(text, reason, &mut news);
                     return news;
                 }
                 Found::Nothing => match self.renew() {
                     Ok(renewed) => news.push(renewed),
                     // Somebody was faster, or nothing can be made there now.
-                    Err(text) => {
-                        self.complain(text, &mut news);
+                    Err(error) => {
+                        let text = format!(
+                            "the socket's file was removed, and clients can't reach this server: {error}"
+                        );
+                        self.complain(text, &error, &mut news);
                         break;
                     }
                 },
@@ -113,36 +119,44 @@ impl Listening {
                 self.watch = None;
                 if !std::mem::replace(&mut self.is_unwatched, true) {
                     let path = self.path();
-                    news.push(News::Unwatched(format!(
+                    let text = format!(
                         "cannot watch {path}: {error}. If the file is removed, nobody will notice; where the limit \
                          of inotify instances is reached, raise fs.inotify.max_user_instances"
-                    )));
+                    );
+                    let error = error.to_string();
+                    news.push(News::Unwatched(self.about(text, Some(&error))));
                 }
             }
         }
     }
 
     fn renew(&mut self) -> Result<News, String> {
-        let failed = |error: String| {
-            format!("the socket's file was removed, and clients can't reach this server: {error}")
-        };
-        self.socket
-            .renew()
-            .map_err(|error| failed(error.to_string()))?;
+        self.socket.renew().map_err(|error| error.to_string())?;
         let copy = self.socket.as_fd().try_clone_to_owned();
-        let copy = copy.map_err(|error: io::Error| failed(error.to_string()))?;
+        let copy = copy.map_err(|error: io::Error| error.to_string())?;
         self.trouble = None;
         let text = format!(
             "the file of the socket {} was removed; listening there again",
             self.path()
         );
-        Ok(News::Renewed(copy, text))
+        Ok(News::Renewed(
+            copy,
+            self.about(text, Some("the file was removed")),
+        ))
     }
 
-    fn complain(&mut self, text: String, news: &mut Vec<News>) {
+    fn complain(&mut self, text: String, reason: &str, news: &mut Vec<News>) {
         if self.trouble.as_ref() != Some(&text) {
             self.trouble = Some(text.clone());
-            news.push(News::Unreachable(text));
+            news.push(News::Unreachable(self.about(text, Some(reason))));
+        }
+    }
+
+    fn about(&self, text: String, reason: Option<&str>) -> AboutSocket {
+        AboutSocket {
+            text,
+            path: self.path(),
+            reason: reason.map(str::to_owned),
         }
     }
 }

@@ -25,6 +25,16 @@ pub struct Spec {
     pub user: Option<String>,
 }
 
+/// What the log is to say of the socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AboutSocket {
+    /// A sentence for people.
+    pub text: String,
+    pub path: String,
+    /// What made it so; nothing where all is well again.
+    pub reason: Option<String>,
+}
+
 /// What the server asks of the angel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToAngel {
@@ -85,14 +95,12 @@ pub enum ToServer {
         pid: i32,
         command: String,
     },
-    /// With a descriptor: the socket was made anew, because its file was gone; and a text for the log.
-    Listener {
-        text: String,
-    },
-    /// Something for the log.
+    /// With a descriptor: the socket was made anew, because its file was gone.
+    Listener(AboutSocket),
+    /// Something about the socket, for the log.
     Log {
         level: Level,
-        text: String,
+        about: AboutSocket,
     },
     /// An operator's signal.
     Drain,

@@ -11,7 +11,7 @@ use crate::heartbeat::Heart;
 use crate::memory::Memory;
 use crate::net::{Poller, Slots, Source};
 use crate::observe::events;
-use crate::observe::{Log, Metrics};
+use crate::observe::{Log, LogEvent, Metrics};
 use crate::plane::{Alarm, Plane};
 use crate::sources::Loads;
 use crate::sources::jobs::{Jobs, open_store};
@@ -19,7 +19,7 @@ use crate::sources::rpc::{Places, exit_text};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
-use stoker_angel::{Channel, End, Heartbeat, Level, Previous, ToAngel, ToServer};
+use stoker_angel::{AboutSocket, Channel, End, Heartbeat, Level, Previous, ToAngel, ToServer};
 use stoker_core::{Core, Event, Exit, Limits, Span, Time};
 use stoker_os::{AsFd, Fd};
 use stoker_wire::MetaBuf;
@@ -382,17 +382,25 @@ impl Plane {
                 self.reload_all();
             }
             ToServer::ReopenLog => self.log.reopen(),
-            ToServer::Listener { text } => {
-                self.log.put(events::SOCKET.says(text));
+            ToServer::Listener(about) => {
+                self.log_socket(&events::SOCKET, about);
                 fds.into_iter().for_each(|fd| self.listen_on(fd));
             }
-            ToServer::Log { level, text } => match level {
-                Level::Info => self.log.put(events::SOCKET.says(text)),
-                Level::Warn => self.log.put(events::SOCKET_TROUBLE.says(text)),
-                Level::Error => self.log.put(events::SOCKET_LOST.says(text)),
-            },
+            ToServer::Log { level, about } => {
+                let event = match level {
+                    Level::Info => &events::SOCKET,
+                    Level::Warn => &events::SOCKET_TROUBLE,
+                    Level::Error => &events::SOCKET_LOST,
+                };
+                self.log_socket(event, about);
+            }
             ToServer::Config { .. } => {}
         }
+    }
+
+    fn log_socket(&mut self, event: &'static LogEvent, about: AboutSocket) {
+        let entry = event.says(about.text).with("path", about.path);
+        self.log.put(entry.with("reason", about.reason));
     }
 
     fn drain(&mut self) {

@@ -202,16 +202,16 @@ impl Angel {
 
     fn check_socket(&mut self) {
         for news in self.listening.check() {
-            let (level, text) = match news {
-                News::Renewed(fd, text) => {
-                    self.tell(&ToServer::Listener { text }, vec![fd]);
+            let (level, about) = match news {
+                News::Renewed(fd, about) => {
+                    self.tell(&ToServer::Listener(about), vec![fd]);
                     continue;
                 }
-                News::Unreachable(text) => (Level::Error, text),
-                News::Back(text) => (Level::Info, text),
-                News::Unwatched(text) => (Level::Warn, text),
+                News::Unreachable(about) => (Level::Error, about),
+                News::Back(about) => (Level::Info, about),
+                News::Unwatched(about) => (Level::Warn, about),
             };
-            self.tell(&ToServer::Log { level, text }, Vec::new());
+            self.tell(&ToServer::Log { level, about }, Vec::new());
         }
     }
 

@@ -1,6 +1,7 @@
 //! The socket's file: removed, replaced, led elsewhere. Issue 9, A17.
 
 use crate::{pool_of, setup, start};
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -134,4 +135,30 @@ fn a_link_that_is_led_elsewhere_has_the_socket_behind_it() {
     fs::rename(dir.join("next"), dir.join("current")).expect("it can be renamed");
     is_reachable(&dir.join("two/s"));
     app.wait_for_log("the file of the socket *current/s was removed; listening there again");
+}
+
+// Issue 9, A26
+#[test]
+fn lines_about_the_socket_have_fields() {
+    let app = start("workers = 1\n[log]\nformat = \"json\"");
+    let line = |event: &str| {
+        until("it is logged", || {
+            let lines = app.log();
+            let lines = lines
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let mut lines = lines.filter(|line| line["event"] == event);
+            lines.next_back()
+        })
+    };
+    fs::remove_file(app.socket()).expect("it is there");
+    let renewed = line("socket");
+    assert_eq!(renewed["path"], app.socket().display().to_string());
+    assert_eq!(renewed["reason"], "the file was removed");
+    let foreign = app.dir.file("foreign");
+    fs::write(&foreign, "").expect("there is room");
+    fs::rename(&foreign, app.socket()).expect("both are in one directory");
+    let lost = line("socket_lost");
+    assert_eq!(lost["path"], app.socket().display().to_string());
+    assert_eq!(lost["reason"], "another file was put in its place");
 }

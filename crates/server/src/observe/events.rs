@@ -37,9 +37,9 @@ events! {
     JOBS_LEFT Info "jobs_left" ["jobs"] "Unfinished jobs stay in the store.";
     JOBS_LOST Warn "jobs_lost" ["jobs"] "Unfinished jobs of a store in memory are lost.";
     ANGEL_GONE Error "angel_gone" [] "The process above the server is gone; the server ends.";
-    SOCKET Info "socket" [] "The socket's file was made again.";
-    SOCKET_TROUBLE Warn "socket_trouble" [] "Something happened to the socket's file.";
-    SOCKET_LOST Error "socket_lost" [] "Clients can't reach the socket.";
+    SOCKET Info "socket" ["path" "reason"] "The socket's file was made again.";
+    SOCKET_TROUBLE Warn "socket_trouble" ["path" "reason"] "Something happened to the socket's file.";
+    SOCKET_LOST Error "socket_lost" ["path" "reason"] "Clients can't reach the socket.";
     RUN_FAILED Warn "run_failed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A run of a job failed: its code threw, failed the job or asked for another run with an error. `final`: there is no further run.";
     RUN_TIMED_OUT Warn "run_timed_out" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A run of a job took longer than its timeout.";
     RUN_CRASHED Warn "run_crashed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A worker died on a job, or on a job beside which it ran.";
