@@ -143,6 +143,9 @@ impl Disk {
     }
 
     /// The power goes. Of what was not synced nothing survives, or a prefix, or any part. Else as [`Self::kill`].
+    ///
+    /// POSIX promises no more for names either. The journals of ext4 and xfs would keep the names of one folder in
+    /// order: what fails only because a later name survived without an earlier one may never be seen there.
     pub fn power_cut(&self, rng: &mut Rng) {
         self.state().power_cut(rng);
     }

@@ -17,7 +17,8 @@ pub enum Kind {
     SyncFolder,
     /// Asks for the length of an open file.
     Size,
-    /// Looks at what is behind a path.
+    /// Looks at what is behind a path. Real disks rarely fail here, and SQLite takes a file that it can't look at for
+    /// one that is not there: it then ignores a journal that must be rolled back, and may damage the database later.
     Stat,
     Delete,
     Rename,
