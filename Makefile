@@ -2,6 +2,7 @@
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 STOKER := target/release/stoker
+SIM := cargo run --quiet --release --manifest-path sim/Cargo.toml --target-dir target/sim --
 SEEDS ?= 100000
 SEED ?= 1
 ROUNDS ?= 1000
@@ -14,7 +15,7 @@ help:
 	@echo 'make bench  measure against the references (about 15 minutes)'
 	@echo 'make attack SEED=$(SEED)  attack a running Stoker in every way that is known, and check the bounds'
 	@echo 'make campaign ROUNDS=$(ROUNDS) SEED=$(SEED)  kill Stoker in every manner, and count'
-	@echo 'make sim    simulate SEEDS=$(SEEDS) seeds of the core'
+	@echo 'make sim    simulate SEEDS=$(SEEDS) seeds of the whole server, and of the core'
 	@echo 'make bless  write generated pages and vectors anew'
 
 run: build
@@ -23,6 +24,7 @@ run: build
 test: setup check
 	cargo build --workspace --all-targets --quiet
 	cargo test --workspace --quiet
+	$(SIM) --seeds 5000
 	php sdk/php/tests/run.php
 	php sdk/php/laravel/tests/run.php
 	docs/run.py --binary target/debug/stoker
@@ -32,7 +34,7 @@ test: setup check
 
 # Style is part of being right, where the toolchain has the tools for it.
 check: setup
-	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; fi
+	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && cargo fmt --manifest-path sim/Cargo.toml --check; fi
 	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-targets --quiet -- -D warnings; fi
 
 bench: build
@@ -53,6 +55,7 @@ campaign: build
 	campaign/run.py --seed $(SEED) --rounds $(ROUNDS) --jobs 2
 
 sim: setup
+	$(SIM) --seeds $(SEEDS)
 	STOKER_SEEDS=$(SEEDS) cargo test --release -p stoker-core --test simulation -- --nocapture
 
 fuzz:

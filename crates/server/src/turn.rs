@@ -188,7 +188,7 @@ impl Plane {
         } = start;
         let is_restart = start.restarts > 0;
         let config = launch.config().map_err(io::Error::other)?;
-        let seed = wall_ms() ^ u64::from(std::process::id()) << 32;
+        let seed = wall_ms() ^ u64::from(stoker_os::own_pid()) << 32;
         let limits = Limits {
             boots_at_once: config.boots_at_once,
             lane: LANE,

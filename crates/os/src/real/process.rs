@@ -8,6 +8,11 @@ use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open, pidfd_se
 use std::fs;
 use std::time::Duration;
 
+/// The number of this process.
+pub fn own_pid() -> u32 {
+    std::process::id()
+}
+
 /// The effective user of this process.
 pub fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()

@@ -421,6 +421,11 @@ fn bytes_of(state: &mut State, memory: &Fd) -> Result<Rc<Cell<[u8; 9]>>, Errno> 
     }
 }
 
+/// The same in every simulation.
+pub fn chance() -> u64 {
+    0x5eed
+}
+
 /// Since the beginning.
 pub fn steady() -> Duration {
     with(|state| state.now)
@@ -434,6 +439,11 @@ pub fn steady_ms() -> u64 {
 /// Milliseconds since 1970.
 pub fn wall_ms() -> u64 {
     with(|state| state.wall_ms)
+}
+
+/// The number of this process.
+pub fn own_pid() -> u32 {
+    2
 }
 
 /// The effective user of this process.

@@ -148,3 +148,10 @@ pub fn signals(pid: i32) -> Vec<Signal> {
         process.map_or(Vec::new(), |process| std::mem::take(&mut process.signals))
     })
 }
+
+/// Whether there is something to read, or the end of it.
+#[must_use]
+pub fn is_readable(fd: &Fd) -> bool {
+    use crate::AsFd;
+    super::kernel::await_readable(fd.as_fd()).is_ok()
+}

@@ -14,7 +14,7 @@ use entry::Entry;
 use queue::{Place, QueueOf};
 use remains::Remains;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::sync::Arc;
 use stoker_os::BorrowedFd;
@@ -66,7 +66,7 @@ impl MemoryStore {
         Self {
             clock,
             steady,
-            ids: Ids::new(RandomState::new().hash_one("store"), 0),
+            ids: Ids::new(stoker_os::chance(), 0),
             jobs: HashMap::default(),
             queues: Vec::new(),
             due: Default::default(),

@@ -43,7 +43,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -183,8 +182,7 @@ fn secret(db: &Connection, now: u64) -> rusqlite::Result<u64> {
     if let Some(known) = known.optional()? {
         return Ok(known as u64);
     }
-    // The standard library seeds it from the system's randomness.
-    let secret = RandomState::new().hash_one("store");
+    let secret = stoker_os::chance();
     let insert = "INSERT INTO store (key, value) VALUES ('secret', ?1), ('created', ?2)";
     db.execute(insert, params![secret as i64, now as i64])?;
     Ok(secret)

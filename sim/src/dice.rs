@@ -1,0 +1,55 @@
+//! Dice. Each part of the world has its own, so that one more throw in one of them changes none of the others.
+
+use std::time::Duration;
+use stoker_core::Rng;
+
+pub(crate) struct Dice(Rng);
+
+impl Dice {
+    /// The dice of a part of the world in a seed.
+    pub(crate) fn of(seed: u64, part: &str) -> Self {
+        let name = part
+            .bytes()
+            .fold(seed ^ 0x9e37_79b9_7f4a_7c15, |sum, byte| {
+                (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            });
+        Self(Rng::new(name))
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0.below(limit)
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub(crate) fn within(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    pub(crate) fn percent(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub(crate) fn micros(&mut self, low: u64, high: u64) -> Duration {
+        Duration::from_micros(self.within(low, high))
+    }
+
+    pub(crate) fn millis(&mut self, low: u64, high: u64) -> Duration {
+        self.micros(low * 1_000, high * 1_000)
+    }
+
+    pub(crate) fn of_all<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len() as u64) as usize]
+    }
+
+    /// One of these, each as often as its weight says.
+    pub(crate) fn weighted<T: Copy>(&mut self, all: &[(u64, T)]) -> T {
+        let mut at = self.below(all.iter().map(|(weight, _)| weight).sum());
+        for (weight, one) in all {
+            if at < *weight {
+                return *one;
+            }
+            at -= weight;
+        }
+        unreachable!("the weights were summed up")
+    }
+}

@@ -1,0 +1,126 @@
+//! What was asked and what became of it, and what must never be.
+
+use crate::setup::Queue;
+use std::collections::HashMap;
+use stoker_wire::Status;
+
+/// Whether a push was accepted, as far as its client knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Push {
+    /// Nobody has answered yet.
+    Open,
+    /// Its client hung up: it may be in the store or not.
+    Unknown,
+    Accepted,
+    Refused,
+}
+
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) queue: usize,
+    pub(crate) key: u64,
+    pub(crate) push: Push,
+    /// The worker that runs it now.
+    runs_at: Option<i32>,
+    /// Runs that began.
+    pub(crate) runs: u32,
+    /// Runs whose answer was an error of the job's own, or whose worker died.
+    failures: u32,
+    pub(crate) done: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) jobs: Vec<Job>,
+    /// By queue and key, in the order in which pushes were answered and then run.
+    last_begun: HashMap<(usize, u64), u64>,
+    /// Jobs that have not ended, as the server has told.
+    pub(crate) unfinished: Option<u64>,
+    pub(crate) answered: u64,
+    pub(crate) killed: u64,
+}
+
+impl Ledger {
+    pub(crate) fn push(&mut self, queue: usize, key: u64) -> u64 {
+        self.jobs.push(Job {
+            queue,
+            key,
+            push: Push::Open,
+            runs_at: None,
+            runs: 0,
+            failures: 0,
+            done: false,
+        });
+        self.jobs.len() as u64 - 1
+    }
+
+    pub(crate) fn pushed(&mut self, no: u64, status: Status) {
+        let job = &mut self.jobs[no as usize];
+        assert_eq!(job.push, Push::Open, "job {no}: a push is answered once");
+        job.push = match status {
+            Status::OK => Push::Accepted,
+            Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => Push::Refused,
+            other => panic!("job {no}: its push was answered {other:?}"),
+        };
+        let refused = job.push == Push::Refused;
+        assert!(!(refused && job.runs > 0), "job {no}: refused, and it ran");
+    }
+
+    /// Its client hung up before it was answered.
+    pub(crate) fn unknown(&mut self, no: u64) {
+        self.jobs[no as usize].push = Push::Unknown;
+    }
+
+    pub(crate) fn begins(&mut self, no: u64, worker: i32, queues: &[Queue]) {
+        let job = &mut self.jobs[no as usize];
+        let queue = &queues[job.queue];
+        assert_ne!(job.push, Push::Refused, "job {no}: refused, and it runs");
+        assert_eq!(job.runs_at, None, "job {no}: runs twice at once");
+        assert!(!job.done, "job {no}: runs after it was done");
+        if queue.on_delivery {
+            assert_eq!(job.runs, 0, "job {no}: acknowledged, and runs again");
+        }
+        (job.runs_at, job.runs) = (Some(worker), job.runs + 1);
+        if queue.ordered {
+            let last = self.last_begun.entry((job.queue, job.key)).or_default();
+            assert!(no >= *last, "job {no}: runs after job {last} of its key");
+            *last = no;
+        }
+    }
+
+    pub(crate) fn ends(&mut self, no: u64, done: bool, failed: bool) {
+        let job = &mut self.jobs[no as usize];
+        assert!(
+            job.runs_at.take().is_some(),
+            "job {no}: ends, and did not run"
+        );
+        job.done |= done;
+        job.failures += u32::from(failed);
+    }
+
+    /// Its worker died.
+    pub(crate) fn died(&mut self, no: u64) {
+        self.jobs[no as usize].runs_at = None;
+    }
+
+    /// Nothing runs, and nothing is wrong any more.
+    pub(crate) fn at_rest(&self, queues: &[Queue]) {
+        for (no, job) in self.jobs.iter().enumerate() {
+            assert_eq!(job.runs_at, None, "job {no} still runs");
+            assert_ne!(
+                job.push,
+                Push::Open,
+                "job {no}: its push was never answered"
+            );
+            if job.push == Push::Accepted {
+                assert!(job.runs > 0, "job {no} was accepted and never ran");
+            }
+            let tries = u32::from(queues[job.queue].tries);
+            assert!(
+                job.failures <= tries,
+                "job {no}: {} failures of {tries} tries",
+                job.failures
+            );
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! One end of a connection to the server, as clients and workers have it.
+
+use stoker_os::{Errno, Fd, read, write};
+use stoker_wire::{Encode, Frame, MAX_FRAME, Splitter, WireError, encode};
+
+pub(crate) struct Peer {
+    pub(crate) fd: Fd,
+    splitter: Splitter,
+    out: Vec<u8>,
+}
+
+impl Peer {
+    pub(crate) fn new(fd: Fd) -> Self {
+        Self {
+            fd,
+            splitter: Splitter::new(MAX_FRAME),
+            out: Vec::new(),
+        }
+    }
+
+    pub(crate) fn put(&mut self, frame: Encode<'_>) {
+        encode(&mut self.out, frame);
+        self.flush();
+    }
+
+    /// Returns whether all is written. What nobody reads any more is dropped.
+    pub(crate) fn flush(&mut self) -> bool {
+        while !self.out.is_empty() {
+            match write(&self.fd, &self.out) {
+                Ok(count) => drop(self.out.drain(..count)),
+                Err(Errno::AGAIN) => return false,
+                Err(_) => self.out.clear(),
+            }
+        }
+        true
+    }
+
+    /// Reads what is there, frame by frame. Returns whether that was the end.
+    pub(crate) fn take(&mut self, mut each: impl FnMut(Frame<'_>)) -> Result<bool, WireError> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match read(&self.fd, &mut buffer) {
+                Ok(0) => return Ok(true),
+                Ok(count) => self.splitter.feed(&buffer[..count], |frame| {
+                    each(frame);
+                    Ok::<(), WireError>(())
+                })?,
+                Err(_) => return Ok(false),
+            }
+        }
+    }
+}
