@@ -154,6 +154,11 @@ impl Core {
             .is_some_and(|task| task.started.is_some())
     }
 
+    /// The place of a task among those of its class and key; 0 once it has begun.
+    pub fn order_of(&self, task: TaskId) -> u64 {
+        self.tasks.get(task).map_or(0, |task| task.order)
+    }
+
     /// Whether a worker has a task, started or not.
     pub fn is_lent(&self, task: TaskId) -> bool {
         let task = self.tasks.get(task);

@@ -10,10 +10,15 @@ use stoker_wire::Status;
 
 /// A server whose disk is full as soon as it is filled.
 fn start(workers: &str) -> App {
+    start_with_room(workers, 1)
+}
+
+/// The disk takes all writes before the one of this number, counted from when it is filled.
+fn start_with_room(workers: &str, number: u32) -> App {
     let write = Call {
         sort: "write".to_owned(),
         file: "jobs.db-wal".to_owned(),
-        number: 1,
+        number,
     };
     let config = pool_of(
         "serve",
@@ -101,6 +106,36 @@ fn after_a_refused_cancel_the_same_server_runs_the_jobs() {
     client.job_in(&ids[8], "done");
     let order: Vec<String> = (0..9).map(|n| n.to_string()).collect();
     assert_eq!(notes(&app), order);
+}
+
+/// The first job of the key waits for its retry; what is behind it waits as well, whatever became of a command. Which
+/// write is the one of the command depends on what the store still has to write before.
+#[test]
+fn a_refused_change_does_not_let_a_job_overtake_the_one_that_its_key_waits_for() {
+    (1..=4).for_each(refuse_a_cancel_behind_a_resting_job);
+}
+
+fn refuse_a_cancel_behind_a_resting_job(write: u32) {
+    let rest = "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]";
+    let app = start_with_room(rest, write);
+    let mut client = app.client();
+    let push = |client: &mut Client, script| client.push(&Ask::push("mails", script).key("a"));
+    let first = push(&mut client, "note first;fail 64 no");
+    let second = push(&mut client, "note second");
+    app.wait_for_log("*; next run in *");
+    std::fs::write(Place(app.dir.path()).arm(), "").expect("a file");
+    let cancel = json!({"op": "cancel", "id": second});
+    client
+        .try_own("stoker.job", &cancel)
+        .expect_err("it can't be written");
+    make_room(&app);
+    client.own("stoker.job", &json!({"op": "release", "id": first}));
+    client.job_in(&second, "done");
+    assert_eq!(
+        notes(&app),
+        ["first", "first", "second"],
+        "write {write} failed"
+    );
 }
 
 #[test]

@@ -133,13 +133,6 @@ impl Plane {
         self.load_as(job, false);
     }
 
-    /// Brings a job back that the core had given away, to where it was in its key if that has an order.
-    pub(crate) fn reload_job(&mut self, job: Job) {
-        let queue = self.jobs.queue_id(job.queue);
-        let ordered = queue.is_some_and(|queue| self.core.queue(queue).config.ordered);
-        self.load_as(job, ordered);
-    }
-
     fn load_as(&mut self, job: Job, rested: bool) {
         let Some(queue) = self.jobs.queue_id(job.queue) else {
             return;

@@ -142,6 +142,8 @@ impl Plane {
         // Nobody is told of its end, because it has not ended.
         let mut held = self.jobs.held.remove(task)?;
         self.tell_untold(&mut held);
+        // Should it come back: it may have run, and goes before all others of its key then.
+        held.job.order = self.core.order_of(task);
         self.step(Event::Cancel { task, kill: false }, None);
         Some(held.job)
     }
@@ -185,9 +187,9 @@ impl Plane {
                 false => self.unblock(&rest),
             }
         }
-        // The last one first: in an ordered queue each goes in front of those that follow it.
-        let jobs = jobs.into_iter().rev().filter(|job| left.contains(&job.id));
-        jobs.for_each(|job| self.reload_job(job));
+        // Each goes back to where its order says. Its key goes on waiting if it did: another job of it may rest.
+        let jobs = jobs.into_iter().filter(|job| left.contains(&job.id));
+        jobs.for_each(|job| self.load_job(job));
         match caller {
             Caller::Operator {
                 conn,
