@@ -377,7 +377,7 @@ pub enum Notice {
         crashes: u8,
     },
     /// A worker was ended by force while it ran this task, which is not to blame: at a shutdown that took too
-    /// long, say. `again`: it may run again, and does.
+    /// long, say. `again`: it may run again, and does. A job that counts as done may not.
     CutOff {
         worker: WorkerId,
         task: TaskId,

@@ -139,7 +139,7 @@ impl Plane {
         let text = format!("its worker died by {}{died_of}", exit_text(exit));
         let entry = events::RUN_CRASHED.says(format!("crashed: {text}; it runs again alone"));
         let entry = entry.with("worker", self.worker_name(Some(worker)));
-        let entry = entry.with("reason", text.as_str());
+        let entry = entry.with("reason", text.as_str()).with("final", false);
         self.log_lost_run(&whole, crashes, entry);
         // It does not run any more, and the server's own death would count once more.
         self.jobs.runs_changed = true;
@@ -156,10 +156,16 @@ impl Plane {
         let job = whole.id;
         let name = self.link(worker).map_or("its worker", |link| &link.name);
         let why = why.and_then(killed_for).unwrap_or("it ended by force");
-        let text = format!("{name} was killed while it ran this job: {why}");
-        let entry = events::RUN_CUT_OFF.says(format!("was cut off: {why}; it runs again"));
+        let (text, next) = match again {
+            true => ("", "it runs again"),
+            // It counts as done since its delivery, or since its code said so.
+            false => ("; it does not run again", "it does not run again"),
+        };
+        let text = format!("{name} was killed while it ran this job: {why}{text}");
+        let entry = events::RUN_CUT_OFF.says(format!("was cut off: {why}; {next}"));
         let entry = entry.with("worker", self.worker_name(Some(worker)));
-        self.log_lost_run(&whole, whole.run.crashes, entry.with("reason", why));
+        let entry = entry.with("reason", why).with("final", !again);
+        self.log_lost_run(&whole, whole.run.crashes, entry);
         self.jobs.runs_changed = true;
         let what = What::CutOff;
         self.jobs.ask(Ask::Note { job, what, text });

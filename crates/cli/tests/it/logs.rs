@@ -501,6 +501,47 @@ fn what_is_cut_off_at_a_shutdown_is_a_line_with_fields() {
 
 // Issue 9, A26
 #[test]
+fn a_job_that_was_cut_off_and_may_not_run_again_has_one_line_that_says_so() {
+    let dir = stoker_testkit::Dir::new();
+    let store = dir.file("jobs.db").display().to_string();
+    let rest = format!(
+        "workers = 1\nstop_grace = \"200ms\"\n[queue.mails]\nack = \"delivery\"\n[log]\nformat = \"json\"\n\
+         [store]\npath = {store:?}"
+    );
+    let app = start(&rest);
+    let id = app
+        .client()
+        .push(&Ask::push("mails", "stubborn;note began;silence"));
+    until("it runs", || (app.dir.notes().len() == 1).then_some(()));
+    let log = app.stop().log;
+    let lines = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let about_it: Vec<Value> = lines.filter(|line| line["job"] == json!(id)).collect();
+    assert_eq!(about_it.len(), 1, "{about_it:?}");
+    let line = &about_it[0];
+    assert_eq!(
+        (&line["event"], &line["attempt"], &line["final"]),
+        (&json!("run_cut_off"), &json!(1), &json!(true))
+    );
+    let ends_well = |text: &Value| {
+        text.as_str().is_some_and(|text| {
+            text.ends_with("did not end within stop_grace; it does not run again")
+        })
+    };
+    assert!(ends_well(&line["message"]), "{line}");
+    let job = start(&rest).client().job(&id);
+    let noted = &job["history"][0];
+    assert_eq!(
+        (&job["state"], &noted["what"]),
+        (&json!("done"), &json!("cut_off")),
+        "{job}"
+    );
+    assert!(ends_well(&noted["text"]), "{job}");
+}
+
+// Issue 9, A26
+#[test]
 fn three_hundred_failed_jobs_are_three_hundred_lines_and_a_flood_is_counted() {
     let app = start("workers = 1\n[log]\nformat = \"json\"");
     let mut client = app.client();

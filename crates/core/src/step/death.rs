@@ -54,21 +54,29 @@ impl Core {
             if by_task {
                 self.crash(id, task, exit);
             } else if self.is_unwanted(task) {
+                // Whoever cancelled it knows. Of a job that counts as done nobody else would learn that it was cut off.
+                if self.tasks[task].is_job() && !self.tasks[task].cancelled {
+                    self.note_cut_off(id, task, forced, false);
+                }
                 self.finish(task, Outcome::Cancelled);
             } else if overdue {
                 self.timed_out(task);
             } else {
                 let again = self.tasks[task].may_run_again();
-                self.out.push(Action::Notice(Notice::CutOff {
-                    worker: id,
-                    task,
-                    why: forced,
-                    again,
-                }));
+                self.note_cut_off(id, task, forced, again);
                 self.bystander(task, exit);
             }
         }
         crashed
+    }
+
+    fn note_cut_off(&mut self, worker: WorkerId, task: TaskId, why: Option<Why>, again: bool) {
+        self.out.push(Action::Notice(Notice::CutOff {
+            worker,
+            task,
+            why,
+            again,
+        }));
     }
 
     /// Counts a death against the worker's version. One death counts once, whatever else ran there.

@@ -425,3 +425,28 @@ fn a_job_that_is_cut_off_is_noted() {
     assert!(w.notices().contains(&noted));
     assert_eq!(w.end(task), Some(End::Returned), "and burns no attempt");
 }
+
+/// It has had its one run, and nobody waits for its end (issue 9, A26).
+#[test]
+fn a_job_that_counts_as_done_and_is_cut_off_is_noted_and_does_not_run_again() {
+    let (mut w, pool) = World::ready(workers(1));
+    let on_delivery = QueueConfig {
+        ack_on_delivery: true,
+        ..QueueConfig::default()
+    };
+    let mail = w.jobs(pool, "mail", on_delivery);
+    let task = w.bring(job(mail));
+    w.step(Event::Claimed { task });
+    let worker = w.on(task).expect("it runs");
+    w.step(Event::Drain);
+    w.pass(secs(100));
+    w.exit(worker, Exit::Signal(9));
+    let why = Some(Why::Shutdown);
+    let noted = Notice::CutOff {
+        worker,
+        task,
+        why,
+        again: false,
+    };
+    assert!(w.notices().contains(&noted), "{:?}", w.notices());
+}

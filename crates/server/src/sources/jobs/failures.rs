@@ -99,7 +99,7 @@ impl Plane {
         self.log.put(entry);
     }
 
-    /// A run that a worker's end cut short, after which the job runs again at once.
+    /// A run that a worker's end cut short.
     pub(crate) fn log_lost_run(&mut self, job: &Job, crashes: u8, mut entry: Entry) {
         let Some(queue) = self.jobs.queue_id(job.queue) else {
             return;
@@ -116,8 +116,7 @@ impl Plane {
             .with("type", kind)
             .with("queue", name)
             .with("attempt", job.run.attempt.saturating_add(1))
-            .with("crashes", crashes)
-            .with("final", false);
+            .with("crashes", crashes);
         self.log.put(entry);
     }
 
