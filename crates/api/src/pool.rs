@@ -5,25 +5,34 @@ use crate::scalar::{Number, Text};
 use serde::{Deserialize, Serialize};
 
 request! {
-    /// Resizes a pool.
+    /// Resizes a pool until that is reset; it overrides the configuration.
     pub struct Scale: "stoker.pool" "scale" by Administrator -> Pool {
         /// The pool
         pub pool: Text<255> = "pool",
         /// Workers that it always has
-        pub min: Number<0, 10_000> = "min",
+        pub min: Option<Number<0, 10_000>> = "min",
         /// Workers that it may have
-        pub max: Number<1, 10_000> = "max",
+        pub max: Option<Number<1, 10_000>> = "max",
+        /// Takes it back: the size that the configuration says
+        pub reset: bool = "reset",
     }
     check check_scale;
 }
 
 fn check_scale(scale: &Scale) -> Result<(), Invalid> {
-    match scale.min.0 > scale.max.0 {
-        true => Err(Invalid::new(format!(
+    match (scale.reset, scale.min, scale.max) {
+        (true, None, None) => Ok(()),
+        (true, _, _) => Err(Invalid::new(
+            "\"reset\" takes the size back: leave out \"min\" and \"max\"",
+        )),
+        (false, Some(min), Some(max)) if min.0 > max.0 => Err(Invalid::new(format!(
             "\"min\" ({}) is above \"max\" ({})",
-            scale.min.0, scale.max.0
+            min.0, max.0
         ))),
-        false => Ok(()),
+        (false, Some(_), Some(_)) => Ok(()),
+        (false, _, _) => Err(Invalid::new(
+            "name the size: \"min\" and \"max\"; or \"reset\": true",
+        )),
     }
 }
 

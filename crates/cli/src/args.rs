@@ -55,14 +55,22 @@ pub(crate) enum Command {
     },
     /// Give out a paused queue's tasks again
     Resume { queue: String },
-    /// Change a queue's share while running; it goes before the configuration until it is reset
+    /// Change a queue's share while running; it overrides the configuration until it is reset
     Set(Set),
     /// Show all workers and pools
     Workers,
-    /// Resize a pool: a number, or MIN..MAX
-    Scale { pool: String, workers: String },
+    /// Resize a pool while running; it overrides the configuration until it is reset
+    Scale {
+        pool: String,
+        /// A number, or MIN..MAX
+        #[arg(required_unless_present = "reset")]
+        workers: Option<String>,
+        /// Take it back: what the configuration says
+        #[arg(long, conflicts_with = "workers")]
+        reset: bool,
+    },
     /// Apply the configuration file as it is now, and replace all workers without losing a task. Waits until that is
-    /// done, and reports what was applied, what operators have set that goes before it, and what needs a restart
+    /// done, and reports what was applied, what operators have set that overrides it, and what needs a restart
     Reload {
         /// Only this pool, and of the configuration only what it says of it
         pool: Option<String>,

@@ -14,7 +14,7 @@ fn config_page() -> String {
         "# Configuration\n\nGenerated from the program; `stoker check` explains a file. Times are written \
          `500ms`, `30s`, `5m`, `2h`, `7d`, sizes `64KB`, `256MB`, `2GB` (powers of 1024). An unknown key is an error. \
          `stoker reload` reads the file again and applies it, pools and queues that came or went included. What \
-         `stoker scale` and `stoker set` have set goes before the file until it is set back. ",
+         `stoker scale` and `stoker set` have set overrides the file until it is reset. ",
     );
     let sections_of = sections();
     let fixed = sections_of.iter().flat_map(|section| {

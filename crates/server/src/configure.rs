@@ -1,6 +1,7 @@
 //! Brings pools, queues and services to what the configuration says: at the start, and by a reload.
 
 use crate::config::{JobsConfig, Pool as PoolSpec, Queue, Service};
+use crate::observe::events;
 use crate::plane::Plane;
 use std::sync::Arc;
 use stoker_core::{Event, Kind, PoolId, QueueConfig};
@@ -10,7 +11,8 @@ impl Plane {
     pub(crate) fn add_pools_and_queues(&mut self) {
         let config = self.config.clone();
         for pool in &config.pools {
-            self.add_pool(pool);
+            let pool = self.scaled_as_before(pool.clone());
+            self.add_pool(&pool);
         }
         for queue in &config.queues {
             self.configure_queue(queue);
@@ -29,6 +31,22 @@ impl Plane {
         self.last_exits.remove(&id);
         self.reloads.forget(id);
         self.specs.insert((id, 1), self.spec_to_start(pool));
+    }
+
+    /// A pool has the size again that an operator had given it before the server was started again. That fits: what
+    /// its queues reserve was looked at when either changed.
+    fn scaled_as_before(&mut self, mut pool: PoolSpec) -> PoolSpec {
+        let Some((min, max)) = self.launch.scaled.get(&pool.name).copied() else {
+            return pool;
+        };
+        (pool.core.min, pool.core.max) = (min, max);
+        let name = pool.name.as_str();
+        let text = format!(
+            "pool {name} has {min} to {max} workers by `stoker scale`; `stoker scale {name} --reset` takes it back"
+        );
+        let entry = events::POOL_OVERRIDDEN.says(text).with("pool", name);
+        self.log.put(entry.with("min", min).with("max", max));
+        pool
     }
 
     pub(crate) fn remove_pool(&mut self, pool: PoolId) {

@@ -40,7 +40,9 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Pause { queue, create } => steer::pause(&mut connect()?, &queue, create, json),
         Command::Resume { queue } => steer::resume(&mut connect()?, &queue, json),
         Command::Set(set) => steer::set(&mut connect()?, &set, json),
-        Command::Scale { pool, workers } => steer::scale(&mut connect()?, &pool, &workers, json),
+        Command::Scale { pool, workers, .. } => {
+            steer::scale(&mut connect()?, &pool, workers.as_deref(), json)
+        }
         Command::Reload { pool } => steer::reload(&mut connect()?, pool.as_deref(), json),
     }
 }

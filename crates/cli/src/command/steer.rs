@@ -64,16 +64,14 @@ fn limit(text: &str) -> Result<Limit> {
     }
 }
 
-pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) -> Result {
-    let (min, max) = workers.split_once("..").unwrap_or((workers, workers));
-    let number = |text: &str| {
-        let bad = || Failure::Usage(format!("'{workers}' is neither a number nor MIN..MAX"));
-        text.parse::<u32>().map_err(|_| bad())
-    };
+/// Resizes a pool, or gives it the configuration's size again where none is named.
+pub(crate) fn scale(client: &mut Client, pool: &str, workers: Option<&str>, json: bool) -> Result {
+    let size = workers.map(size).transpose()?;
     let request = pool::Scale {
         pool: Text(pool.to_owned()),
-        min: Number(number(min)?.into()),
-        max: Number(number(max)?.into()),
+        min: size.map(|(min, _)| Number(min.into())),
+        max: size.map(|(_, max)| Number(max.into())),
+        reset: size.is_none(),
     };
     let reply = client.own(&request)?;
     let (min, max) = (reply.answer.min, reply.answer.max);
@@ -82,6 +80,12 @@ pub(crate) fn scale(client: &mut Client, pool: &str, workers: &str, json: bool) 
         false => format!("{min} to {max} workers"),
     };
     print_either(json, &reply.json, &format!("{pool}: {workers}"))
+}
+
+fn size(workers: &str) -> Result<(u32, u32)> {
+    let (min, max) = workers.split_once("..").unwrap_or((workers, workers));
+    let bad = |_| Failure::Usage(format!("'{workers}' is neither a number nor MIN..MAX"));
+    Ok((min.parse().map_err(bad)?, max.parse().map_err(bad)?))
 }
 
 /// Reloads and waits. A pool whose new version can't run makes it fail.
@@ -125,7 +129,7 @@ fn print_more(answer: &Reloaded) {
         (&answer.applied, "applied from the configuration"),
         (
             &answer.kept,
-            "set by 'stoker scale' or 'stoker set', which goes before the configuration",
+            "set by 'stoker scale' or 'stoker set', which overrides the configuration",
         ),
         (
             &answer.restart,

@@ -342,7 +342,7 @@ fn the_path_of_a_socket_is_short() {
         let output = check(&toml, &[command]);
         assert_eq!((output.code, &output.stderr), (78, &said), "{command}");
     }
-    // One that is named elsewhere goes before it.
+    // One that is named elsewhere overrides it.
     let output = check(&toml, &["check", "--socket", "s.sock"]);
     assert_eq!(output.code, 0, "{}", output.stderr);
     let output = check("[pool.p]\nworkers = 1\n", &["check", "--socket", &long]);

@@ -329,8 +329,37 @@ fn what_operators_have_set_stays_over_a_reload() {
         "as the file says by now"
     );
     let output = app.cli(&["reload"]);
-    let told = "stoker: set by 'stoker scale' or 'stoker set', which goes before the configuration: pool.p.workers\n";
+    let told = "stoker: set by 'stoker scale' or 'stoker set', which overrides the configuration: pool.p.workers\n";
     assert_eq!(output.stderr, told);
+}
+
+// Issue 9, A25
+#[test]
+fn a_size_that_was_set_stays_over_a_crash_of_the_server_until_it_is_reset() {
+    let app = start("workers = 1");
+    let scaled = app.cli(&["scale", "p", "2..3"]);
+    assert_eq!(scaled.stdout, "p: 2 to 3 workers\n");
+    let size = || {
+        let pool = app.pool();
+        (pool["min"].clone(), pool["max"].clone())
+    };
+    let crash = |times: &str| {
+        procs::kill(app.server());
+        app.wait_for_log(&format!("the server was started again ({times} by now)*"));
+        app.ready();
+    };
+    crash("1 time");
+    assert_eq!(size(), (json!(2), json!(3)));
+    app.dir
+        .write("stoker.toml", pool_of("serve", "workers = 4"));
+    assert_eq!(reload(&app)["kept"], json!(["pool.p.workers"]));
+    crash("2 times");
+    assert_eq!(size(), (json!(2), json!(3)), "it is kept with a reload too");
+    let reset = app.cli(&["scale", "p", "--reset"]);
+    assert_eq!(reset.stdout, "p: 4 workers\n", "as the file says by now");
+    crash("3 times");
+    assert_eq!(size(), (json!(4), json!(4)));
+    assert_eq!(reload(&app)["kept"], Value::Null);
 }
 
 // Issue 9, A25

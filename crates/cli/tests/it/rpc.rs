@@ -322,7 +322,7 @@ fn a_call_without_a_time_has_its_services() {
     assert_eq!(client.answer(id).status(), Status::DEADLINE_EXCEEDED);
     drop(held);
     let ttl = told(&client.ask(&Ask::call("t.run", "tell").ttl(5_000)))["ttl"].as_u64();
-    assert!(ttl > Some(1_000), "its caller's goes before: {ttl:?}");
+    assert!(ttl > Some(1_000), "its caller's overrides it: {ttl:?}");
 }
 
 #[test]

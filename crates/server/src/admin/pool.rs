@@ -7,7 +7,12 @@ use stoker_core::{Event, Health, PoolId, WorkerState};
 impl Handle for pool::Scale {
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<pool::Pool> {
         let id = plane.pool_named(&self.pool.0)?;
-        let (min, max) = (self.min.0 as u32, self.max.0 as u32);
+        let own = plane.pool_spec(id).filter(|_| self.reset);
+        let (min, max) = match (own, self.min, self.max) {
+            (Some(own), _, _) => (own.core.min, own.core.max),
+            (None, Some(min), Some(max)) => (min.0 as u32, max.0 as u32),
+            (None, _, _) => return Err(Refused::not_found("the pool is being removed")),
+        };
         plane.scale_pool(id, min, max).map(Some)
     }
 }
@@ -33,6 +38,7 @@ impl Plane {
         }
         self.step(Event::Scale { pool, min, max }, None);
         self.settle();
+        self.keep_sizes();
         Ok(self.shown_pool(pool))
     }
 

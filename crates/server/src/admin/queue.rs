@@ -281,7 +281,7 @@ impl Plane {
         self.override_queue(id, steered);
     }
 
-    /// The configuration says something else of a queue than before. What an operator has set goes before it.
+    /// The configuration says something else of a queue than before. What an operator has set overrides it.
     pub(crate) fn configure_overridden(&mut self, id: QueueId, own: QueueConfig) {
         self.core.configure_queue(id, own.clone());
         if let Some(steered) = self.steered.remove(&id) {

@@ -1,9 +1,10 @@
-//! What the angel keeps for every server that it starts: the configuration, where it stands, and what
-//! reloads have changed of it.
+//! What the angel keeps for every server that it starts: the configuration, where it stands, what reloads have
+//! changed of it, and what `stoker scale` overrides.
 
 use super::resolve::resolve_own;
 use super::schema::{LOG, POOL, QUEUE, SERVICE, STOKER, STORE};
 use super::{Config, ConfigError, MAX_FILE, Queue, Service, resolve};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -25,16 +26,21 @@ pub struct Launch {
     pub text: String,
     /// What is served since the last reload, as a whole configuration; empty before the first.
     pub reloaded: String,
+    /// The sizes that operators have given to pools, by name: at least and at the most so many workers.
+    pub scaled: BTreeMap<String, (u32, u32)>,
 }
 
 impl Launch {
     /// As one text, which the angel passes on without a look.
     pub fn encode(&self) -> String {
         let text = |path: Option<&Path>| path.and_then(Path::to_str).unwrap_or_default().to_owned();
+        // Names and numbers: that can always be written.
+        let scaled = serde_json::to_string(&self.scaled).unwrap_or_default();
         let parts = [
             &text(self.file.as_deref()),
             &text(Some(&self.base)),
             &text(self.store.as_deref()),
+            &scaled,
             &self.text,
             &self.reloaded,
         ];
@@ -42,7 +48,7 @@ impl Launch {
     }
 
     pub(crate) fn decode(text: &str) -> Self {
-        let mut parts = text.splitn(5, BETWEEN).map(str::to_owned);
+        let mut parts = text.splitn(6, BETWEEN).map(str::to_owned);
         let mut next = || parts.next().unwrap_or_default();
         let path = |text: String| {
             Some(text)
@@ -53,6 +59,7 @@ impl Launch {
             file: path(next()),
             base: next().into(),
             store: path(next()),
+            scaled: serde_json::from_str(&next()).unwrap_or_default(),
             text: next(),
             reloaded: next(),
         }
@@ -184,6 +191,7 @@ mod tests {
             store: Some("/srv/shared/jobs.db".into()),
             text: FULL.to_owned(),
             reloaded: reloaded.to_toml(),
+            scaled: [("a.b".to_owned(), (2, 5))].into(),
         };
         assert_eq!(Launch::decode(&launch.encode()), launch);
         assert_eq!(launch.config().unwrap(), reloaded);

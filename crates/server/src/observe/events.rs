@@ -73,6 +73,7 @@ events! {
     POOL_ADDED Info "pool_added" ["pool"] "The configuration has a new pool.";
     POOL_REMOVED Info "pool_removed" ["pool"] "The configuration has a pool no more; its workers finish what they run.";
     POOL_CHANGED Info "pool_changed" ["pool" "keys" "file"] "What the configuration says of a pool has changed.";
+    POOL_OVERRIDDEN Info "pool_overridden" ["pool" "min" "max"] "At the server's restart: a pool has the size that `stoker scale` gave it.";
     SIZE_RESET Warn "size_reset" ["pool"] "A size set by `stoker scale` does not fit the configuration any more.";
     QUEUE_OVERRIDDEN Info "queue_overridden" ["queue" "keys"] "A queue has settings made by `stoker set`.";
     OVERRIDE_DROPPED Warn "override_dropped" ["queue"] "What `stoker set` set does not fit the configuration any more.";

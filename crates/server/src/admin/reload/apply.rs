@@ -4,7 +4,7 @@ use crate::base;
 use crate::config::{self, Config, Pool as PoolSpec, Service};
 use crate::observe::events;
 use crate::plane::Plane;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use stoker_core::{Event, Kind, PoolConfig, PoolId};
 
 /// What became of the differences between the file and what is served, as dotted keys of the file.
@@ -14,7 +14,7 @@ pub(super) struct Report {
     pub(super) added: Vec<String>,
     /// In effect now.
     pub(super) applied: Vec<String>,
-    /// Set by `stoker scale` or `stoker set`, which goes before the file.
+    /// Set by `stoker scale` or `stoker set`, which overrides the file.
     pub(super) kept: Vec<String>,
     /// In effect after a restart.
     pub(super) restart: Vec<String>,
@@ -56,7 +56,7 @@ impl Plane {
             (
                 &report.kept,
                 &events::RELOAD_OVERRIDDEN,
-                format!("set by an operator, which goes before {file}"),
+                format!("set by an operator, which overrides {file}"),
             ),
             (
                 &report.restart,
@@ -267,13 +267,25 @@ impl Plane {
         Ok(report)
     }
 
+    /// A pool's size, if an operator has given it another one than the configuration does.
+    fn scaled_size(&self, pool: &PoolSpec) -> Option<(u32, u32)> {
+        let (_, now, _, _) = self.core.pool(self.core.find_pool(&pool.name)?);
+        let is_scaled = (now.min, now.max) != (pool.core.min, pool.core.max);
+        is_scaled.then_some((now.min, now.max))
+    }
+
+    /// All such sizes, by the pools' names.
+    pub(super) fn scaled_pools(&self) -> BTreeMap<String, (u32, u32)> {
+        let pools = self.config.pools.iter();
+        let pools = pools.filter_map(|pool| Some((pool.name.clone(), self.scaled_size(pool)?)));
+        pools.collect()
+    }
+
     /// What operators have set that differs from the configuration.
     fn overridden(&self) -> Vec<String> {
-        let pools = self.config.pools.iter().filter_map(|pool| {
-            let (_, now, _, _) = self.core.pool(self.core.find_pool(&pool.name)?);
-            let is_scaled = (now.min, now.max) != (pool.core.min, pool.core.max);
-            is_scaled.then(|| format!("pool.{}.workers", pool.name))
-        });
+        let pools = self.config.pools.iter();
+        let pools = pools.filter(|pool| self.scaled_size(pool).is_some());
+        let pools = pools.map(|pool| format!("pool.{}.workers", pool.name));
         let queues = self.core.queues().flat_map(|queue| {
             let kind = match queue.kind {
                 Kind::Jobs => "queue",

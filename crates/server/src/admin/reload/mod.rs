@@ -230,7 +230,20 @@ impl Plane {
             reloaded: config.to_toml(),
             ..self.launch.clone()
         };
-        let text = launch.encode();
+        if self.keep(launch.clone()) {
+            self.launch = launch;
+        }
+    }
+
+    /// Has the angel give it the sizes that operators have set.
+    pub(crate) fn keep_sizes(&mut self) {
+        self.keep(self.launch.clone());
+    }
+
+    /// Returns whether that fits into a message.
+    fn keep(&mut self, launch: Launch) -> bool {
+        let scaled = self.scaled_pools();
+        let text = Launch { scaled, ..launch }.encode();
         // As JSON no byte of it takes more than six.
         let long = text.len() > MAX_MESSAGE / 6
             && serde_json::to_string(&text).is_ok_and(|json| json.len() + 100 > MAX_MESSAGE);
@@ -239,8 +252,9 @@ impl Plane {
                 "the configuration is too large to be kept twice: a server that is started again after \
                  a crash has it as it was at the start",
             ));
-            return;
+            return false;
         }
         self.ask_angel(&ToAngel::Config { text });
+        true
     }
 }

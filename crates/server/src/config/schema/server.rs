@@ -13,7 +13,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
             "socket",
             "`stoker.sock`",
             Field::Path(at!(socket)),
-            "The unix socket to listen on. `--socket` and `STOKER_SOCKET` go before it.",
+            "The unix socket to listen on. `--socket` and `STOKER_SOCKET` override it.",
         ),
         start_key(
             "socket_mode",
