@@ -83,7 +83,7 @@ impl Client {
             let about = about.unwrap_or_else(|| panic!("an answer to nothing: {frame:?}"));
             ledger.answered += 1;
             match about {
-                About::Job(no) => ledger.pushed(no, Status(frame.code)),
+                About::Job(no) => ledger.pushed(no, Status(frame.code), frame.body),
                 About::Own => assert!(
                     matches!(Status(frame.code), Status::OK | Status::RESOURCE_EXHAUSTED),
                     "{frame:?}"

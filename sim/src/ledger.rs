@@ -20,6 +20,8 @@ pub(crate) struct Job {
     pub(crate) queue: usize,
     pub(crate) key: u64,
     pub(crate) push: Push,
+    /// As its client got it.
+    pub(crate) id: Option<String>,
     /// The worker that runs it now.
     runs_at: Option<i32>,
     /// Runs that began.
@@ -46,6 +48,7 @@ impl Ledger {
             queue,
             key,
             push: Push::Open,
+            id: None,
             runs_at: None,
             runs: 0,
             failures: 0,
@@ -54,8 +57,9 @@ impl Ledger {
         self.jobs.len() as u64 - 1
     }
 
-    pub(crate) fn pushed(&mut self, no: u64, status: Status) {
+    pub(crate) fn pushed(&mut self, no: u64, status: Status, body: &[u8]) {
         let job = &mut self.jobs[no as usize];
+        job.id = (status == Status::OK).then(|| String::from_utf8_lossy(body).into_owned());
         assert_eq!(job.push, Push::Open, "job {no}: a push is answered once");
         job.push = match status {
             Status::OK => Push::Accepted,
@@ -101,6 +105,24 @@ impl Ledger {
     /// Its worker died.
     pub(crate) fn died(&mut self, no: u64) {
         self.jobs[no as usize].runs_at = None;
+    }
+
+    /// A line that is logged as one job's was written by that job.
+    pub(crate) fn check_output(&self, log: &str) {
+        for line in log.lines() {
+            let Some((head, no)) = line.split_once(": wrote-") else {
+                continue;
+            };
+            let Ok(no) = no.trim().parse::<usize>() else {
+                continue;
+            };
+            let tag = head.rsplit(' ').next().unwrap_or_default();
+            // More than one task may have written it, or none that is known.
+            let is_one = tag.len() == 36;
+            if let Some(id) = self.jobs[no].id.as_deref().filter(|_| is_one) {
+                assert_eq!(id, tag, "what job {no} wrote is logged as another one's");
+            }
+        }
     }
 
     /// Nothing runs, and nothing is wrong any more.

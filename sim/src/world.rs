@@ -148,6 +148,7 @@ impl World {
         }
         self.ledger.at_rest(&self.setup.queues);
         let log = String::from_utf8_lossy(&self.log);
+        self.ledger.check_output(&log);
         // All workers are honest.
         assert!(
             !log.contains("it broke the protocol"),
@@ -399,12 +400,28 @@ impl World {
         let setup = self.setup.clone();
         let (course, time) = draw(self.dice("runs"), &setup, task.is_job);
         self.note(|| format!("  worker {key} begins {task:?}: {course:?} in {time:?}"));
+        if task.is_job && self.dice("output").percent(30) {
+            self.write_output(key, task.no);
+        }
         self.runs += 1;
         let (run, ends) = (self.runs, steady() + time);
         if let Some(worker) = self.workers.get_mut(&key) {
             (worker.runs, worker.run_no) = (Some((course, ends)), run);
         }
         self.agenda.plan(ends, What::RunEnds(key, run));
+    }
+
+    /// A run writes what tells it from others.
+    fn write_output(&mut self, key: u64, no: u64) {
+        let stream = self.dice("output").below(2) as usize;
+        if let Some(worker) = self.workers.get(&key) {
+            let line = format!("wrote-{no}\n");
+            let mut rest = line.as_bytes();
+            // A pipe that is full takes nothing, which is all the same here.
+            while let Ok(count @ 1..) = stoker_os::write(&worker.outputs[stream], rest) {
+                rest = &rest[count..];
+            }
+        }
     }
 
     fn run_ends(&mut self, key: u64, run: u64) {
