@@ -41,6 +41,10 @@ $until = static function (callable $is, string $what): void {
         microtime(true) < $end or throw new \RuntimeException("$what: not after 20 s");
     }
 };
+/** Waits until a job that "dial" began before would have been killed: one elsewhere with more time is over. */
+$outlast = static function (string $name) use ($live): void {
+    same('failed', $live->end($live->queue->push(new Scripted($name, ['hang'], tries: 1, timeout: 2)))['state']);
+};
 /** Starts queue:work in a process of its own. */
 $start = static function (array $arguments, array $env = []) use (&$pipes): mixed {
     return proc_open(
@@ -64,13 +68,13 @@ test('pop: dialled in by hand, --stop-when-empty and --once do as ever', functio
 });
 
 // Issue 9, A28
-test('pop: a worker paused by USR2 holds no job, and is not killed at its timeout', function () use ($live, $story, $start, $dialled): void {
+test('pop: a worker paused by USR2 holds no job, and is not killed at its timeout', function () use ($live, $story, $start, $dialled, $outlast): void {
     $process = $start(['live', '--queue=@dial', '--max-jobs=2']);
     $pid = proc_get_status($process)['pid'];
     $first = $live->queue->push(new Scripted('pauses', ['pause'], tries: 1), '', 'dialled');
     same('done', $live->end($first)['state']);
     $second = $live->queue->push(new Scripted('waits', [], tries: 1), '', 'dialled');
-    usleep(1_800_000); // The pool's task_timeout, and kill_grace.
+    $outlast('beside a paused worker');
     same(['ready', 0, []], [($job = $live->client->job($second))['state'], $job['crashes'], $story->of('waits')]);
     same([$pid], array_column($dialled(), 'pid'));
     posix_kill($pid, SIGCONT);
@@ -79,14 +83,14 @@ test('pop: a worker paused by USR2 holds no job, and is not killed at its timeou
 });
 
 // Issue 9, A28
-test('pop: a process that lives on after queue:work holds no job and is not killed', function () use ($live, $story, $work, $dialled, $until): void {
+test('pop: a process that lives on after queue:work holds no job and is not killed', function () use ($live, $story, $work, $dialled, $until, $outlast): void {
     foreach (['--once', '--stop-when-empty'] as $option) {
         $live->queue->push(new Scripted("first$option", []), '', 'dialled');
         same(0, $work('dialled', $option));
         same(['run 1', 'end'], $story->of("first$option"));
         same($option === '--once' ? 1 : 0, count($dialled()), 'connections that are left');
         $id = $live->queue->push(new Scripted("second$option", [], tries: 1), '', 'dialled');
-        usleep(1_500_000); // task_timeout and kill_grace
+        $outlast("beside an idle process$option");
         same(['ready', 0], [($job = $live->client->job($id))['state'], $job['crashes']]);
         $live->reload('dial'); // stop_grace passes; who is left then has his connection closed, and no more.
         $until(static fn () => $dialled() === [], 'it is let go');
