@@ -12,6 +12,8 @@ pub(crate) enum About {
     Job(u64),
     Call,
     Own,
+    /// What an operator wants.
+    Operation,
     /// Whether there is a job left.
     Rest,
 }
@@ -71,6 +73,11 @@ impl Client {
         self.ask(about, "stoker.queue", &MetaBuf::new(), body);
     }
 
+    pub(crate) fn operate(&mut self, method: &str, request: &serde_json::Value) {
+        let body = request.to_string();
+        self.ask(About::Operation, method, &MetaBuf::new(), body.as_bytes());
+    }
+
     /// Reads answers. Returns whether the server has closed the connection.
     pub(crate) fn read(&mut self, ledger: &mut Ledger) -> bool {
         self.peer.flush();
@@ -89,6 +96,14 @@ impl Client {
                     "{frame:?}"
                 ),
                 About::Call => {}
+                About::Operation => {
+                    let status = Status(frame.code);
+                    let text = String::from_utf8_lossy(frame.body);
+                    assert!(
+                        matches!(status, Status::OK | Status::RESOURCE_EXHAUSTED),
+                        "an operator's request was answered {status:?}: {text}"
+                    );
+                }
                 About::Rest => ledger.unfinished = Some(unfinished(frame.body)),
             }
         });

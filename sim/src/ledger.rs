@@ -1,7 +1,8 @@
 //! What was asked and what became of it, and what must never be.
 
+use crate::operator::Effect;
 use crate::setup::Queue;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use stoker_wire::Status;
 
 /// Whether a push was accepted, as far as its client knows.
@@ -39,10 +40,25 @@ pub(crate) struct Ledger {
     /// Jobs that have not ended, as the server has told.
     pub(crate) unfinished: Option<u64>,
     pub(crate) answered: u64,
+    /// Queues that were paused at some time.
+    pub(crate) paused: BTreeSet<usize>,
+    /// Queues of which jobs may have been cancelled, and how often failed ones were tried anew.
+    cancelled: BTreeSet<usize>,
+    retried: HashMap<usize, u32>,
     pub(crate) killed: u64,
 }
 
 impl Ledger {
+    /// An operator asks for it: from now on it may be in force.
+    pub(crate) fn operates(&mut self, effect: Effect) {
+        match effect {
+            Effect::Cancels(queue) => drop(self.cancelled.insert(queue)),
+            Effect::Retries(queue) => *self.retried.entry(queue).or_default() += 1,
+            Effect::Pauses(queue) => drop(self.paused.insert(queue)),
+            Effect::None => {}
+        }
+    }
+
     pub(crate) fn push(&mut self, queue: usize, key: u64) -> u64 {
         self.jobs.push(Job {
             queue,
@@ -81,11 +97,12 @@ impl Ledger {
         assert_ne!(job.push, Push::Refused, "job {no}: refused, and it runs");
         assert_eq!(job.runs_at, None, "job {no}: runs twice at once");
         assert!(!job.done, "job {no}: runs after it was done");
-        if queue.on_delivery {
+        if queue.on_delivery && !self.retried.contains_key(&job.queue) {
             assert_eq!(job.runs, 0, "job {no}: acknowledged, and runs again");
         }
         (job.runs_at, job.runs) = (Some(worker), job.runs + 1);
-        if queue.ordered {
+        // One that is tried anew has lost its place.
+        if queue.ordered && !self.retried.contains_key(&job.queue) {
             let last = self.last_begun.entry((job.queue, job.key)).or_default();
             assert!(no >= *last, "job {no}: runs after job {last} of its key");
             *last = no;
@@ -134,10 +151,11 @@ impl Ledger {
                 Push::Open,
                 "job {no}: its push was never answered"
             );
-            if job.push == Push::Accepted {
+            if job.push == Push::Accepted && !self.cancelled.contains(&job.queue) {
                 assert!(job.runs > 0, "job {no} was accepted and never ran");
             }
-            let tries = u32::from(queues[job.queue].tries);
+            let retried = self.retried.get(&job.queue).copied().unwrap_or_default();
+            let tries = u32::from(queues[job.queue].tries) * (1 + retried);
             assert!(
                 job.failures <= tries,
                 "job {no}: {} failures of {tries} tries",

@@ -5,6 +5,7 @@ mod agenda;
 mod client;
 mod dice;
 mod ledger;
+mod operator;
 mod peer;
 mod setup;
 mod worker;

@@ -35,7 +35,10 @@ pub(crate) struct Setup {
     pub(crate) text: String,
     pub(crate) queues: Vec<Queue>,
     pub(crate) services: Vec<Service>,
+    pub(crate) pools: u64,
     pub(crate) trouble: Trouble,
+    /// In per cent of what clients do.
+    pub(crate) operations: u64,
     /// Requests that all clients make together.
     pub(crate) requests: u64,
     pub(crate) clients: u64,
@@ -64,7 +67,9 @@ impl Setup {
             text,
             queues,
             services,
+            pools,
             trouble: trouble(&mut dice),
+            operations: *dice.of_all(&[0, 0, 2, 15]),
             requests: dice.within(20, 300),
             clients: dice.within(1, 6),
             longest_us: *dice.of_all(&[50, 150, 1_000, 20_000, 300_000]),

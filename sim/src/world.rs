@@ -4,6 +4,7 @@ use crate::agenda::{Agenda, What};
 use crate::client::{About, Client};
 use crate::dice::Dice;
 use crate::ledger::Ledger;
+use crate::operator;
 use crate::peer::Peer;
 use crate::setup::Setup;
 use crate::worker::{Course, Worker, draw};
@@ -507,6 +508,12 @@ impl World {
         let (services, queues) = (self.setup.services.len() as u64, self.setup.queues.len());
         let what = self.dice("asks").below(10);
         let life = self.lives * 100 + no as u64;
+        // Every third client is root.
+        if no.is_multiple_of(3) && self.dice("operator").below(100) < self.setup.operations {
+            let setup = self.setup.clone();
+            let drawn = operator::draw(self.dice("operator"), &setup);
+            return self.operate(no, drawn);
+        }
         if what < 2 && services > 0 {
             let service = self.dice("asks").below(services) as usize;
             let name = self.setup.services[service].name.clone();
@@ -538,6 +545,15 @@ impl World {
         let job = self.ledger.push(queue, key);
         if let Some(client) = &mut self.clients[no] {
             client.push(job, &drawn.name, key, &more);
+        }
+    }
+
+    fn operate(&mut self, no: usize, drawn: (&str, serde_json::Value, operator::Effect)) {
+        let (method, request, effect) = drawn;
+        self.note(|| format!("  {method} {request}"));
+        self.ledger.operates(effect);
+        if let Some(client) = &mut self.clients[no] {
+            client.operate(method, &request);
         }
     }
 
@@ -582,6 +598,10 @@ impl World {
             };
             let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
             self.clients[0] = Some(Client::new(Peer::new(fd), from.pid));
+        }
+        for queue in self.ledger.paused.clone() {
+            let name = self.setup.queues[queue].name.clone();
+            self.operate(0, operator::resume(&name));
         }
         if let Some(client) = &mut self.clients[0] {
             client.list_queues(About::Rest);
