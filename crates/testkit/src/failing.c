@@ -8,6 +8,7 @@
 //   FAILING_COUNT  how many calls fail from there on; 0 for all until the file FAILING_HEAL is there
 //   FAILING_SHORT  if set, the call itself writes the half, and the next one fails
 //   FAILING_ALONE  if set, calls on other files than that one do not fail
+//   FAILING_NEXT   if set, calls of this sort fail from there on, and no others
 //   FAILING_ARM    calls count once this file is there
 //
 // No sync reaches the disk: no power is cut here, and thousands of runs are to be quick. Instead it is noted which
@@ -54,7 +55,7 @@ struct site {
     long count;
 };
 
-static char dir[PATH_MAX], heal[PATH_MAX], arm[PATH_MAX], at_call[16], at_file[NAME];
+static char dir[PATH_MAX], heal[PATH_MAX], arm[PATH_MAX], at_call[16], at_file[NAME], next_call[16];
 static long at_number, left;
 static int error_number, is_for_ever, is_short, is_alone, is_of_reads, has_begun, report = -1;
 // Whether names in the folder changed since it was synced, and whether it then could not be.
@@ -83,6 +84,7 @@ REAL(int, link, const char *, const char *);
 REAL(void *, mmap64, void *, size_t, int, int, int, off_t);
 REAL(ssize_t, copy_file_range, int, off64_t *, int, off64_t *, size_t, unsigned);
 REAL(ssize_t, sendfile64, int, int, off_t *, size_t);
+REAL(int, statx, int, const char *, int, unsigned, struct statx *);
 
 static void resolve(void)
 {
@@ -91,7 +93,13 @@ static void resolve(void)
 #define FIND(name) real_##name = dlsym(RTLD_NEXT, #name)
     FIND(close), FIND(read), FIND(pread64), FIND(write), FIND(pwrite64), FIND(ftruncate64);
     FIND(posix_fallocate64), FIND(fallocate64), FIND(unlink), FIND(rename), FIND(link);
-    FIND(mmap64), FIND(copy_file_range), FIND(sendfile64), FIND(open64);
+    FIND(mmap64), FIND(copy_file_range), FIND(sendfile64), FIND(statx), FIND(open64);
+}
+
+// Calls that change nothing.
+static int only_reads(const char *call)
+{
+    return !strcmp(call, "read") || !strcmp(call, "open") || !strcmp(call, "stat");
 }
 
 static void copy_env(char *to, size_t room, const char *name)
@@ -110,7 +118,8 @@ __attribute__((constructor)) static void begin(void)
     copy_env(arm, sizeof arm, "FAILING_ARM");
     copy_env(text, sizeof text, "FAILING_AT");
     sscanf(text, "%15s %63s %ld", at_call, at_file, &at_number);
-    is_of_reads = !strcmp(at_call, "read") || !strcmp(at_call, "open");
+    is_of_reads = only_reads(at_call);
+    copy_env(next_call, sizeof next_call, "FAILING_NEXT");
     copy_env(text, sizeof text, "FAILING_ERRNO");
     error_number = atoi(text);
     copy_env(text, sizeof text, "FAILING_COUNT");
@@ -171,7 +180,9 @@ static struct site *site(const char *call, const char *file)
 // Whether a call of this sort fails for as long as the trouble lasts. A full disk lets files be removed and read.
 static int is_meant(const char *call)
 {
-    if (is_of_reads != (!strcmp(call, "read") || !strcmp(call, "open")))
+    if (*next_call)
+        return !strcmp(call, next_call);
+    if (is_of_reads != only_reads(call))
         return 0;
     return error_number != ENOSPC || (strcmp(call, "unlink") && strcmp(call, "mmap"));
 }
@@ -629,4 +640,20 @@ ssize_t sendfile64(int to, int from, off64_t *from_off, size_t len)
 ssize_t sendfile(int to, int from, off_t *from_off, size_t len)
 {
     return sendfile64(to, from, from_off, len);
+}
+
+// Rust's own look at a file, by its name or by a descriptor. SQLite's are stat and fstat, which do not fail here: what
+// it takes their errors for is its own business. Not declared under its own name, which is said never to be given
+// NULL: Rust's library does so, to see whether there is such a call.
+int looks(int at, const char *path, int flags, unsigned mask, struct statx *to) __asm__("statx");
+
+int looks(int at, const char *path, int flags, unsigned mask, struct statx *to)
+{
+    resolve();
+    const char *name = !path ? NULL : *path ? inside(path) : of(at);
+    if (name && counts("stat", name)) {
+        errno = error_number;
+        return -1;
+    }
+    return real_statx(at, path, flags, mask, to);
 }

@@ -17,6 +17,8 @@ pub struct Fault {
     is_short: bool,
     /// Other files than its own are spared.
     is_alone: bool,
+    /// After its own call those of this sort fail, and no others.
+    next: Option<&'static str>,
 }
 
 const EIO: i32 = 5;
@@ -29,6 +31,7 @@ const fn fault(name: &'static str, errno: i32, count: u32) -> Fault {
         count,
         is_short: false,
         is_alone: false,
+        next: None,
     }
 }
 
@@ -41,6 +44,12 @@ pub const FULL: Fault = fault("ENOSPC until the end", ENOSPC, 0);
 pub const FULL_ALONE: Fault = Fault {
     is_alone: true,
     ..fault("ENOSPC of its file until the end", ENOSPC, 0)
+};
+/// The call fails, and then the next look at its file.
+pub const IO_UNSEEN: Fault = Fault {
+    is_alone: true,
+    next: Some("stat"),
+    ..fault("EIO, and once more of a look at its file", EIO, 2)
 };
 pub const SHORT: Fault = Fault {
     is_short: true,
@@ -66,7 +75,7 @@ impl Call {
     }
 
     pub fn reads(&self) -> bool {
-        matches!(&*self.sort, "read" | "open")
+        matches!(&*self.sort, "read" | "open" | "stat")
     }
 }
 
@@ -122,6 +131,7 @@ pub fn preload(
             ("FAILING_COUNT", fault.count.to_string().into()),
         ]);
         env.extend(fault.is_alone.then(|| ("FAILING_ALONE", "1".into())));
+        env.extend(fault.next.map(|sort| ("FAILING_NEXT", sort.into())));
         env.extend(fault.is_short.then(|| ("FAILING_SHORT", "1".into())));
     }
     env

@@ -31,6 +31,12 @@ pub enum StoreError {
     Foreign {
         path: PathBuf,
     },
+    /// SQLite can't keep a log for it (https://sqlite.org/wal.html).
+    NoLog {
+        path: PathBuf,
+        /// The `journal_mode` that it has instead.
+        mode: String,
+    },
     Damaged {
         path: PathBuf,
         text: String,
@@ -131,6 +137,12 @@ impl fmt::Display for StoreError {
                     path.display()
                 )
             }
+            Self::NoLog { path, mode } => write!(
+                f,
+                "SQLite can't keep a write-ahead log for the job store {} (its journal_mode is \"{mode}\", not \"wal\"), \
+                 and without one accepted jobs may be lost; put the store on a local file system ([store] path)",
+                path.display()
+            ),
             Self::Damaged { path, text } => write!(
                 f,
                 "the job store {} is damaged ({text}); it was not touched. See what is left with \

@@ -8,7 +8,7 @@
 //! only after a sync that went well, and writes all of it again otherwise.
 
 use super::StoreError;
-use super::path::beside;
+use super::path::{beside, len};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::{File, OpenOptions};
@@ -27,13 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) fn has_its_store(store: &Path) -> Result<(), StoreError> {
     let what = match std::fs::metadata(store) {
         Ok(file) if file.len() == 0 => "empty",
+        Ok(_) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "gone",
-        _ => return Ok(()),
+        Err(error) => return Err(StoreError::io(store, &error)),
     };
-    let log = len(&beside(store, "-wal"));
-    match log {
+    match log_len(store)? {
         0 => Ok(()),
-        _ => Err(StoreError::Damaged {
+        log => Err(StoreError::Damaged {
             path: store.to_owned(),
             text: format!(
                 "its file is {what}, and {log} bytes of its log are there, for that file only"
@@ -42,20 +42,28 @@ pub(super) fn has_its_store(store: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn len(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |file| file.len())
+/// How long a store's log is, 0 if it has none. Nothing else may be taken for an empty one: it would not be
+/// written anew, and what a failed sync lost of it would pass for safe.
+fn log_len(store: &Path) -> Result<u64, StoreError> {
+    let log = beside(store, "-wal");
+    len(&log).map_err(|error| StoreError::io(&log, &error))
 }
 
 /// Writes the log once more and syncs it. No connection of this process may be writing to it.
 pub(super) fn write_anew(store: &Path) -> Result<(), StoreError> {
     has_its_store(store)?;
-    let log = beside(store, "-wal");
-    if len(&log) == 0 {
+    if log_len(store)? == 0 {
         return Ok(());
     }
     let guard = keep_others_out(store).map_err(|error| StoreError::sqlite(store, &error))?;
-    let log = OpenOptions::new().read(true).write(true).open(&log);
-    let written = log.and_then(|log| write_over(&log));
+    let log = beside(store, "-wal");
+    let written = match OpenOptions::new().read(true).write(true).open(log) {
+        Ok(log) => write_over(&log),
+        // The store was still being made when the power was cut. The guard has undone that, and SQLite has then
+        // removed the log of the empty file.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
     drop(guard);
     written.map_err(|error| StoreError::io(store, &error))
 }

@@ -42,9 +42,11 @@ fn follow(path: &Path) -> Result<PathBuf, StoreError> {
             Some(Component::ParentDir) => real.parent().map_or(real.clone(), Path::to_owned),
             _ => real.join(&part),
         };
-        let is_link = real
-            .symlink_metadata()
-            .is_ok_and(|found| found.file_type().is_symlink());
+        let is_link = match real.symlink_metadata() {
+            Ok(found) => found.file_type().is_symlink(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(io(error)),
+        };
         if !is_link {
             continue;
         }
@@ -119,6 +121,15 @@ fn is_private(group: u32, users: &[u32]) -> bool {
     let belongs = |line: &&str| number(line, 3) == Some(group) || is_member(&field(line, 0));
     let is_known = |line: &str| number(line, 2).is_some_and(|uid| users.contains(&uid));
     accounts.lines().filter(belongs).all(is_known)
+}
+
+/// How long a file is, 0 if there is none. Any other error says nothing about the file, and is returned.
+pub(super) fn len(path: &Path) -> io::Result<u64> {
+    match std::fs::metadata(path) {
+        Ok(file) => Ok(file.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
 }
 
 /// The path of a file that belongs to a store.

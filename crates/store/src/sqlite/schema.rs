@@ -1,3 +1,4 @@
+use super::path::{beside, len};
 use super::tools::sync_directory;
 use super::writer::many;
 use super::{StoreError, log, seal};
@@ -28,7 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Opens the file for writing, new or known, and brings it to this version.
 pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {
     log::has_its_store(path)?;
-    if let Some(text) = cut_short(path) {
+    let missing = cut_short(path).map_err(|error| StoreError::io(path, &error))?;
+    if let Some(text) = missing {
         return Err(StoreError::Damaged {
             path: path.to_owned(),
             text,
@@ -54,7 +56,11 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
         .map_err(error)?;
     let version = version(&db, path)?;
-    prepare(&db, version == 0, cache_kib).map_err(error)?;
+    if version == 0 {
+        db.pragma_update(None, "page_size", PAGE).map_err(error)?;
+    }
+    keep_log(&db, path)?;
+    prepare(&db, cache_kib).map_err(error)?;
     migrate(&mut db, version).map_err(error)?;
     // SQLite syncs the folder as well, with the log's first sync, but does not tell if that fails.
     sync_directory(path).map_err(|error| StoreError::io(path, &error))?;
@@ -123,11 +129,31 @@ pub(super) fn version(db: &Connection, path: &Path) -> Result<i64, StoreError> {
     }
 }
 
-fn prepare(db: &Connection, is_new: bool, cache_kib: u32) -> rusqlite::Result<()> {
-    if is_new {
-        db.pragma_update(None, "page_size", PAGE)?;
+/// Has the file written by way of a log. Without one nothing here would know what a failed sync has lost.
+fn keep_log(db: &Connection, path: &Path) -> Result<(), StoreError> {
+    let mode = switch_to_log(db).map_err(|error| StoreError::sqlite(path, &error))?;
+    match mode == "wal" {
+        true => Ok(()),
+        false => Err(StoreError::NoLog {
+            path: path.to_owned(),
+            mode,
+        }),
     }
-    db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+}
+
+/// Returns the mode that SQLite has the file in then.
+fn switch_to_log(db: &Connection) -> rusqlite::Result<String> {
+    let mut switch = db.prepare("PRAGMA journal_mode = wal")?;
+    let mut rows = switch.query([])?;
+    let mut mode = String::new();
+    // It names the mode, and commits the switch only after that: where this fails there is an error, not an end.
+    while let Some(row) = rows.next()? {
+        mode = row.get(0)?;
+    }
+    Ok(mode)
+}
+
+fn prepare(db: &Connection, cache_kib: u32) -> rusqlite::Result<()> {
     db.pragma_update(None, "cache_size", -i64::from(cache_kib))?;
     db.pragma_update(None, "foreign_keys", false)?;
     // Plans don't depend on values. Else some statements would be prepared anew for each.
@@ -174,22 +200,46 @@ fn seal_all(db: &Connection) -> rusqlite::Result<()> {
 
 /// Whether the file is shorter than its header says. SQLite would find out only when it comes to the missing
 /// part. While there is a log the log may hold that part, and a journal tells what was there before.
-fn cut_short(path: &Path) -> Option<String> {
+fn cut_short(path: &Path) -> io::Result<Option<String>> {
     for suffix in ["-wal", "-journal"] {
-        let beside = std::fs::metadata(super::path::beside(path, suffix));
-        if beside.is_ok_and(|file| file.len() > 0) {
-            return None;
+        if len(&beside(path, suffix))? > 0 {
+            return Ok(None);
         }
     }
     let mut header = [0; 32];
-    let mut file = std::fs::File::open(path).ok()?;
-    std::io::Read::read_exact(&mut file, &mut header).ok()?;
+    let mut file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match io::Read::read_exact(&mut file, &mut header) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
     let page = match u16::from_be_bytes([header[16], header[17]]) {
         1 => 65_536,
         page => u64::from(page),
     };
     let pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
-    let (said, is) = (page * u64::from(pages), file.metadata().ok()?.len());
+    let (said, is) = (page * u64::from(pages), file.metadata()?.len());
     let is_database = header.starts_with(b"SQLite format 3\0");
-    (is_database && is < said).then(|| format!("{is} bytes of {said} are there"))
+    Ok((is_database && is < said).then(|| format!("{is} bytes of {said} are there")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_can_have_no_log_is_refused() {
+        let db = Connection::open_in_memory().unwrap();
+        let error = keep_log(&db, Path::new("jobs.db")).unwrap_err();
+        assert!(
+            matches!(&error, StoreError::NoLog { mode, .. } if mode == "memory"),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains("jobs.db"), "{error}");
+    }
 }

@@ -2,17 +2,21 @@
 
 use crate::hand::Hand;
 use crate::ledger::Ledger;
-use crate::{fold, script, sync};
+use crate::{fold, look, made, script, sync};
 use std::path::PathBuf;
 use stoker_testkit::failing::Place;
 
 type Script = fn(&mut Hand);
 
 /// What a child is to do, by the name that it is given in `FAILING_SCRIPT`.
-const SCRIPTS: [(&str, Script); 7] = [
+const SCRIPTS: [(&str, Script); 11] = [
     ("live", script::live),
     ("fold", fold::fold),
     ("left", fold::left),
+    ("made", made::made),
+    ("switched", made::switched),
+    ("looks fail", look::looks_fail),
+    ("lost", look::lost),
     ("sync fails", sync::once),
     ("syncs fail", sync::and_on),
     ("a change's syncs fail", sync::of_a_change),

@@ -229,6 +229,10 @@ impl Hand {
         self.path.with_extension("db-wal")
     }
 
+    pub(crate) fn heal(&self) -> &Path {
+        &self.heal
+    }
+
     /// From here on the store's calls count.
     pub(crate) fn arm(&self) {
         std::fs::write(self.heal.with_file_name("arm"), "").unwrap();

@@ -20,6 +20,8 @@ mod every;
 mod fold;
 mod hand;
 mod ledger;
+mod look;
+mod made;
 mod runs;
 mod script;
 mod sync;

@@ -5,10 +5,10 @@ use crate::hand::Hand;
 use crate::runs::Script;
 use stoker_store::{Ask, Change, Keep, Pushed, State, Told, Trouble, Which};
 use stoker_testkit::Dir;
-use stoker_testkit::failing::{Call, FULL_ALONE, Fault, IO, IO_ONCE, Place};
+use stoker_testkit::failing::{Call, FULL_ALONE, Fault, IO, IO_ONCE, IO_UNSEEN, Place};
 
 /// A store with a job in it. The next sync of its log fails.
-fn begin(hand: &mut Hand) {
+pub(crate) fn begin(hand: &mut Hand) {
     hand.open();
     assert_eq!(hand.queue("mails", Keep::default()), MAILS);
     hand.push("safe", |_| {});
@@ -115,6 +115,12 @@ fn run(name: &'static str, fault: Fault) {
 #[test]
 fn what_a_failed_sync_lost_is_written_once_more() {
     run("sync fails", IO_ONCE);
+}
+
+/// Whether the log has anything is not to be seen at first. It is not taken for empty.
+#[test]
+fn what_a_failed_sync_lost_is_written_once_more_when_it_can_be_seen() {
+    run("sync fails", IO_UNSEEN);
 }
 
 /// While that fails as well nobody knows whether the batch is in the file, and that is what is told.

@@ -286,3 +286,59 @@ fn a_file_that_is_there_keeps_its_mode() {
     world.hold(job(queue));
     assert_eq!(modes(world.path()), [0o640, 0o640, 0o640, 0o600]);
 }
+
+/// How a file is written and read, as its header says: 1 without a log, 2 with one
+/// (https://sqlite.org/fileformat2.html).
+fn versions(path: &Path) -> [u8; 2] {
+    let file = std::fs::read(path).unwrap();
+    [file[18], file[19]]
+}
+
+/// Former versions could make such a store where the disk failed.
+#[test]
+fn a_store_without_a_log_gets_one_or_is_not_opened() {
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    world.hold(job(queue));
+    world.stop();
+    let path = world.path().clone();
+    let reader = Connection::open(&path).unwrap();
+    reader
+        .pragma_update_and_check(None, "journal_mode", "delete", |row| {
+            row.get::<_, String>(0)
+        })
+        .unwrap();
+    assert_eq!(versions(&path), [1, 1]);
+    reader.execute_batch("BEGIN; SELECT * FROM jobs").unwrap();
+    let error = open(&path).err().expect("somebody reads without a log");
+    assert!(matches!(&error, StoreError::Io { .. }), "{error:?}");
+    reader.execute_batch("COMMIT").unwrap();
+    drop(open(&path).unwrap());
+    assert_eq!(versions(&path), [2, 2]);
+}
+
+/// The power was cut while it was made: its journal says that the file was empty before, and there is a log.
+#[test]
+fn a_store_that_was_being_made_is_made_anew() {
+    const PAGE: [u8; 4] = 4_096_u32.to_be_bytes();
+    const SECTOR: [u8; 4] = 512_u32.to_be_bytes();
+    let mut world = World::sqlite();
+    let queue = world.queue("mails");
+    world.hold(job(queue));
+    let dir = new_dir();
+    let path = dir.join("jobs.db");
+    std::fs::copy(world.path(), &path).unwrap();
+    let beside = |suffix| dir.join(format!("jobs.db-{suffix}"));
+    let log = format!("{}-wal", world.path().display());
+    assert!(std::fs::copy(log, beside("wal")).unwrap() > 0);
+    // https://sqlite.org/fileformat2.html#the_rollback_journal: no pages, a nonce, and a file that had none.
+    let mut journal = vec![0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    for field in [[0; 4], [7; 4], [0; 4], SECTOR, PAGE] {
+        journal.extend(field);
+    }
+    journal.resize(512, 0);
+    std::fs::write(beside("journal"), journal).unwrap();
+    drop(open(&path).unwrap());
+    assert_eq!(tools::describe(&path).unwrap().queues, []);
+    std::fs::remove_dir_all(dir).unwrap();
+}

@@ -61,17 +61,19 @@ fn open_file(
         socket: options.socket,
         ..SqliteOptions::default()
     };
-    let was_lost = tools::is_lost(path);
     let open = || SqliteStore::open(path, options.clone());
-    let store = match open() {
-        Err(StoreError::Locked {
-            by: HeldBy { pid: Some(pid), .. },
-            ..
-        }) if ends_soon(pid) => open(),
-        other => other,
-    };
-    match store {
-        Ok(store) => {
+    let opened = tools::is_lost(path).and_then(|was_lost| {
+        let store = match open() {
+            Err(StoreError::Locked {
+                by: HeldBy { pid: Some(pid), .. },
+                ..
+            }) if ends_soon(pid) => open(),
+            other => other,
+        };
+        Ok((store?, was_lost))
+    });
+    match opened {
+        Ok((store, was_lost)) => {
             if was_lost {
                 let text = format!(
                     "the job store {} is made anew: there was one, and its file is gone or empty",
@@ -83,11 +85,13 @@ fn open_file(
         }
         // It was open before, and the disk may come back.
         Err(error) if is_restart && error.may_pass() => Err(match path.parent() {
-            Some(directory) if !directory.exists() => io::Error::other(format!(
-                "the job store {} is gone, and so is its directory: if that was an old release, its jobs went with \
+            Some(directory) if matches!(directory.try_exists(), Ok(false)) => {
+                io::Error::other(format!(
+                    "the job store {} is gone, and so is its directory: if that was an old release, its jobs went with \
                  it; stop Stoker, and put the store where all releases share it ([store] path)",
-                path.display()
-            )),
+                    path.display()
+                ))
+            }
             _ => error.into(),
         }),
         // Starting again will not mend it: this is for whoever reads the message.

@@ -6,7 +6,7 @@ pub use check::{Checked, check};
 
 use super::lock::Lock;
 use super::log;
-use super::path::{beside, resolve};
+use super::path::{beside, len, resolve};
 use super::{StoreError, queues, schema};
 use crate::Counts;
 use rusqlite::Connection;
@@ -41,6 +41,7 @@ pub struct Described {
 pub fn describe(path: &Path) -> Result<Description, StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let db = open(path)?;
+    let log = beside(&resolve(path)?, "-wal");
     let pragma = |name| {
         db.pragma_query_value(None, name, |row| row.get::<_, u64>(0))
             .map_err(error)
@@ -56,7 +57,7 @@ pub fn describe(path: &Path) -> Result<Description, StoreError> {
         created_ms: db.query_row(created, [], |row| row.get(0)).map_err(error)?,
         bytes: page * pages,
         free_bytes: page * free,
-        log_bytes: std::fs::metadata(beside(&resolve(path)?, "-wal")).map_or(0, |log| log.len()),
+        log_bytes: len(&log).map_err(|error| StoreError::io(&log, &error))?,
         queues: queues::described(&db).map_err(error)?,
     })
 }
@@ -64,7 +65,8 @@ pub fn describe(path: &Path) -> Result<Description, StoreError> {
 /// Copies a store, also while a server works with it. The copy is a whole store, without holes; nothing runs
 /// in it. It appears under its name once it is complete and on the disk.
 pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
-    if to.exists() {
+    let is_taken = to.try_exists();
+    if is_taken.map_err(|error| StoreError::io(to, &error))? {
         let error = io::Error::new(
             io::ErrorKind::AlreadyExists,
             "there is a file; name another one",
@@ -117,11 +119,12 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Whether there was a store, which its lock tells, and is none: its file is gone or empty.
-#[must_use]
-pub fn is_lost(path: &Path) -> bool {
-    let path = resolve(path).unwrap_or_else(|_| path.to_owned());
-    let is_there = std::fs::metadata(&path).is_ok_and(|file| file.len() > 0);
-    beside(&path, "-lock").exists() && !is_there
+pub fn is_lost(path: &Path) -> Result<bool, StoreError> {
+    let path = resolve(path)?;
+    let lock = beside(&path, "-lock");
+    let is_there = len(&path).map_err(|error| StoreError::io(&path, &error))? > 0;
+    let was_there = lock.try_exists();
+    Ok(was_there.map_err(|error| StoreError::io(&lock, &error))? && !is_there)
 }
 
 /// Opens a store by its own name: else SQLite would look for its journal beside another one.

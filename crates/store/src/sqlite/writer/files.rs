@@ -4,7 +4,7 @@
 use super::Writer;
 use super::fold::checkpoint;
 use crate::sqlite::StoreError;
-use crate::sqlite::path::beside;
+use crate::sqlite::path::{beside, len};
 use rusqlite::Connection;
 use std::fs::{File, Metadata};
 use std::io;
@@ -41,6 +41,8 @@ enum Wrong {
     /// The journal has no name any more, but is still open here.
     JournalGone(String),
     Lost(String),
+    /// They can't be looked at, and nothing is known of them.
+    Unseen(StoreError),
 }
 
 impl Files {
@@ -58,11 +60,16 @@ impl Files {
     }
 
     /// They were opened: what is there is what is written to.
-    pub(super) fn opened(&mut self, db: &Connection) -> rusqlite::Result<()> {
-        let of = |path| std::fs::metadata(path).ok();
-        self.journal_identity = of(&self.journal).as_ref().map(identity);
-        self.size = of(&self.store).map_or(0, |file| file.len());
-        self.page = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    pub(super) fn opened(&mut self, db: &Connection) -> Result<(), StoreError> {
+        self.journal_identity = match std::fs::metadata(&self.journal) {
+            Ok(found) => Some(identity(&found)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(StoreError::io(&self.journal, &error)),
+        };
+        self.size = len(&self.store).map_err(|error| StoreError::io(&self.store, &error))?;
+        self.page = db
+            .pragma_query_value(None, "page_size", |row| row.get(0))
+            .map_err(|error| StoreError::sqlite(&self.store, &error))?;
         Ok(())
     }
 
@@ -72,6 +79,7 @@ impl Files {
             Err(Wrong::Moved(text) | Wrong::JournalGone(text) | Wrong::Lost(text)) => {
                 Err(self.replaced(text))
             }
+            Err(Wrong::Unseen(error)) => Err(error),
             Ok(_) => Ok(()),
         }
     }
@@ -99,7 +107,7 @@ impl Files {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Wrong::Moved(format!(
                 "{name} was deleted or renamed. Put it back, or stop Stoker and restore a backup"
             ))),
-            Err(error) => Err(Wrong::Moved(format!("{name} can't be looked at: {error}"))),
+            Err(error) => Err(unseen(&self.store, &error)),
         }
     }
 
@@ -111,7 +119,7 @@ impl Files {
         }
         let store = self.look_at_store()?;
         let size = store.len();
-        if size < self.size && self.is_cut(size) {
+        if size < self.size && self.is_cut(size)? {
             return Err(Wrong::Lost(format!(
                 "{} was truncated to {size} bytes. Stop Stoker, and restore a backup",
                 self.store.display()
@@ -131,6 +139,9 @@ impl Files {
                 "another file was put in the place of the journal {name}. Put the former one back; else stop \
                  Stoker and restore a backup"
             ))),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(unseen(&self.journal, &error))
+            }
             // The first commit makes it.
             Err(_) if self.journal_identity.is_none() => Ok(false),
             _ => Err(Wrong::JournalGone(format!(
@@ -140,19 +151,26 @@ impl Files {
     }
 
     /// Whether a frame of the journal is missing, for one that was found too short before a commit continued it.
-    fn has_hole(&self, frame: u64) -> bool {
+    fn has_hole(&self, frame: u64) -> io::Result<bool> {
         let mut header = [0; FRAME_HEADER as usize];
         let at = self.end_of(frame.saturating_sub(1));
         let read = File::open(&self.journal).and_then(|file| file.read_exact_at(&mut header, at));
-        // Every frame has the number of a page.
-        read.is_err() || header[..4] == [0; 4]
+        match read {
+            // Every frame has the number of a page.
+            Ok(()) => Ok(header[..4] == [0; 4]),
+            Err(error) if is_missing(&error) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether the store's file, which became shorter, has less than its header says. A VACUUM makes it shorter, too.
-    fn is_cut(&self, size: u64) -> bool {
+    fn is_cut(&self, size: u64) -> Result<bool, Wrong> {
         let mut pages = [0; 4];
-        let read = self.file.read_exact_at(&mut pages, 28);
-        read.is_err() || u64::from(u32::from_be_bytes(pages)) * self.page > size
+        match self.file.read_exact_at(&mut pages, 28) {
+            Ok(()) => Ok(u64::from(u32::from_be_bytes(pages)) * self.page > size),
+            Err(error) if is_missing(&error) => Ok(true),
+            Err(error) => Err(unseen(&self.store, &error)),
+        }
     }
 
     /// Where a journal of so many frames ends.
@@ -168,6 +186,16 @@ fn identity(file: &Metadata) -> Identity {
     (file.dev(), file.ino())
 }
 
+fn unseen(file: &Path, error: &io::Error) -> Wrong {
+    Wrong::Unseen(StoreError::io(file, error))
+}
+
+/// Whether what was to be read is not there. Any other error says nothing about it.
+fn is_missing(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, UnexpectedEof};
+    matches!(error.kind(), NotFound | UnexpectedEof)
+}
+
 impl Writer {
     /// Before a commit: that it goes where everybody finds it. Returns whether the journal is suspiciously short.
     pub(super) fn find_files(&mut self) -> Result<bool, StoreError> {
@@ -179,6 +207,7 @@ impl Writer {
         Err(match wrong {
             Wrong::Moved(text) => self.files.replaced(text),
             Wrong::Lost(text) => self.files.lose(text),
+            Wrong::Unseen(error) => error,
             Wrong::JournalGone(text) => {
                 // This connection still has it. Once all of it is in the store a new one can be begun.
                 self.is_broken |= checkpoint(&self.db).is_ok_and(|all| all);
@@ -191,10 +220,15 @@ impl Writer {
     pub(super) fn check_journal(&mut self, frames_before: u64) -> Result<(), StoreError> {
         let frames = u64::from(self.frames.load(Ordering::Relaxed));
         // One with fewer frames was begun anew, which is SQLite's own way to make it shorter.
-        if frames <= frames_before || !self.files.has_hole(frames_before) {
+        if frames <= frames_before {
             return Ok(());
         }
-        let name = self.files.journal.display();
+        let journal = &self.files.journal;
+        let has_hole = self.files.has_hole(frames_before);
+        if !has_hole.map_err(|error| StoreError::io(journal, &error))? {
+            return Ok(());
+        }
+        let name = journal.display();
         let text = format!(
             "the journal {name} was truncated, and what was committed since it was last folded into the store is \
              lost. Restart Stoker to go on with what is left"

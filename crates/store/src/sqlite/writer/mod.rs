@@ -158,7 +158,7 @@ impl Writer {
             making_room: Chore::default(),
             db,
         };
-        writer.files.opened(&writer.db).map_err(error)?;
+        writer.files.opened(&writer.db)?;
         writer.count_pages().map_err(error)?;
         writer.recover().map_err(error)?;
         Ok(writer)

@@ -174,7 +174,7 @@ impl Writer {
         let error = |error: rusqlite::Error| StoreError::sqlite(&path, &error);
         self.db = schema::open(&self.path, self.cache_kib)?;
         self.level = Level::Unknown;
-        self.files.opened(&self.db).map_err(error)?;
+        self.files.opened(&self.db)?;
         self.count_pages().map_err(error)?;
         let serial = recover::last_serial(&self.db).map_err(error)?;
         if serial < self.durable {
