@@ -166,6 +166,9 @@ impl Plane {
         let entry = entry.with("worker", self.worker_name(Some(worker)));
         let entry = entry.with("reason", why).with("final", !again);
         self.log_lost_run(&whole, whole.run.crashes, entry);
+        if let Some(held) = self.jobs.held.get_mut(task) {
+            held.is_cut_off = !again;
+        }
         self.jobs.runs_changed = true;
         let what = What::CutOff;
         self.jobs.ask(Ask::Note { job, what, text });

@@ -542,6 +542,26 @@ fn a_job_that_was_cut_off_and_may_not_run_again_has_one_line_that_says_so() {
 
 // Issue 9, A26
 #[test]
+fn what_becomes_of_a_job_after_it_counts_as_done_is_a_line() {
+    let app = start("workers = 1\n[queue.mails]\nack = \"delivery\"\n[log]\nformat = \"json\"");
+    let mut client = app.client();
+    let ids = ["fail 49 no", "crash"].map(|task| client.push(&Ask::push("mails", task)));
+    for (id, event) in ids.iter().zip(["run_failed", "run_crashed"]) {
+        let line = until("it is logged", || {
+            let log = app.log();
+            let lines = log.lines().map(serde_json::from_str::<Value>);
+            lines.flatten().find(|line| line["job"] == json!(id))
+        });
+        assert_eq!(
+            (&line["event"], &line["attempt"], &line["final"]),
+            (&json!(event), &json!(1), &json!(true)),
+            "{line}"
+        );
+    }
+}
+
+// Issue 9, A26
+#[test]
 fn three_hundred_failed_jobs_are_three_hundred_lines_and_a_flood_is_counted() {
     let app = start("workers = 1\n[log]\nformat = \"json\"");
     let mut client = app.client();

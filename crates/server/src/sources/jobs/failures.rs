@@ -120,6 +120,27 @@ impl Plane {
         self.log.put(entry);
     }
 
+    /// A job that counts as done, since its delivery or since its code said so, failed after all.
+    pub(crate) fn log_failed_after_ack(&mut self, job: &Job, error: &JobError) {
+        let attempt = job.run.attempt.saturating_add(1);
+        self.log_bad_run(&BadRun {
+            job,
+            run: Run { attempt, ..job.run },
+            worker: None,
+            error,
+            next_in_ms: None,
+        });
+    }
+
+    /// The same of one whose worker died.
+    pub(crate) fn log_crashed_after_ack(&mut self, job: &Job) {
+        let text =
+            "crashed: its worker did not end the run; it counts as done and does not run again";
+        let entry = events::RUN_CRASHED.says(text).with("final", true);
+        let entry = entry.with("reason", "its worker did not end the run");
+        self.log_lost_run(job, job.run.crashes, entry);
+    }
+
     pub(crate) fn admits_failure(&mut self, queue: QueueId) -> bool {
         let now = self.now;
         let failures = &mut self.figures(queue).failures;

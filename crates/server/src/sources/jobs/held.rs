@@ -23,6 +23,8 @@ pub(crate) struct Held {
     pub(crate) told_at: Time,
     /// An alarm is set for what the store has not heard.
     pub(crate) is_put_off: bool,
+    /// The log says that its run was cut off.
+    pub(crate) is_cut_off: bool,
     /// Operators who wait for its end.
     pub(crate) cancelled_by: Vec<u64>,
 }
@@ -40,6 +42,7 @@ impl Held {
             checkpointed: false,
             told_at: Time::ZERO,
             is_put_off: false,
+            is_cut_off: false,
             cancelled_by: Vec::new(),
         }
     }

@@ -148,6 +148,7 @@ impl Plane {
             return;
         };
         self.jobs.runs_changed = true;
+        let is_cancelled = !held.cancelled_by.is_empty();
         // It had ended in the store before.
         self.not_cancelled(std::mem::take(&mut held.cancelled_by));
         let job = held.job.id;
@@ -158,9 +159,17 @@ impl Plane {
             Some(answer) if answer.status() == Status::OK => return,
             Some(answer) => {
                 let error = words_of(Some(answer));
+                if !is_cancelled {
+                    self.log_failed_after_ack(&held.job, &error);
+                }
                 format!("{}: {}", error.class, error.message)
             }
-            None => "its worker did not end the run".to_owned(),
+            None => {
+                if !is_cancelled && held.delivered && !held.is_cut_off {
+                    self.log_crashed_after_ack(&held.job);
+                }
+                "its worker did not end the run".to_owned()
+            }
         };
         let what = What::AfterAck;
         self.jobs.ask(Ask::Note { job, what, text });
