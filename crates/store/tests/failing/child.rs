@@ -9,7 +9,7 @@ use stoker_testkit::failing::Place;
 type Script = fn(&mut Hand);
 
 /// What a child is to do, by the name that it is given in `FAILING_SCRIPT`.
-const SCRIPTS: [(&str, Script); 11] = [
+const SCRIPTS: [(&str, Script); 12] = [
     ("live", script::live),
     ("fold", fold::fold),
     ("left", fold::left),
@@ -17,6 +17,7 @@ const SCRIPTS: [(&str, Script); 11] = [
     ("switched", made::switched),
     ("looks fail", look::looks_fail),
     ("lost", look::lost),
+    ("gone", look::gone),
     ("sync fails", sync::once),
     ("syncs fail", sync::and_on),
     ("a change's syncs fail", sync::of_a_change),

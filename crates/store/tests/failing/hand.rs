@@ -229,6 +229,10 @@ impl Hand {
         self.path.with_extension("db-wal")
     }
 
+    pub(crate) fn is_well(&self) -> bool {
+        self.failing.is_none()
+    }
+
     pub(crate) fn heal(&self) -> &Path {
         &self.heal
     }

@@ -1,6 +1,7 @@
 //! A look at one of the store's files fails, which says nothing about the file.
 
 use crate::hand::Hand;
+use crate::ledger::Ledger;
 use crate::runs::Script;
 use crate::sync;
 use stoker_store::{Keep, tools};
@@ -37,6 +38,27 @@ pub(crate) fn lost(hand: &mut Hand) {
     hand.ledger.end();
 }
 
+/// A journal was deleted, and all that it held is open here only. A look that fails must not close it.
+pub(crate) fn gone(hand: &mut Hand) {
+    hand.open();
+    hand.queue("mails", Keep::default());
+    hand.push("safe", |_| {});
+    std::fs::remove_file(hand.log()).unwrap();
+    hand.arm();
+    // That the journal is gone is told next, which the ledger would take for a fault.
+    let ledger = std::mem::replace(&mut hand.ledger, Ledger::silent());
+    ledger.either("one");
+    ledger.either("probe1");
+    hand.push_once("one", |_| {});
+    hand.end_trouble();
+    hand.wait("the end of the trouble", |hand| {
+        hand.is_well().then_some(())
+    });
+    hand.ledger = ledger;
+    hand.crash();
+    hand.ledger.end();
+}
+
 fn run(script: &'static str, file: &str, number: u32, fault: Fault) {
     let dir = Dir::new();
     let call = Call {
@@ -56,6 +78,12 @@ fn files_that_cannot_be_looked_at_are_not_called_deleted_or_replaced() {
             run("looks fail", file, 1, fault);
         }
     }
+}
+
+#[test]
+fn a_deleted_journal_that_cannot_be_looked_at_stays_open() {
+    run("gone", "jobs.db-wal", 1, IO_ONCE);
+    run("gone", "jobs.db", 1, IO_ONCE);
 }
 
 #[test]

@@ -3,7 +3,7 @@ use super::fold::Folding;
 use super::{Batch, Writer, pace::Pace, reopen::Fate};
 use crate::Trouble;
 use crate::sqlite::error::is_full;
-use rusqlite::ffi::SQLITE_READONLY_DBMOVED;
+use rusqlite::ffi::{SQLITE_PERM, SQLITE_READONLY_DBMOVED};
 use rusqlite::{ErrorCode, params};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Writer {
     ) -> rusqlite::Result<()> {
         self.distrusts_log |= self.folding.as_ref().is_some_and(Folding::has_failed);
         self.mend().map_err(|error| broken(&error))?;
-        let is_short = self.find_files().map_err(|error| broken(&error))?;
+        let is_short = self.find_files().map_err(|error| unseen(&error))?;
         let frames = u64::from(self.frames.load(Ordering::Relaxed));
         self.set_level(must_last)?;
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -205,6 +205,18 @@ pub(super) fn broken(error: &crate::StoreError) -> rusqlite::Error {
         _ => rusqlite::ffi::SQLITE_CANTOPEN,
     };
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(error.to_string()))
+}
+
+/// The files could not be looked at. What is open here may be all that is left of them, and must not be let go of
+/// for it, as after an error of SQLite's own.
+fn unseen(error: &crate::StoreError) -> rusqlite::Error {
+    match error {
+        crate::StoreError::Io { .. } => {
+            let code = rusqlite::ffi::Error::new(SQLITE_PERM);
+            rusqlite::Error::SqliteFailure(code, Some(error.to_string()))
+        }
+        _ => broken(error),
+    }
 }
 
 pub(in crate::sqlite) fn trouble(error: &rusqlite::Error) -> Trouble {
