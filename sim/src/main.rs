@@ -4,6 +4,7 @@
 mod agenda;
 mod client;
 mod dice;
+mod late;
 mod ledger;
 mod operator;
 mod peer;

@@ -44,6 +44,8 @@ pub(crate) struct Setup {
     pub(crate) clients: u64,
     /// Runs take this long at the most, microseconds.
     pub(crate) longest_us: u64,
+    /// The store does what it is asked later: how much later at the most, microseconds.
+    pub(crate) late_us: Option<u64>,
     /// Reads and writes are cut short.
     pub(crate) cuts: bool,
 }
@@ -73,6 +75,9 @@ impl Setup {
             requests: dice.within(20, 300),
             clients: dice.within(1, 6),
             longest_us: *dice.of_all(&[50, 150, 1_000, 20_000, 300_000]),
+            late_us: dice
+                .percent(67)
+                .then(|| *dice.of_all(&[10, 300, 5_000, 200_000])),
             cuts: dice.percent(30),
         }
     }

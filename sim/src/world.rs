@@ -3,6 +3,7 @@
 use crate::agenda::{Agenda, What};
 use crate::client::{About, Client};
 use crate::dice::Dice;
+use crate::late::Disk;
 use crate::ledger::Ledger;
 use crate::operator;
 use crate::peer::Peer;
@@ -38,6 +39,7 @@ pub(crate) struct World {
     server: Option<Server>,
     control: Fd,
     _heart: Heartbeat,
+    disk: Option<Disk>,
     agenda: Agenda,
     pub(crate) workers: BTreeMap<u64, Worker>,
     spawning: HashMap<u64, Spec>,
@@ -89,11 +91,17 @@ impl World {
             &config,
             vec![heart.share().expect("it can be shared")],
         );
-        let server = Server::open(listener, theirs).expect("it starts");
+        let disk = setup.late_us.map(|_| Disk::new());
+        let server = match &disk {
+            Some(disk) => Server::open_with(listener, theirs, Box::new(disk.driver())),
+            None => Server::open(listener, theirs),
+        };
+        let server = server.expect("it starts");
         let mut world = Self {
             server: Some(server),
             control,
             _heart: heart,
+            disk,
             agenda: Agenda::default(),
             workers: BTreeMap::new(),
             spawning: HashMap::new(),
@@ -157,6 +165,7 @@ impl World {
         );
         self.clients.clear();
         self.workers.clear();
+        self.disk = None;
         let left = sim::open();
         assert!(left <= OWN, "{left} descriptors are left");
     }
@@ -226,6 +235,7 @@ impl World {
                 ready.push(What::ClientLooks(no));
             }
         }
+        self.plan_store();
         for what in ready {
             if !self.looking.contains(&what) {
                 let delay = match self.dice("looks").percent(95) {
@@ -235,6 +245,27 @@ impl World {
                 self.agenda.plan(steady() + delay, what);
                 self.looking.push(what);
             }
+        }
+    }
+
+    /// The store works soon after it was asked, or when something of its own is due.
+    fn plan_store(&mut self) {
+        let (Some(disk), Some(late_us)) = (&self.disk, self.setup.late_us) else {
+            return;
+        };
+        if self.looking.contains(&What::StoreWorks) {
+            return;
+        }
+        let due = disk.due_in_ms().map(Duration::from_millis);
+        let delay = match disk.has_work() {
+            true => Some(self.dice("store").micros(1, late_us)),
+            false => due,
+        };
+        if let Some(delay) = delay {
+            // What is asked meanwhile must not wait for what is due one day.
+            let delay = delay.min(Duration::from_millis(250));
+            self.agenda.plan(steady() + delay, What::StoreWorks);
+            self.looking.push(What::StoreWorks);
         }
     }
 
@@ -250,6 +281,11 @@ impl World {
             What::Dies(key, by_signal) => self.dies(key, by_signal),
             What::ClientActs(no) => self.client_acts(no),
             What::ClientLooks(no) => self.client_looks(no),
+            What::StoreWorks => {
+                if let Some(disk) = &self.disk {
+                    disk.work();
+                }
+            }
             What::Rests => self.await_rest(),
             What::Drain => {
                 self.draining = Some(steady());

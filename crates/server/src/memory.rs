@@ -7,7 +7,7 @@
 //! requests take; and a client that does not read its answers is disconnected after a while.
 
 use crate::MAX_FRAME;
-use crate::net::{Charge, Client, Conn, ConnId, Counted, LARGE, Role};
+use crate::net::{Charge, Conn, ConnId, Counted, LARGE, Role};
 use crate::plane::Plane;
 use crate::sources::Origin;
 use crate::users::{UserId, Users};
@@ -337,8 +337,11 @@ impl Plane {
         else {
             return true;
         };
-        let overtakes = |client: &mut Client| !client.deferred.is_empty();
-        if self.client(conn).is_some_and(overtakes) {
+        // Nobody overtakes those of the same client that wait.
+        if self
+            .client(conn)
+            .is_some_and(|client| !client.deferred.is_empty())
+        {
             return false;
         }
         self.reserve(conn, task)
@@ -349,13 +352,15 @@ impl Plane {
     fn reserve(&mut self, conn: ConnId, task: TaskId) -> bool {
         let expected = self.answer_sizes.expected(self.loads[task].name);
         let for_client = self.for_client();
-        let Some(unsent) = self.conns.get(conn).map(Conn::unsent) else {
+        let Some(Conn {
+            role: Role::Client(client),
+            out,
+            ..
+        }) = self.conns.get(conn)
+        else {
             return true;
         };
-        let Some(client) = self.client(conn) else {
-            return true;
-        };
-        let waits = unsent + client.reserved;
+        let waits = out.unsent() + client.reserved;
         if waits > 0 && waits + expected > for_client {
             return false;
         }

@@ -86,6 +86,9 @@ pub(crate) enum Alarm {
     Counted(u64),
 }
 
+/// Bytes of one connection's output that need not be counted at once, within a turn.
+const UNCOUNTED: usize = 4 << 10;
+
 /// Figures of one queue or service.
 #[derive(Default)]
 pub(crate) struct Figures {
@@ -217,11 +220,15 @@ impl Plane {
         self.links[slot] = Some(link);
     }
 
-    /// Counts what was put into a connection's output, and lists it to be flushed at the end of the turn.
+    /// Lists a connection to be flushed at the end of the turn, and counts what was put into its output. Little more
+    /// than was counted is counted with the next, or by the flush.
     pub(crate) fn mark(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.get_mut(id) {
-            self.memory.count_output(conn);
-            if !std::mem::replace(&mut conn.dirty, true) {
+            let is_listed = std::mem::replace(&mut conn.dirty, true);
+            if !is_listed || conn.unsent() > conn.counted.unsent + UNCOUNTED {
+                self.memory.count_output(conn);
+            }
+            if !is_listed {
                 self.dirty.push(id);
             }
         }

@@ -22,6 +22,7 @@ use std::time::Duration;
 use stoker_angel::{AboutSocket, Channel, End, Heartbeat, Level, Previous, ToAngel, ToServer};
 use stoker_core::{Core, Event, Exit, Limits, Span, Time};
 use stoker_os::{AsFd, Fd};
+use stoker_store::Driver;
 use stoker_wire::MetaBuf;
 
 /// How long clients may take to fetch their last answers.
@@ -105,10 +106,19 @@ pub struct Server {
 impl Server {
     /// `listener` and `control` come from the angel, which has sent the configuration already or does so now.
     pub fn open(listener: Fd, control: Fd) -> io::Result<Self> {
+        Self::open_on(listener, control, None)
+    }
+
+    /// The same on another store than the one that the configuration names.
+    pub(crate) fn open_on(
+        listener: Fd,
+        control: Fd,
+        store: Option<Box<dyn Driver>>,
+    ) -> io::Result<Self> {
         let mut channel = Channel::new(control);
         let start = first_message(&mut channel)?;
         let (restarts, previous) = (start.restarts, start.previous);
-        let mut plane = Plane::new(start, channel, listener)?;
+        let mut plane = Plane::new(start, channel, listener, store)?;
         plane.start(restarts, previous)?;
         Ok(Self {
             plane,
@@ -162,6 +172,11 @@ impl Server {
 /// For whoever simulates.
 #[cfg(feature = "sim")]
 impl Server {
+    /// As [`Server::open`], on a store of its own.
+    pub fn open_with(listener: Fd, control: Fd, store: Box<dyn Driver>) -> io::Result<Self> {
+        Self::open_on(listener, control, Some(store))
+    }
+
     /// When the next turn is due although nothing happens, from now.
     #[must_use]
     pub fn time_to_wait(&self) -> Option<Duration> {
@@ -182,7 +197,12 @@ impl Server {
 }
 
 impl Plane {
-    fn new(start: Start, channel: Channel, listener: Fd) -> io::Result<Self> {
+    fn new(
+        start: Start,
+        channel: Channel,
+        listener: Fd,
+        store: Option<Box<dyn Driver>>,
+    ) -> io::Result<Self> {
         let Start {
             mut launch, heart, ..
         } = start;
@@ -197,7 +217,10 @@ impl Plane {
         };
         let mut log = Log::start(&config.log.within(launch.named_base()))?;
         stoker_os::never_block(&listener)?;
-        let store = open_store(&config, &launch, listener.as_fd(), is_restart, &mut log)?;
+        let store = match store {
+            Some(store) => store,
+            None => open_store(&config, &launch, listener.as_fd(), is_restart, &mut log)?,
+        };
         base::leave_removed(&mut launch, &mut log);
         Ok(Self {
             core: Core::new(limits),

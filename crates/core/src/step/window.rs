@@ -1,5 +1,5 @@
 use crate::task::Place;
-use crate::{Core, PoolId, TaskId, WorkerId};
+use crate::{Core, PoolId, QueueId, TaskId, WorkerId};
 
 impl Core {
     /// Lends tasks ahead to busy workers, so that a short task does not wait for a round trip. Only when
@@ -62,13 +62,14 @@ impl Core {
                 .is_some_and(|head| Some(*head) != suspect && self.is_short(*head))
     }
 
+    #[inline]
     fn is_short(&self, task: TaskId) -> bool {
         let task = &self.tasks[task];
         // What is recorded before it is sent would be overtaken by what stands behind it.
-        let is_sent_at_once = !self.queues[task.queue.index()].config.ack_on_delivery;
-        is_sent_at_once
-            && task.may_run_again()
+        let is_recorded_first = |queue: QueueId| self.queues[queue.index()].config.ack_on_delivery;
+        task.may_run_again()
             && task.place != Place::Suspects
             && self.names.all[task.name.index()].estimate.is_short()
+            && !(task.is_job() && is_recorded_first(task.queue))
     }
 }

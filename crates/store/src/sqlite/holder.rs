@@ -14,6 +14,8 @@ pub struct HeldBy {
     pub socket: Option<PathBuf>,
 }
 
+/// While locks come and go the kernel's list of them may leave one out.
+const LOOKS: usize = 5;
 /// What a lock file may have: a process's number and a path.
 const LONGEST: u64 = 8_192;
 
@@ -45,7 +47,7 @@ impl HeldBy {
     /// Who has locked the store's file itself. Its lock file may be gone, or be beside another name of the file.
     pub(super) fn find(store: &Path, file: &File) -> Self {
         let inode = file.metadata().map_or(0, |file| file.ino());
-        let pid = flocked(inode);
+        let pid = (0..LOOKS).find_map(|_| flocked(inode));
         let beside = File::open(beside(store, "-lock")).map(|lock| Self::read(&lock));
         match (beside, pid) {
             (Ok(held), pid) if pid.is_none() || held.pid == pid => held,
