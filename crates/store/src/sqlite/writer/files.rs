@@ -145,7 +145,7 @@ impl Files {
             // The first commit makes it.
             Err(_) if self.journal_identity.is_none() => Ok(false),
             _ => Err(Wrong::JournalGone(format!(
-                "the journal {name} was deleted, and all of it is written to the store now"
+                "the journal {name} was deleted"
             ))),
         }
     }
@@ -209,9 +209,15 @@ impl Writer {
             Wrong::Lost(text) => self.files.lose(text),
             Wrong::Unseen(error) => error,
             Wrong::JournalGone(text) => {
-                // This connection still has it. Once all of it is in the store a new one can be begun.
-                self.is_broken |= checkpoint(&self.db).is_ok_and(|all| all);
-                self.files.replaced(text)
+                // This connection still has it. Once all of it is in the store a new one can be begun. Whoever reads
+                // the store at this moment may keep a part of it back until the next commit is tried.
+                let is_all = checkpoint(&self.db).is_ok_and(|all| all);
+                self.is_broken |= is_all;
+                let how_far = match is_all {
+                    true => "and all of it is written to the store now",
+                    false => "and not all of it is written to the store yet",
+                };
+                self.files.replaced(format!("{text}, {how_far}"))
             }
         })
     }
