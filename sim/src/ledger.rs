@@ -30,6 +30,8 @@ pub(crate) struct Job {
     /// Runs whose answer was an error of the job's own, or whose worker died.
     failures: u32,
     pub(crate) done: bool,
+    /// It may begin as soon as it is accepted.
+    at_once: bool,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +42,8 @@ pub(crate) struct Ledger {
     /// Jobs that have not ended, as the server has told.
     pub(crate) unfinished: Option<u64>,
     pub(crate) answered: u64,
+    /// Accepted jobs that may begin and have not.
+    waiting: BTreeSet<u64>,
     /// Queues that were paused at some time.
     pub(crate) paused: BTreeSet<usize>,
     /// Queues of which jobs may have been cancelled, and how often failed ones were tried anew.
@@ -59,7 +63,7 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn push(&mut self, queue: usize, key: u64) -> u64 {
+    pub(crate) fn push(&mut self, queue: usize, key: u64, at_once: bool) -> u64 {
         self.jobs.push(Job {
             queue,
             key,
@@ -69,6 +73,7 @@ impl Ledger {
             runs: 0,
             failures: 0,
             done: false,
+            at_once,
         });
         self.jobs.len() as u64 - 1
     }
@@ -82,6 +87,10 @@ impl Ledger {
             Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => Push::Refused,
             other => panic!("job {no}: its push was answered {other:?}"),
         };
+        if job.push == Push::Accepted && job.at_once && job.runs == 0 {
+            self.waiting.insert(no);
+        }
+        let job = &self.jobs[no as usize];
         let refused = job.push == Push::Refused;
         assert!(!(refused && job.runs > 0), "job {no}: refused, and it ran");
     }
@@ -92,6 +101,7 @@ impl Ledger {
     }
 
     pub(crate) fn begins(&mut self, no: u64, worker: i32, queues: &[Queue]) {
+        self.waiting.remove(&no);
         let job = &mut self.jobs[no as usize];
         let queue = &queues[job.queue];
         assert_ne!(job.push, Push::Refused, "job {no}: refused, and it runs");
@@ -139,6 +149,18 @@ impl Ledger {
             if let Some(id) = self.jobs[no].id.as_deref().filter(|_| is_one) {
                 assert_eq!(id, tag, "what job {no} wrote is logged as another one's");
             }
+        }
+    }
+
+    /// No worker of these pools has anything to do, and some could begin at once: no job may wait for them.
+    pub(crate) fn nothing_waits(&self, idle: &BTreeSet<String>, queues: &[Queue]) {
+        for no in &self.waiting {
+            let job = &self.jobs[*no as usize];
+            let may_wait = self.paused.contains(&job.queue) || self.cancelled.contains(&job.queue);
+            assert!(
+                may_wait || !idle.contains(&queues[job.queue].pool),
+                "job {no} waits, and a worker of its pool is idle"
+            );
         }
     }
 

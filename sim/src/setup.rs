@@ -7,6 +7,7 @@ use std::fmt::Write;
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) name: String,
+    pub(crate) pool: String,
     pub(crate) tries: u16,
     pub(crate) ordered: bool,
     /// Acknowledged when it is delivered: it runs at most once.
@@ -180,6 +181,7 @@ fn write_queue(dice: &mut Dice, text: &mut String, no: u64, pools: u64) -> Queue
     }
     Queue {
         name,
+        pool: format!("p{pool}"),
         tries: tries.map_or(1, |tries| tries.parse().expect("a number")),
         ordered,
         on_delivery,

@@ -27,6 +27,8 @@ const CLIENT: i32 = 100_000;
 const CIRCLES: u32 = 2_000;
 /// Descriptors that this side has until the end: its end of the channel, and the memory of the heartbeat.
 const OWN: usize = 2;
+/// If nothing happens for so long, nothing is under way: not even what a slow store does.
+const CALM: Duration = Duration::from_millis(400);
 /// Until then everything has to be well.
 const PATIENCE: Duration = Duration::from_secs(7_200);
 /// Jobs that hang and are tried again take long.
@@ -183,7 +185,11 @@ impl World {
         self.circles = 0;
         let next = self.agenda.next();
         let at = due.into_iter().chain(next).min();
-        sim::advance(at.expect("something is still to happen"));
+        let at_time = at.expect("something is still to happen");
+        if at_time - now > CALM && self.draining.is_none() {
+            self.nothing_waits();
+        }
+        sim::advance(at_time);
         if next == at
             && let Some(what) = self.agenda.take()
         {
@@ -191,6 +197,19 @@ impl World {
         } else {
             self.turn();
         }
+    }
+
+    /// Nothing happens for a while.
+    fn nothing_waits(&self) {
+        // Who runs something may keep others from running, by the limits of their queue or key.
+        if self.workers.values().any(|worker| !worker.tasks.is_empty()) {
+            return;
+        }
+        let ready = |worker: &&Worker| worker.is_ready && !worker.leaves && !worker.ended;
+        let ready = self.workers.values().filter(ready);
+        let pools = ready.filter_map(|worker| self.pools.get(&worker.key).cloned());
+        self.ledger
+            .nothing_waits(&pools.collect(), &self.setup.queues);
     }
 
     fn turn(&mut self) {
@@ -573,12 +592,12 @@ impl World {
             true => 1 + life * 3 + lane,
             false => lane,
         };
-        let mut more = Vec::new();
+        let mut more: Vec<(Key, Vec<u8>)> = Vec::new();
         if !drawn.ordered && self.dice("asks").percent(20) {
             let delay = self.dice("asks").within(1, 3_000);
             more.push((Key::DELAY, delay.to_be_bytes().to_vec()));
         }
-        let job = self.ledger.push(queue, key);
+        let job = self.ledger.push(queue, key, more.is_empty());
         if let Some(client) = &mut self.clients[no] {
             client.push(job, &drawn.name, key, &more);
         }
