@@ -156,7 +156,10 @@ impl Ledger {
     pub(crate) fn nothing_waits(&self, idle: &BTreeSet<String>, queues: &[Queue]) {
         for no in &self.waiting {
             let job = &self.jobs[*no as usize];
-            let may_wait = self.paused.contains(&job.queue) || self.cancelled.contains(&job.queue);
+            // Of a key whose order is kept the next one waits until that before is tried again.
+            let may_wait = queues[job.queue].ordered
+                || self.paused.contains(&job.queue)
+                || self.cancelled.contains(&job.queue);
             assert!(
                 may_wait || !idle.contains(&queues[job.queue].pool),
                 "job {no} waits, and a worker of its pool is idle"
