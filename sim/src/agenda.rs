@@ -21,6 +21,7 @@ pub(crate) enum What {
     /// A client connects, asks for something, or hangs up.
     ClientActs(usize),
     ClientLooks(usize),
+    WallJumps,
     /// The store does what it was asked.
     StoreWorks,
     /// Whether the server has come to rest is looked at.

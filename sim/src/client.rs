@@ -14,6 +14,8 @@ pub(crate) enum About {
     Own,
     /// What an operator wants.
     Operation,
+    /// The same, and it is wrong.
+    WrongOperation,
     /// Whether there is a job left.
     Rest,
 }
@@ -73,9 +75,9 @@ impl Client {
         self.ask(about, "stoker.queue", &MetaBuf::new(), body);
     }
 
-    pub(crate) fn operate(&mut self, method: &str, request: &serde_json::Value) {
+    pub(crate) fn operate(&mut self, about: About, method: &str, request: &serde_json::Value) {
         let body = request.to_string();
-        self.ask(About::Operation, method, &MetaBuf::new(), body.as_bytes());
+        self.ask(about, method, &MetaBuf::new(), body.as_bytes());
     }
 
     /// Reads answers. Returns whether the server has closed the connection.
@@ -96,6 +98,16 @@ impl Client {
                     "{frame:?}"
                 ),
                 About::Call => {}
+                About::WrongOperation => {
+                    let status = Status(frame.code);
+                    assert!(
+                        matches!(
+                            status,
+                            Status::INVALID_ARGUMENT | Status::RESOURCE_EXHAUSTED
+                        ),
+                        "a request that is wrong was answered {status:?}"
+                    );
+                }
                 About::Operation => {
                     let status = Status(frame.code);
                     let text = String::from_utf8_lossy(frame.body);

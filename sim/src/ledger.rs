@@ -3,7 +3,12 @@
 use crate::operator::Effect;
 use crate::setup::Queue;
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+use stoker_os::steady;
 use stoker_wire::Status;
+
+/// A job may begin so long after it is due: the store looks, and the answer took its time.
+const LATE: Duration = Duration::from_secs(1);
 
 /// Whether a push was accepted, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +35,10 @@ pub(crate) struct Job {
     /// Runs whose answer was an error of the job's own, or whose worker died.
     failures: u32,
     pub(crate) done: bool,
-    /// It may begin as soon as it is accepted.
-    at_once: bool,
+    /// It may begin so long after it is accepted.
+    delay: Duration,
+    /// When it was.
+    accepted_at: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -59,11 +66,11 @@ impl Ledger {
             Effect::Cancels(queue) => drop(self.cancelled.insert(queue)),
             Effect::Retries(queue) => *self.retried.entry(queue).or_default() += 1,
             Effect::Pauses(queue) => drop(self.paused.insert(queue)),
-            Effect::None => {}
+            Effect::None | Effect::Rejected => {}
         }
     }
 
-    pub(crate) fn push(&mut self, queue: usize, key: u64, at_once: bool) -> u64 {
+    pub(crate) fn push(&mut self, queue: usize, key: u64, delay: Duration) -> u64 {
         self.jobs.push(Job {
             queue,
             key,
@@ -73,7 +80,8 @@ impl Ledger {
             runs: 0,
             failures: 0,
             done: false,
-            at_once,
+            delay,
+            accepted_at: Duration::ZERO,
         });
         self.jobs.len() as u64 - 1
     }
@@ -87,7 +95,8 @@ impl Ledger {
             Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => Push::Refused,
             other => panic!("job {no}: its push was answered {other:?}"),
         };
-        if job.push == Push::Accepted && job.at_once && job.runs == 0 {
+        job.accepted_at = steady();
+        if job.push == Push::Accepted && job.runs == 0 {
             self.waiting.insert(no);
         }
         let job = &self.jobs[no as usize];
@@ -157,7 +166,9 @@ impl Ledger {
         for no in &self.waiting {
             let job = &self.jobs[*no as usize];
             // Of a key whose order is kept the next one waits until that before is tried again.
-            let may_wait = queues[job.queue].ordered
+            let is_due = steady() >= job.accepted_at + job.delay + LATE;
+            let may_wait = !is_due
+                || queues[job.queue].ordered
                 || self.paused.contains(&job.queue)
                 || self.cancelled.contains(&job.queue);
             assert!(

@@ -11,6 +11,8 @@ pub(crate) enum Effect {
     Pauses(usize),
     /// Jobs of that queue may end without having run.
     Cancels(usize),
+    /// It is not understood, and must be rejected.
+    Rejected,
     /// Failed jobs of that queue have all their tries once more.
     Retries(usize),
 }
@@ -20,7 +22,7 @@ pub(crate) fn draw(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effe
     let at = dice.below(setup.queues.len() as u64) as usize;
     let queue = setup.queues[at].name.as_str();
     let pool = format!("p{}", dice.below(setup.pools));
-    match dice.below(9) {
+    match dice.below(10) {
         0 => pause(queue, at),
         1 => resume(queue),
         2 => {
@@ -49,6 +51,13 @@ pub(crate) fn draw(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effe
         7 => {
             let request = json!({"op": "list", "queue": queue, "limit": dice.within(1, 100)});
             ("stoker.job", request, Effect::None)
+        }
+        8 => {
+            // What is ignored of a filter would mean all jobs of the queue.
+            let wrong = dice.of_all(&[r#""key":42"#, r#""older_ms":"7d""#, r#""sate":"ready""#]);
+            let text = format!(r#"{{"op":"cancel","queue":"{queue}",{wrong}}}"#);
+            let request = serde_json::from_str(&text).expect("JSON");
+            ("stoker.job", request, Effect::Rejected)
         }
         _ => ("stoker.worker", json!({"op": "list"}), Effect::None),
     }

@@ -47,6 +47,7 @@ pub(crate) struct Setup {
     pub(crate) longest_us: u64,
     /// The store does what it is asked later: how much later at the most, microseconds.
     pub(crate) late_us: Option<u64>,
+    pub(crate) wall_jumps: bool,
     /// Reads and writes are cut short.
     pub(crate) cuts: bool,
 }
@@ -79,6 +80,7 @@ impl Setup {
             late_us: dice
                 .percent(67)
                 .then(|| *dice.of_all(&[10, 300, 5_000, 200_000])),
+            wall_jumps: dice.percent(25),
             cuts: dice.percent(30),
         }
     }

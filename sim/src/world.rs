@@ -127,6 +127,11 @@ impl World {
             is_loud,
             setup,
         };
+        if world.setup.wall_jumps {
+            world
+                .agenda
+                .plan(Duration::from_millis(700), What::WallJumps);
+        }
         for client in 0..world.clients.len() {
             let at = world.dice("clients").millis(0, 50);
             world.agenda.plan(at, What::ClientActs(client));
@@ -300,6 +305,7 @@ impl World {
             What::Dies(key, by_signal) => self.dies(key, by_signal),
             What::ClientActs(no) => self.client_acts(no),
             What::ClientLooks(no) => self.client_looks(no),
+            What::WallJumps => self.wall_jumps(),
             What::StoreWorks => {
                 if let Some(disk) = &self.disk {
                     disk.work();
@@ -310,6 +316,16 @@ impl World {
                 self.draining = Some(steady());
                 self.tell(&ToServer::Drain, Vec::new());
             }
+        }
+    }
+
+    /// Somebody sets the clock on the wall, by up to two hours.
+    fn wall_jumps(&mut self) {
+        let wall = stoker_os::wall_ms() - 3_600_000 + self.dice("wall").below(7_200_000);
+        sim::set_wall(wall);
+        let next = self.dice("wall").millis(500, 60_000);
+        if self.waits_since.is_none() {
+            self.agenda.plan(steady() + next, What::WallJumps);
         }
     }
 
@@ -551,7 +567,7 @@ impl World {
         if self.dice("clients").below(100) < self.setup.trouble.hang_up {
             self.hang_up(no);
         }
-        let pause = match self.dice("clients").percent(80) {
+        let pause = match self.dice("clients").percent(65) {
             true => self.dice("clients").micros(10, 2_000),
             false => self.dice("clients").millis(1, 2_000),
         };
@@ -592,12 +608,13 @@ impl World {
             true => 1 + life * 3 + lane,
             false => lane,
         };
-        let mut more: Vec<(Key, Vec<u8>)> = Vec::new();
+        let (mut more, mut wait): (Vec<(Key, Vec<u8>)>, _) = (Vec::new(), Duration::ZERO);
         if !drawn.ordered && self.dice("asks").percent(20) {
             let delay = self.dice("asks").within(1, 3_000);
             more.push((Key::DELAY, delay.to_be_bytes().to_vec()));
+            wait = Duration::from_millis(delay);
         }
-        let job = self.ledger.push(queue, key, more.is_empty());
+        let job = self.ledger.push(queue, key, wait);
         if let Some(client) = &mut self.clients[no] {
             client.push(job, &drawn.name, key, &more);
         }
@@ -608,7 +625,11 @@ impl World {
         self.note(|| format!("  {method} {request}"));
         self.ledger.operates(effect);
         if let Some(client) = &mut self.clients[no] {
-            client.operate(method, &request);
+            let about = match effect {
+                operator::Effect::Rejected => About::WrongOperation,
+                _ => About::Operation,
+            };
+            client.operate(about, method, &request);
         }
     }
 
