@@ -2,12 +2,15 @@
 //! happens.
 
 mod agenda;
+mod angel;
+mod asks;
 mod client;
 mod dice;
 mod late;
 mod ledger;
 mod operator;
 mod peer;
+mod runs;
 mod setup;
 mod worker;
 mod world;

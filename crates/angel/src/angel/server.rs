@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
+use stoker_os::Fd;
 
 /// The code of a server that found a mistake which no restart mends (EX_CONFIG of `sysexits.h`).
 const MISTAKEN: i32 = 78;
@@ -27,10 +28,10 @@ impl Angel {
             previous: self.previous,
         };
         self.heartbeat.beat(Beat::default())?;
-        channel.send(&config, vec![self.heartbeat.share()?])?;
+        tell_first(&mut channel, &config, vec![self.heartbeat.share()?])?;
         self.watchdog.server_started(Instant::now());
         if self.drain_asked.is_some() {
-            channel.send(&ToServer::Drain, Vec::new())?;
+            tell_first(&mut channel, &ToServer::Drain, Vec::new())?;
         }
         self.channel = Some(channel);
         self.server = Some((pid, Instant::now()));
@@ -123,5 +124,44 @@ fn complain(text: &str) {
     if has_room && fds[0].revents().contains(PollFlags::OUT) {
         // Command lines of processes are in it. A pipe that has room takes a line as a whole.
         writeln!(io::stderr(), "stoker: {}", on_one_line(text)).ok();
+    }
+}
+
+/// Tells a server that was just started. One that is dead already hears nothing: that it ended is what counts then, and
+/// the angel hears of that next.
+fn tell_first(channel: &mut Channel, message: &ToServer, fds: Vec<Fd>) -> io::Result<()> {
+    match channel.send(message, fds) {
+        Err(error) if is_gone(&error) => Ok(()),
+        result => result,
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    /// The campaign killed one between its start and its first message, and the angel ended with it.
+    #[test]
+    fn a_server_that_is_dead_at_once_does_not_end_the_angel() {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.expect("a pair of sockets");
+        let mut channel = Channel::new(ours);
+        tell_first(&mut channel, &ToServer::Drain, Vec::new()).expect("it is heard");
+        drop(theirs);
+        tell_first(&mut channel, &ToServer::Drain, Vec::new()).expect("nobody hears it");
+        let long = ToServer::Config {
+            text: "x".repeat(crate::MAX_MESSAGE),
+            restarts: 0,
+            previous: None,
+        };
+        let refused = tell_first(&mut channel, &long, Vec::new());
+        assert!(refused.is_err(), "no server could ever get this");
     }
 }

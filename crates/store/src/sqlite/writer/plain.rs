@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 const READ: &str = "SELECT id, queue, state, marks, notes, checksum, attempt, exceptions, crashes, ran, ord \
                     FROM rarray(?1) AS wanted CROSS JOIN jobs ON id = wanted.value";
+// OR FAIL: what fails undoes the whole commit anyway, so SQLite need not be able to undo half of a statement.
 static END: LazyLock<String> = LazyLock::new(|| {
     let values = [
         ("state", "4"),
@@ -92,10 +93,12 @@ impl Writer {
             row = rows.next()?;
         }
         drop(rows);
-        let end = params![Rc::new(ended), batch.now as i64];
-        self.db.prepare_cached(&END)?.execute(end)?;
-        let gone = many::jobs(gone.into_iter());
-        self.db.prepare_cached(DELETE)?.execute([gone])?;
+        if !gone.is_empty() {
+            let end = params![Rc::new(ended), batch.now as i64];
+            self.db.prepare_cached(&END)?.execute(end)?;
+            let gone = many::jobs(gone.into_iter());
+            self.db.prepare_cached(DELETE)?.execute([gone])?;
+        }
         Ok(others)
     }
 }

@@ -1,0 +1,148 @@
+//! What the angel does: processes that begin, get signals and end.
+
+use crate::agenda::What;
+use crate::peer::Peer;
+use crate::worker::{Course, Worker};
+use crate::world::{ANGEL, SERVER, World};
+use std::collections::VecDeque;
+use stoker_angel::{End, ToAngel, ToServer};
+use stoker_os::{Signal, receive_record, sim, steady};
+
+impl World {
+    pub(crate) fn angel_looks(&mut self) {
+        loop {
+            let mut bytes = vec![0; 300 << 10];
+            // None is there, or the server has gone.
+            let Ok((len @ 1.., _)) = receive_record(&self.control, &mut bytes) else {
+                return;
+            };
+            let message: ToAngel = serde_json::from_slice(&bytes[..len]).expect("a message");
+            self.note(|| format!("  the server asks: {}", short(&message)));
+            match message {
+                ToAngel::Spawn { worker, spec } => {
+                    let pool = spec.name.rsplit_once('-').map_or("", |(pool, _)| pool);
+                    self.pools.insert(worker, pool.to_owned());
+                    self.spawning.insert(worker, spec);
+                    let delay = self.dice("angel").micros(200, 20_000);
+                    self.agenda.plan(steady() + delay, What::Spawned(worker));
+                }
+                ToAngel::Signal { worker, signal } if signal == Signal::TERM.as_raw() => {
+                    let idle = self
+                        .workers
+                        .get(&worker)
+                        .is_some_and(|worker| worker.runs.is_none());
+                    if idle {
+                        self.plan_death(worker, false);
+                    }
+                }
+                ToAngel::Signal { worker, .. } => self.interrupt(worker),
+                ToAngel::Kill { worker } => self.plan_death(worker, true),
+                ToAngel::Config { .. } | ToAngel::Timeouts { .. } | ToAngel::Done => {}
+            }
+        }
+    }
+
+    /// A SIGUSR1: the task at hand should end.
+    pub(crate) fn interrupt(&mut self, key: u64) {
+        let hears = self.dice("workers").percent(50);
+        if let Some(worker) = self.workers.get_mut(&key)
+            && let Some((course, at)) = &mut worker.runs
+            && hears
+        {
+            (*course, *at) = (Course::Error, steady());
+            self.runs += 1;
+            worker.run_no = self.runs;
+            self.agenda.plan(steady(), What::RunEnds(key, self.runs));
+        }
+    }
+
+    pub(crate) fn plan_death(&mut self, key: u64, by_signal: bool) {
+        let delay = self.dice("angel").micros(10, 5_000);
+        self.agenda
+            .plan(steady() + delay, What::Dies(key, by_signal));
+    }
+
+    pub(crate) fn spawned(&mut self, key: u64) {
+        let Some(_spec) = self.spawning.remove(&key) else {
+            return;
+        };
+        if self.dice("angel").percent(2) && self.setup.trouble.crash > 0 {
+            let error = "no such file".to_owned();
+            return self.tell(&ToServer::SpawnFailed { worker: key, error }, Vec::new());
+        }
+        self.next_pid += 1;
+        let pid = self.next_pid;
+        sim::start_process(pid, ANGEL, 0, 20 << 20);
+        let own = stoker_os::Peer { pid, uid: 0 };
+        let server = stoker_os::Peer {
+            pid: SERVER,
+            uid: 0,
+        };
+        let (theirs, ours) = sim::socket_pair([own, server]);
+        let (out_read, out) = sim::pipe();
+        let (err_read, err) = sim::pipe();
+        self.workers.insert(
+            key,
+            Worker {
+                key,
+                pid,
+                peer: Some(Peer::new(ours)),
+                outputs: [out, err],
+                tasks: VecDeque::new(),
+                runs: None,
+                run_no: 0,
+                is_ready: false,
+                leaves: false,
+                ended: false,
+            },
+        );
+        self.tell(
+            &ToServer::Spawned { worker: key, pid },
+            vec![out_read, err_read, theirs],
+        );
+        let boots = match self.dice("workers").below(100) < self.setup.trouble.crash {
+            true => return self.plan_death(key, false),
+            false => self.dice("workers").millis(1, 200),
+        };
+        self.agenda.plan(steady() + boots, What::Hello(key));
+    }
+
+    pub(crate) fn hello(&mut self, key: u64) {
+        let pool = self.pools.get(&key).cloned().unwrap_or_default();
+        if let Some(worker) = self.workers.get_mut(&key) {
+            worker.hello(&self.setup, &pool);
+        }
+    }
+
+    pub(crate) fn dies(&mut self, key: u64, by_signal: bool) {
+        if self.spawning.contains_key(&key) {
+            // The angel does one thing after another.
+            return self.plan_death(key, by_signal);
+        }
+        let Some(worker) = self.workers.remove(&key) else {
+            return;
+        };
+        if let Some(task) = worker
+            .tasks
+            .front()
+            .filter(|task| task.is_job && worker.runs.is_some())
+        {
+            self.ledger.died(task.no);
+        }
+        self.ledger.killed += u64::from(by_signal);
+        sim::end_process(worker.pid);
+        drop(worker);
+        let end = match by_signal {
+            true => End::Signal(9),
+            false => End::Code(0),
+        };
+        self.tell(&ToServer::Exited { worker: key, end }, Vec::new());
+    }
+}
+
+fn short(message: &ToAngel) -> String {
+    match message {
+        ToAngel::Spawn { worker, spec } => format!("spawn {worker} as {}", spec.name),
+        other => format!("{other:?}").chars().take(80).collect(),
+    }
+}
