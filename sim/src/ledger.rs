@@ -32,7 +32,7 @@ pub(crate) struct Job {
     runs_at: Option<i32>,
     /// Runs that began.
     pub(crate) runs: u32,
-    /// Runs whose answer was an error of the job's own, or whose worker died.
+    /// Runs whose answer was an error of the job's own.
     failures: u32,
     pub(crate) done: bool,
     /// It may begin so long after it is accepted.
@@ -44,7 +44,7 @@ pub(crate) struct Job {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) jobs: Vec<Job>,
-    /// By queue and key, in the order in which pushes were answered and then run.
+    /// The job that began last, by queue and key. One that was pushed later has a higher number.
     last_begun: HashMap<(usize, u64), u64>,
     /// Jobs that have not ended, as the server has told.
     pub(crate) unfinished: Option<u64>,

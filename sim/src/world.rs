@@ -7,7 +7,7 @@ use crate::late::Disk;
 use crate::ledger::Ledger;
 use crate::setup::Setup;
 use crate::worker::Worker;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stoker_angel::{Heartbeat, Spec, ToServer};
@@ -56,7 +56,6 @@ pub(crate) struct World {
     pub(crate) draining: Option<Duration>,
     pub(crate) circles: u32,
     pub(crate) events: u64,
-    pub(crate) trace: VecDeque<String>,
     pub(crate) log: Vec<u8>,
     pub(crate) is_loud: bool,
 }
@@ -116,7 +115,6 @@ impl World {
             draining: None,
             circles: 0,
             events: 0,
-            trace: VecDeque::new(),
             log: Vec::new(),
             is_loud,
             setup,
@@ -140,15 +138,11 @@ impl World {
             .or_insert_with(|| Dice::of(seed, part))
     }
 
+    /// Tells what happens, if one seed is looked at.
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
-        let line = format!("{:>12} {}", steady().as_micros(), text());
         if self.is_loud {
-            println!("{line}");
+            println!("{:>12} {}", steady().as_micros(), text());
         }
-        if self.trace.len() == 200 {
-            self.trace.pop_front();
-        }
-        self.trace.push_back(line);
     }
 
     /// Until everything that was asked for is well, and the server has ended.
