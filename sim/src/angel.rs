@@ -129,7 +129,6 @@ impl World {
         {
             self.ledger.died(task.no);
         }
-        self.ledger.killed += u64::from(by_signal);
         sim::end_process(worker.pid);
         drop(worker);
         let end = match by_signal {

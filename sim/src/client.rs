@@ -90,7 +90,6 @@ impl Client {
             }
             let about = open.remove(&frame.id);
             let about = about.unwrap_or_else(|| panic!("an answer to nothing: {frame:?}"));
-            ledger.answered += 1;
             match about {
                 About::Job(no) => ledger.pushed(no, Status(frame.code), frame.body),
                 About::Own => assert!(

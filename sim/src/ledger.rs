@@ -48,7 +48,6 @@ pub(crate) struct Ledger {
     last_begun: HashMap<(usize, u64), u64>,
     /// Jobs that have not ended, as the server has told.
     pub(crate) unfinished: Option<u64>,
-    pub(crate) answered: u64,
     /// Accepted jobs that may begin and have not.
     waiting: BTreeSet<u64>,
     /// Queues that were paused at some time.
@@ -56,7 +55,6 @@ pub(crate) struct Ledger {
     /// Queues of which jobs may have been cancelled, and how often failed ones were tried anew.
     cancelled: BTreeSet<usize>,
     retried: HashMap<usize, u32>,
-    pub(crate) killed: u64,
 }
 
 impl Ledger {

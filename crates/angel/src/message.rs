@@ -28,7 +28,7 @@ pub struct Spec {
 /// What the log is to say of the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AboutSocket {
-    /// A sentence for people.
+    /// The log message.
     pub text: String,
     pub path: String,
     /// What made it so; nothing where all is well again.

@@ -1,5 +1,5 @@
 //! Which Stokers of this user run, and by which configuration each was started. Each has a file in a directory of
-//! the user's, which is locked as long as the process lives: what a crash leaves behind is told by that, and removed
+//! the user's, which is locked as long as the process lives: a file that a crash left behind has no lock, and is removed
 //! by the next who looks.
 
 use rustix::event::{Timespec, poll};

@@ -127,8 +127,8 @@ fn complain(text: &str) {
     }
 }
 
-/// Tells a server that was just started. One that is dead already hears nothing: that it ended is what counts then, and
-/// the angel hears of that next.
+/// Sends a message to a server that was just started. One that is dead already is no error here: it is reaped next, and
+/// started again.
 fn tell_first(channel: &mut Channel, message: &ToServer, fds: Vec<Fd>) -> io::Result<()> {
     match channel.send(message, fds) {
         Err(error) if is_gone(&error) => Ok(()),

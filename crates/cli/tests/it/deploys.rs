@@ -174,7 +174,7 @@ fn no_new_store_is_made_while_another_stoker_runs_for_the_same_configuration() {
     assert_eq!(run(inside).code, 78);
     assert!(!store.exists() && !app.dir.file("second.sock").exists());
     app.client().job_in(&id, "done");
-    // Who looks for it there is told where it is.
+    // The error names the socket that it listens on.
     let lost = stoker(&app.dir.file("current"), &["reload"]);
     let told = format!("(pid {pid}) answers at {}", socket.display());
     assert!(lost.code == 69 && lost.stderr.contains(&told), "{lost:?}");
@@ -397,7 +397,7 @@ fn a_socket_beside_the_configuration_follows_the_current_release() {
     let socket = environment
         .split('\0')
         .find_map(|pair| pair.strip_prefix("STOKER_SOCKET="));
-    let socket = socket.expect("workers are told of the socket");
+    let socket = socket.expect("workers have STOKER_SOCKET");
     assert!(
         Client::try_connect_to(Path::new(socket)).is_some(),
         "{socket}"

@@ -60,21 +60,22 @@ pub(in crate::sqlite) const fn columns<const N: usize>(names: [&'static str; N])
     columns
 }
 
-/// The first columns of both tables of jobs, and then those that only one has.
-const fn of_job<const N: usize>(own: &[&'static str]) -> [Column; N] {
+/// The first columns of tables that hold jobs, and then a table's own.
+const fn of_job<const N: usize>(common: &[&'static str], own: &[&'static str]) -> [Column; N] {
     let mut names = [""; N];
     let mut at = 0;
     while at < N {
-        names[at] = match at < IN_BOTH.len() {
-            true => IN_BOTH[at],
-            false => own[at - IN_BOTH.len()],
+        names[at] = match at < common.len() {
+            true => common[at],
+            false => own[at - common.len()],
         };
         at += 1;
     }
     columns(names)
 }
 
-const IN_BOTH: [&str; 17] = [
+/// What is known of a job in every table that it may be in.
+const EVERYWHERE: [&str; 14] = [
     "id",
     "queue",
     "state",
@@ -89,45 +90,28 @@ const IN_BOTH: [&str; 17] = [
     "error",
     "progress",
     "owner",
-    "codec",
-    "marks",
-    "notes",
 ];
 
 pub(in crate::sqlite) const JOBS: Table = Table {
     name: "jobs",
-    columns: &of_job::<18>(&["ord"]),
+    columns: &of_job::<18>(&EVERYWHERE, &["codec", "marks", "notes", "ord"]),
     key: &["id"],
     has_payload: true,
 };
 
 pub(in crate::sqlite) const ENDED: Table = Table {
     name: "ended",
-    columns: &of_job::<19>(&["ended", "fingerprint"]),
+    columns: &of_job::<19>(
+        &EVERYWHERE,
+        &["codec", "marks", "notes", "ended", "fingerprint"],
+    ),
     key: &["queue", "state", "id"],
     has_payload: true,
 };
 
 pub(in crate::sqlite) const REMAINS: Table = Table {
     name: "remains",
-    columns: &columns([
-        "id",
-        "queue",
-        "state",
-        "class",
-        "key",
-        "attempt",
-        "exceptions",
-        "crashes",
-        "ran",
-        "due",
-        "options",
-        "error",
-        "progress",
-        "owner",
-        "ended",
-        "until",
-    ]),
+    columns: &of_job::<16>(&EVERYWHERE, &["ended", "until"]),
     key: &["id"],
     has_payload: false,
 };
