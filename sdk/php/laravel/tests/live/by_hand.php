@@ -36,11 +36,7 @@ $connect = static function (array $config = []) use ($harness): StokerQueue {
     return $queue->setConnectionName('live');
 };
 $dialled = static fn (): array => array_filter($live->client->workers(), static fn (array $one): bool => $one['pool'] === 'dial');
-$until = static function (callable $is, string $what): void {
-    for ($end = microtime(true) + 20; ! $is(); usleep(1000)) {
-        microtime(true) < $end or throw new \RuntimeException("$what: not after 20 s");
-    }
-};
+$until = $live->until(...);
 /** Waits until a job that "dial" began before would have been killed: one elsewhere with more time is over. */
 $outlast = static function (string $name) use ($live): void {
     same('failed', $live->end($live->queue->push(new Scripted($name, ['hang'], tries: 1, timeout: 2)))['state']);

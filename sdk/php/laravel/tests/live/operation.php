@@ -73,9 +73,7 @@ test('live: a lost database is a new worker', function () use ($live, $story): v
     foreach (['default', 'pop'] as $queue) {
         same('done', $live->end($live->queue->push(new Scripted("$queue-lost", ['lost', 'done'], tries: 2), '', $queue))['state']);
         $pid = (int) substr($story->of("$queue-lost")[1], 4);
-        for ($until = microtime(true) + 10; in_array($pid, array_column($live->client->workers(), 'pid'), true); usleep(1000)) {
-            microtime(true) < $until or throw new \RuntimeException("the worker of $queue is still there");
-        }
+        $live->until(static fn () => ! $live->hasWorker($pid), "the worker of $queue goes");
     }
 });
 
@@ -89,9 +87,7 @@ test('live: queue:restart replaces the workers before their next job', function 
         $live->end($live->queue->push(new Scripted("$queue-warm", []), '', $queue));
         // One that still boots would see the restart as one before its time.
         $boots = static fn (array $one): bool => $one['pool'] === $pool && $one['state'] === 'starting';
-        for ($until = microtime(true) + 20; array_filter($live->client->workers(), $boots) !== []; usleep(1000)) {
-            microtime(true) < $until or throw new \RuntimeException("$pool does not boot");
-        }
+        $live->until(static fn () => array_filter($live->client->workers(), $boots) === [], "$pool boots");
         $before = array_column($live->client->workers(), 'pid');
         holds(in_array((int) substr($pid('old'), 4), $before, true), 'one of the old ones');
         sleep(1); // queue:restart writes the second, and a second one in it is none.
@@ -111,9 +107,7 @@ test('live: in maintenance mode jobs wait, and lose nothing', function () use ($
         ];
         // Each resident worker holds one; queue:work returns the one that it was waiting for, and asks for none.
         $held = $queue === 'pop' ? 0 : 2;
-        for ($until = microtime(true) + 10; $live->queue->reservedSize($queue) !== $held; usleep(1000)) {
-            microtime(true) < $until or throw new \RuntimeException('not as many are held');
-        }
+        $live->until(static fn () => $live->queue->reservedSize($queue) === $held, 'as many are held');
         same([[], []], [$story->of("$queue-down1"), $story->of("$queue-down2")]);
         unlink($down);
         foreach ($ids as $id) {
@@ -128,10 +122,14 @@ test('live: a job held until its time is nearly over goes back, at no cost', fun
     $pids = static fn (): array => array_column($live->client->workers(), 'pid');
     file_put_contents($down, '{}');
     $id = $live->queue->push(new Scripted('held', [], tries: 1, timeout: 1));
-    for ($until = microtime(true) + 20, $seen = []; array_diff($seen, $now = $pids()) === []; usleep(1000)) {
+    $seen = [];
+    $live->until(static function () use ($pids, &$seen): bool {
+        $now = $pids();
+        $gone = array_diff($seen, $now) !== [];
         $seen = array_merge($seen, $now);
-        microtime(true) < $until or throw new \RuntimeException('no worker gave it back');
-    }
+
+        return $gone;
+    }, 'a worker gives it back');
     unlink($down);
     same(['done', 1, 0], [($job = $live->end($id))['state'], $job['attempt'], $job['crashes']]);
     same(['run 1', 'end'], $story->of('held'));

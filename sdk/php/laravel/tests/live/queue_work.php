@@ -71,9 +71,7 @@ test('TERM in the middle of a job lets it finish, and so does a reload; nothing 
             same(['done', 0], [($job = $live->end($first))['state'], $job['crashes']]);
             same(['done', 0], [($job = $live->end($next))['state'], $job['crashes']]);
             same(['run 1', 'end'], $story->of("$queue-$how"));
-            for ($until = microtime(true) + 5; in_array($busy['pid'], array_column($live->client->workers(), 'pid'), true); usleep(1000)) {
-                microtime(true) < $until or throw new \RuntimeException("the worker of $queue did not go: $how");
-            }
+            $live->until(static fn () => ! $live->hasWorker($busy['pid']), "the worker of $queue goes: $how");
         }
     }
 });

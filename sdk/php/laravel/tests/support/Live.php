@@ -87,6 +87,20 @@ final class Live
         $this->client = Client::connect("$storage/stoker.sock", reconnectFor: 10.0);
     }
 
+    /** Waits for what no event tells of: the state of the broker is asked for until it is as it should be. */
+    public function until(callable $is, string $what): void
+    {
+        for ($end = microtime(true) + 20; ! $is(); usleep(1000)) {
+            microtime(true) < $end or throw new \RuntimeException("$what: not after 20 s");
+        }
+    }
+
+    /** Whether a process is among the workers. */
+    public function hasWorker(int $pid): bool
+    {
+        return in_array($pid, array_column($this->client->workers(), 'pid'), true);
+    }
+
     /** Waits until the broker has heard how a job ended, and returns what it then says of it. */
     public function end(string $id): array
     {
