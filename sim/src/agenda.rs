@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
+use stoker_store::Part;
 
 /// Peers by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,8 +23,8 @@ pub(crate) enum What {
     ClientActs(usize),
     ClientLooks(usize),
     WallJumps,
-    /// The store does what it was asked.
-    StoreWorks,
+    /// A part of the store does what it was asked, by a plan that may not count any more.
+    StoreWorks(Part, u64),
     /// Whether the server has come to rest is looked at.
     Rests,
     Drain,

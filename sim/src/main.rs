@@ -12,6 +12,7 @@ mod operator;
 mod peer;
 mod runs;
 mod setup;
+mod storing;
 mod worker;
 mod world;
 

@@ -1,6 +1,7 @@
 //! What a seed is about: a configuration, how busy it is, and how much goes wrong.
 
 use crate::dice::Dice;
+use crate::storing::Store;
 use std::fmt::Write;
 
 /// A queue as it was drawn.
@@ -45,8 +46,7 @@ pub(crate) struct Setup {
     pub(crate) clients: u64,
     /// Runs take this long at the most, microseconds.
     pub(crate) longest_us: u64,
-    /// The store does what it is asked later: how much later at the most, microseconds.
-    pub(crate) late_us: Option<u64>,
+    pub(crate) store: Store,
     pub(crate) wall_jumps: bool,
     /// Reads and writes are cut short.
     pub(crate) cuts: bool,
@@ -57,6 +57,8 @@ impl Setup {
         let mut dice = Dice::of(seed, "setup");
         let mut text = String::new();
         stoker(&mut dice, &mut text);
+        let store = Store::draw(&mut Dice::of(seed, "store setup"));
+        text.push_str(&store.section());
         let pools = dice.within(1, 2);
         for pool in 0..pools {
             write_pool(&mut dice, &mut text, pool);
@@ -77,9 +79,7 @@ impl Setup {
             requests: dice.within(20, 300),
             clients: dice.within(1, 6),
             longest_us: *dice.of_all(&[50, 150, 1_000, 20_000, 300_000]),
-            late_us: dice
-                .percent(67)
-                .then(|| *dice.of_all(&[10, 300, 5_000, 200_000])),
+            store,
             wall_jumps: dice.percent(25),
             cuts: dice.percent(30),
         }
@@ -131,7 +131,6 @@ fn stoker(dice: &mut Dice, text: &mut String) {
     maybe(dice, text, "max_memory", &["\"64MB\"", "\"512MB\""]);
     maybe(dice, text, "user_pushes", &["4", "32", "50000"]);
     maybe(dice, text, "frame_timeout", &["\"2s\"", "\"60s\""]);
-    writeln!(text, "[store]\ndriver = \"memory\"").ok();
 }
 
 fn write_pool(dice: &mut Dice, text: &mut String, no: u64) {

@@ -3,15 +3,15 @@
 use crate::agenda::{Agenda, What};
 use crate::client::Client;
 use crate::dice::Dice;
-use crate::late::Disk;
 use crate::ledger::Ledger;
 use crate::setup::Setup;
+use crate::storing::Plans;
 use crate::worker::Worker;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use stoker_angel::{Heartbeat, Spec, ToServer};
-use stoker_os::sim;
+use stoker_os::sim::{self, Disk};
 use stoker_os::{Fd, steady};
 use stoker_server::Server;
 use stoker_server::config::Launch;
@@ -36,6 +36,7 @@ pub(crate) struct World {
     pub(crate) control: Fd,
     pub(crate) _heart: Heartbeat,
     pub(crate) disk: Option<Disk>,
+    pub(crate) plans: Plans,
     pub(crate) agenda: Agenda,
     pub(crate) workers: BTreeMap<u64, Worker>,
     pub(crate) spawning: HashMap<u64, Spec>,
@@ -86,9 +87,9 @@ impl World {
             &config,
             vec![heart.share().expect("it can be shared")],
         );
-        let disk = setup.late_us.map(|_| Disk::new());
-        let server = match &disk {
-            Some(disk) => Server::open_with(listener, theirs, Box::new(disk.driver())),
+        let disk = setup.store.disk(seed);
+        let server = match setup.store.driver() {
+            Some(driver) => Server::open_with(listener, theirs, driver),
             None => Server::open(listener, theirs),
         };
         let server = server.expect("it starts");
@@ -97,6 +98,7 @@ impl World {
             control,
             _heart: heart,
             disk,
+            plans: Plans::default(),
             agenda: Agenda::default(),
             workers: BTreeMap::new(),
             spawning: HashMap::new(),
@@ -179,7 +181,7 @@ impl World {
         let next = self.agenda.next();
         let at = due.into_iter().chain(next).min();
         let at_time = at.expect("something is still to happen");
-        if at_time - now > CALM && self.draining.is_none() {
+        if at_time - now > CALM && self.draining.is_none() && !self.store_is_busy() {
             self.nothing_waits();
         }
         sim::advance(at_time);
@@ -260,27 +262,6 @@ impl World {
         }
     }
 
-    /// The store works soon after it was asked, or when something of its own is due.
-    pub(crate) fn plan_store(&mut self) {
-        let (Some(disk), Some(late_us)) = (&self.disk, self.setup.late_us) else {
-            return;
-        };
-        if self.looking.contains(&What::StoreWorks) {
-            return;
-        }
-        let due = disk.due_in_ms().map(Duration::from_millis);
-        let delay = match disk.has_work() {
-            true => Some(self.dice("store").micros(1, late_us)),
-            false => due,
-        };
-        if let Some(delay) = delay {
-            // What is asked meanwhile must not wait for what is due one day.
-            let delay = delay.min(Duration::from_millis(250));
-            self.agenda.plan(steady() + delay, What::StoreWorks);
-            self.looking.push(What::StoreWorks);
-        }
-    }
-
     pub(crate) fn happen(&mut self, what: What) {
         self.note(|| format!("{what:?}"));
         self.looking.retain(|planned| *planned != what);
@@ -294,11 +275,7 @@ impl World {
             What::ClientActs(no) => self.client_acts(no),
             What::ClientLooks(no) => self.client_looks(no),
             What::WallJumps => self.wall_jumps(),
-            What::StoreWorks => {
-                if let Some(disk) = &self.disk {
-                    disk.work();
-                }
-            }
+            What::StoreWorks(part, no) => self.store_works(part, no),
             What::Rests => self.await_rest(),
             What::Drain => {
                 self.draining = Some(steady());

@@ -1,5 +1,6 @@
-//! What the data plane asks of the operating system: sockets, readiness, processes and clocks. It asks nowhere else, so
-//! that a kernel in memory can take the place of the real one (feature `sim`), under a time that is only counted.
+//! What the data plane and the job store ask of the operating system: sockets, readiness, processes, files and clocks.
+//! They ask nowhere else, so that a kernel in memory can take the place of the real one (feature `sim`), under a time
+//! that is only counted.
 #![forbid(unsafe_code)]
 
 #[cfg(not(feature = "sim"))]
@@ -12,7 +13,14 @@ pub use real::*;
 pub use rustix::io::Errno;
 pub use rustix::process::Signal;
 #[cfg(feature = "sim")]
+pub use sim::file::{
+    File, lock_file, open_file, read_at, read_exact_at, stat, stat_file, sync_file, sync_folder_of,
+    truncate, vfs, write_all_at,
+};
+#[cfg(feature = "sim")]
 pub use sim::kernel::*;
+#[cfg(feature = "sim")]
+pub use sim::thread::{Thread, spawn};
 
 /// Descriptors that one record carries at the most.
 pub const MAX_FDS: usize = 3;
@@ -33,4 +41,21 @@ pub struct Ready {
     /// An end or an error counts as something to read.
     pub readable: bool,
     pub writable: bool,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Read,
+    Write,
+    /// For writing, and for its owner alone if it has to be created.
+    Create,
+}
+
+/// What there is to know about a file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Its device and inode, by which it is known whatever its names are.
+    pub identity: (u64, u64),
+    pub len: u64,
 }

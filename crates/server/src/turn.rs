@@ -189,6 +189,16 @@ impl Server {
         self.plane.poller.has_work()
     }
 
+    /// Where jobs live.
+    #[must_use]
+    pub fn store(&self) -> &dyn Driver {
+        &*self.plane.jobs.store
+    }
+
+    pub fn store_mut(&mut self) -> &mut dyn Driver {
+        &mut *self.plane.jobs.store
+    }
+
     /// Has the log written, and returns the lines.
     #[must_use]
     pub fn write_log(&mut self) -> Vec<u8> {

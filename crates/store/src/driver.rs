@@ -44,9 +44,29 @@ pub trait Driver: Send {
 
     fn abilities(&self) -> Abilities;
 
+    /// How long until a part of it that works by itself has something to do, if it has.
+    #[cfg(feature = "sim")]
+    fn time_to_work(&self, _part: Part) -> Option<std::time::Duration> {
+        None
+    }
+
+    /// Has such a part do a share of that: a thread of its own, where nothing is simulated.
+    #[cfg(feature = "sim")]
+    fn work(&mut self, _part: Part) {}
+
     /// Does all that was asked, tells it, and lets go of the store. Held jobs stay as they were before they
     /// were handed over.
     fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()>;
+}
+
+/// What of an engine works by itself.
+#[cfg(feature = "sim")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    Writer,
+    Reader,
+    /// Moves what was written to where it stays.
+    Folder,
 }
 
 /// Tells the time, Unix milliseconds. Tests turn it by hand.

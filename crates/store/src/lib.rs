@@ -17,6 +17,8 @@ pub use ask::{
     Ask, Change, ChangeKind, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed,
     States, Ticket, Told, Trouble, Which,
 };
+#[cfg(feature = "sim")]
+pub use driver::Part;
 pub use driver::{Abilities, Clock, Driver, Keep, Opened, steady_clock, steady_ms, wall_clock};
 pub use fingerprint::fingerprint;
 pub use id::{Ids, JobId};

@@ -1,15 +1,21 @@
 //! The operating system itself.
 
 mod chance;
+mod file;
 mod memory;
 mod poll;
 mod process;
 mod record;
 mod socket;
+mod thread;
 mod time;
 mod wake;
 
 pub use chance::chance;
+pub use file::{
+    File, lock_file, open_file, read_at, read_exact_at, stat, stat_file, sync_file, sync_folder_of,
+    truncate, vfs, write_all_at,
+};
 pub use memory::{new_memory, read_memory, share_memory, write_memory};
 pub use poll::Poll;
 pub use process::{
@@ -21,5 +27,6 @@ pub use rustix::fd::{AsFd, BorrowedFd, OwnedFd as Fd};
 pub use socket::{
     accept, await_readable, end_writing, never_block, path_of, peer, read, write, write_gathered,
 };
+pub use thread::{Thread, spawn};
 pub use time::{steady, steady_ms, wall_ms};
 pub use wake::Wake;

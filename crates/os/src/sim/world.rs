@@ -10,6 +10,7 @@ use std::time::Duration;
 /// Begins anew: no time has passed, and nothing is there.
 pub fn reset(wall_ms: u64) {
     with(|state| state.reset(wall_ms));
+    super::set_disk(None);
 }
 
 /// How much of each read and write is done from now on, and a number that it draws from.

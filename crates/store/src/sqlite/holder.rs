@@ -1,10 +1,8 @@
 //! Who holds a store that is locked.
 
 use super::path::beside;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use stoker_os::{File, Mode};
 
 /// The process that works with a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,26 +15,26 @@ pub struct HeldBy {
 /// While locks come and go the kernel's list of them may leave one out.
 const LOOKS: usize = 5;
 /// What a lock file may have: a process's number and a path.
-const LONGEST: u64 = 8_192;
+const LONGEST: usize = 8_192;
 
 impl HeldBy {
     /// Writes who this process is to its lock file.
-    pub(super) fn write(mut lock: &File, socket: Option<&Path>) -> std::io::Result<()> {
-        let mut text = format!("{}\n", std::process::id()).into_bytes();
+    pub(super) fn write(lock: &File, socket: Option<&Path>) -> std::io::Result<()> {
+        let mut text = format!("{}\n", stoker_os::own_pid()).into_bytes();
         if let Some(socket) = socket {
             text.extend(socket.as_os_str().as_encoded_bytes());
             text.push(b'\n');
         }
-        lock.set_len(0)?;
-        lock.write_all(&text)
+        stoker_os::truncate(lock)?;
+        stoker_os::write_all_at(lock, &text, 0)
     }
 
     /// What a lock file says.
     pub(super) fn read(lock: &File) -> Self {
-        let mut text = String::new();
-        if lock.take(LONGEST).read_to_string(&mut text).is_err() {
-            return Self::default();
-        }
+        let mut text = vec![0; LONGEST];
+        let len = stoker_os::read_at(lock, &mut text, 0).unwrap_or(0);
+        text.truncate(len);
+        let text = String::from_utf8(text).unwrap_or_default();
         let mut lines = text.lines();
         Self {
             pid: lines.next().and_then(|line| line.trim().parse().ok()),
@@ -46,9 +44,10 @@ impl HeldBy {
 
     /// Who has locked the store's file itself. Its lock file may be gone, or be beside another name of the file.
     pub(super) fn find(store: &Path, file: &File) -> Self {
-        let inode = file.metadata().map_or(0, |file| file.ino());
+        let inode = stoker_os::stat_file(file).map_or(0, |found| found.identity.1);
         let pid = (0..LOOKS).find_map(|_| flocked(inode));
-        let beside = File::open(beside(store, "-lock")).map(|lock| Self::read(&lock));
+        let beside = stoker_os::open_file(&beside(store, "-lock"), Mode::Read);
+        let beside = beside.map(|lock| Self::read(&lock));
         match (beside, pid) {
             (Ok(held), pid) if pid.is_none() || held.pid == pid => held,
             (_, Some(pid)) => Self {
@@ -82,10 +81,11 @@ fn open_lock_of(pid: u32, inode: u64) -> Option<HeldBy> {
         let target = std::fs::read_link(path).unwrap_or_default();
         let name = target.to_string_lossy().into_owned();
         let store = name.trim_end_matches(" (deleted)").strip_suffix("-lock");
-        let store = store.and_then(|store| std::fs::metadata(store).ok());
-        store.is_some_and(|store| store.ino() == inode)
+        let store = store.and_then(|store| stoker_os::stat(Path::new(store)).ok());
+        store.is_some_and(|store| store.identity.1 == inode)
     };
     let locks = fds.filter_map(|fd| Some(fd.ok()?.path())).filter(is_lock);
-    let mut said = locks.filter_map(|lock| Some(HeldBy::read(&File::open(lock).ok()?)));
+    let open = |lock: &Path| stoker_os::open_file(lock, Mode::Read).ok();
+    let mut said = locks.filter_map(|lock| Some(HeldBy::read(&open(&lock)?)));
     said.find(|held| held.pid.is_some())
 }

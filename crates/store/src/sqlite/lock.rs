@@ -1,11 +1,9 @@
 use super::path::{beside, resolve};
 use super::{HeldBy, StoreError, log};
-use rustix::fs::{FlockOperation, OFlags, flock};
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use stoker_os::{File, Mode};
 
 /// Holds a store for this process. The file itself is locked, so it does not matter by which name another process
 /// calls it, nor whether somebody removed the lock file, which is there to say who holds it. SQLite's own locks
@@ -13,7 +11,6 @@ use std::sync::Arc;
 ///
 /// Must be dropped after every connection to the store: closing any descriptor of a file ends the locks that SQLite
 /// has on it for the whole process (fcntl_locking(2)).
-#[derive(Debug)]
 pub(super) struct Lock {
     /// Without symlinks.
     path: PathBuf,
@@ -52,28 +49,24 @@ impl Lock {
 fn lock_beside(store: &Path) -> Result<File, StoreError> {
     let path = beside(store, "-lock");
     let file = open(&path)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(locked(store, HeldBy::read(&file))),
-        Err(errno) => Err(StoreError::io(&path, &errno.into())),
+    match stoker_os::lock_file(&file) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(locked(store, HeldBy::read(&file))),
+        Err(error) => Err(StoreError::io(&path, &error)),
     }
 }
 
 fn lock_file(store: &Path) -> Result<File, StoreError> {
     let io = |error: io::Error| StoreError::io(store, &error);
     let file = open(store)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            return Err(locked(store, HeldBy::find(store, &file)));
-        }
-        Err(errno) => return Err(io(errno.into())),
+    if !stoker_os::lock_file(&file).map_err(io)? {
+        return Err(locked(store, HeldBy::find(store, &file)));
     }
     let (locked, there) = (
-        file.metadata().map_err(io)?,
-        std::fs::metadata(store).map_err(io)?,
+        stoker_os::stat_file(&file).map_err(io)?,
+        stoker_os::stat(store).map_err(io)?,
     );
-    match (locked.dev(), locked.ino()) == (there.dev(), there.ino()) {
+    match locked.identity == there.identity {
         true => Ok(file),
         false => Err(io(io::Error::other("it was replaced while it was opened"))),
     }
@@ -82,17 +75,7 @@ fn lock_file(store: &Path) -> Result<File, StoreError> {
 /// Opens a file for its owner alone: payloads are nobody else's business, and whoever can open a lock can hold it.
 /// What SQLite puts beside the store gets the store's mode.
 fn open(path: &Path) -> Result<File, StoreError> {
-    let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        // Whatever was put there meanwhile, this does not wait, and follows no symlink.
-        .custom_flags((OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32)
-        .open(path)
-        .map_err(|error| StoreError::io(path, &error))
+    stoker_os::open_file(path, Mode::Create).map_err(|error| StoreError::io(path, &error))
 }
 
 fn locked(store: &Path, by: HeldBy) -> StoreError {

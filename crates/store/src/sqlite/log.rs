@@ -9,13 +9,13 @@
 
 use super::StoreError;
 use super::path::{beside, len};
+use super::schema::connect;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
+use stoker_os::{File, Mode};
 
 const AT_ONCE: usize = 1 << 20;
 
@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Refuses a store whose file is gone or empty while its log is not. SQLite takes the log of an empty file for a
 /// leftover and removes it, whoever opens the file, and be it for looking.
 pub(super) fn has_its_store(store: &Path) -> Result<(), StoreError> {
-    let what = match std::fs::metadata(store) {
-        Ok(file) if file.len() == 0 => "empty",
+    let what = match stoker_os::stat(store) {
+        Ok(file) if file.len == 0 => "empty",
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "gone",
         Err(error) => return Err(StoreError::io(store, &error)),
@@ -57,7 +57,7 @@ pub(super) fn write_anew(store: &Path) -> Result<(), StoreError> {
     }
     let guard = keep_others_out(store).map_err(|error| StoreError::sqlite(store, &error))?;
     let log = beside(store, "-wal");
-    let written = match OpenOptions::new().read(true).write(true).open(log) {
+    let written = match stoker_os::open_file(&log, Mode::Write) {
         Ok(log) => write_over(&log),
         // The store was still being made when the power was cut. The guard has undone that, and SQLite has then
         // removed the log of the empty file.
@@ -71,7 +71,7 @@ pub(super) fn write_anew(store: &Path) -> Result<(), StoreError> {
 /// While this is there no other process writes to the log, nor removes it.
 fn keep_others_out(store: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let guard = Connection::open_with_flags(store, flags)?;
+    let guard = connect(store, flags)?;
     guard.busy_timeout(PATIENCE)?;
     // Closing it would sync the log.
     guard.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -83,11 +83,11 @@ fn write_over(log: &File) -> io::Result<()> {
     let mut buffer = vec![0; AT_ONCE];
     let mut at = 0;
     loop {
-        let count = log.read_at(&mut buffer, at)?;
+        let count = stoker_os::read_at(log, &mut buffer, at)?;
         if count == 0 {
-            return log.sync_all();
+            return stoker_os::sync_file(log);
         }
-        log.write_all_at(&buffer[..count], at)?;
+        stoker_os::write_all_at(log, &buffer[..count], at)?;
         at += count as u64;
     }
 }

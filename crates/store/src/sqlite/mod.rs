@@ -2,6 +2,8 @@
 
 mod error;
 mod holder;
+#[cfg(not(feature = "sim"))]
+mod links;
 mod lock;
 mod log;
 mod path;
@@ -10,8 +12,15 @@ mod queues;
 mod reader;
 mod schema;
 mod seal;
+#[cfg(feature = "sim")]
+mod steps;
+#[cfg(not(feature = "sim"))]
+mod threads;
 pub mod tools;
 mod writer;
+
+#[cfg(feature = "sim")]
+use steps as threads;
 
 pub use error::StoreError;
 pub use holder::HeldBy;
@@ -22,14 +31,16 @@ use crate::{
 };
 use lock::Lock;
 use post::{Item, Post};
+use reader::Reader;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread::JoinHandle;
 use stoker_os::BorrowedFd;
+use threads::Crew;
+use writer::Writer;
 
 /// How a store is kept.
 #[derive(Clone)]
@@ -83,7 +94,7 @@ pub struct SqliteStore {
     ids: Ids,
     /// Queues by their numbers: the writer counts them in the same order.
     queues: Vec<Known>,
-    threads: Vec<JoinHandle<()>>,
+    crew: Crew,
     /// Bytes that were found, heard, and may not have been dealt with.
     found: usize,
     /// It was closed: nobody reads what is asked any more.
@@ -108,29 +119,21 @@ impl SqliteStore {
         let path = &lock.path().to_owned();
         let io = |error: io::Error| StoreError::io(path, &error);
         let post = Arc::new(Post::new().map_err(io)?);
-        let (ask, questions) = sync_channel(post::QUESTIONS);
-        let reader = reader::Reader {
-            path: path.to_owned(),
-            post: post.clone(),
-            clock: options.clock.clone(),
-        };
-        // The writer may need it before it is open: to let go of the file.
-        let reader = spawn("stoker-reads", move || reader.run(&questions)).map_err(io)?;
-        let writer = writer::Writer::open(path, lock.file(), &options, post.clone(), ask)?;
+        let reader = Reader::new(path.to_owned(), post.clone(), options.clock.clone());
+        let (crew, reader) = Crew::new(reader, post.clone()).map_err(io)?;
+        let writer = Writer::open(path, lock.file(), &options, post.clone(), reader)?;
         let mut store = Self {
             post,
             outbox: Vec::new(),
             refused: Vec::new(),
             ids: writer.ids.clone(),
             queues: writer.known_queues()?,
-            threads: vec![reader],
+            crew,
             found: 0,
             closed: false,
             lock: Some(lock),
         };
-        store
-            .threads
-            .push(spawn("stoker-writes", move || writer.run()).map_err(io)?);
+        store.crew.add(writer).map_err(io)?;
         Ok(store)
     }
 
@@ -141,6 +144,8 @@ impl SqliteStore {
         }
         self.outbox.push(item);
         self.post.send(&mut self.outbox);
+        #[cfg(feature = "sim")]
+        self.crew.finish();
         answer
             .recv()
             .unwrap_or_else(|_| Err(io::Error::other("the store's thread has ended")))
@@ -210,16 +215,9 @@ impl SqliteStore {
     }
 
     fn join(&mut self) {
-        for thread in self.threads.drain(..) {
-            // What a thread that panicked had to say stands in its panic's message.
-            thread.join().ok();
-        }
+        self.crew.join();
         self.lock = None;
     }
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
 impl Driver for SqliteStore {
@@ -303,6 +301,16 @@ impl Driver for SqliteStore {
             longest_delay_ms: u64::MAX,
             lease_ms: None,
         }
+    }
+
+    #[cfg(feature = "sim")]
+    fn time_to_work(&self, part: crate::Part) -> Option<std::time::Duration> {
+        self.crew.time_to_work(part)
+    }
+
+    #[cfg(feature = "sim")]
+    fn work(&mut self, part: crate::Part) {
+        self.crew.work(part);
     }
 
     fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()> {

@@ -1,132 +1,14 @@
-//! Where a store's file really is. Symlinks are followed here, before anything is opened, so that the lock and the
-//! journal lie beside the file itself by whatever name it is called.
+//! The paths of a store's files.
 
-use super::StoreError;
-use rustix::process::geteuid;
-use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::fs::{FileType, Metadata};
+#[cfg(not(feature = "sim"))]
+pub(super) use super::links::resolve;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Component, Path, PathBuf};
-
-/// Symlinks on one path, as in the kernel.
-const LINKS: usize = 40;
-
-/// The path of a store's file without symlinks. The file itself need not exist. Anything there that is no regular
-/// file is refused: to open a FIFO would wait for somebody else to open it.
-pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
-    let real = follow(path)?;
-    match std::fs::metadata(&real) {
-        Ok(file) if !file.is_file() => Err(StoreError::NotAFile {
-            path: path.to_owned(),
-            what: kind(file.file_type()),
-        }),
-        _ => Ok(real),
-    }
-}
-
-fn follow(path: &Path) -> Result<PathBuf, StoreError> {
-    let io = |error: io::Error| StoreError::io(path, &error);
-    // The present directory may be gone, as that of an old release is.
-    let mut real = match path.is_absolute() {
-        true => PathBuf::from("/"),
-        false => std::env::current_dir().map_err(io)?,
-    };
-    let mut rest: VecDeque<OsString> = parts(path);
-    let mut links = 0;
-    while let Some(part) = rest.pop_front() {
-        // A path from the root starts anew, and so does a symlink to one.
-        real = match Path::new(&part).components().next() {
-            Some(Component::RootDir) => PathBuf::from("/"),
-            Some(Component::ParentDir) => real.parent().map_or(real.clone(), Path::to_owned),
-            _ => real.join(&part),
-        };
-        let is_link = match real.symlink_metadata() {
-            Ok(found) => found.file_type().is_symlink(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(io(error)),
-        };
-        if !is_link {
-            continue;
-        }
-        links += 1;
-        if links > LINKS {
-            return Err(io(rustix::io::Errno::LOOP.into()));
-        }
-        let target = std::fs::read_link(&real).map_err(io)?;
-        trusted(&real, rest.is_empty())?;
-        real.pop();
-        for part in parts(&target).into_iter().rev() {
-            rest.push_front(part);
-        }
-    }
-    // The name that people know it by, where it is as good: one that leads out of the present directory ends with
-    // that, though the file does not.
-    let leads_out = path.components().any(|part| part == Component::ParentDir);
-    Ok(match links == 0 && !leads_out {
-        true => path.to_owned(),
-        false => real,
-    })
-}
-
-fn parts(path: &Path) -> VecDeque<OsString> {
-    path.components()
-        .filter(|part| !matches!(part, Component::CurDir))
-        .map(|part| part.as_os_str().to_owned())
-        .collect()
-}
-
-/// Refuses a symlink in a directory that others can write to: they would choose which file is opened.
-fn trusted(link: &Path, is_last: bool) -> Result<(), StoreError> {
-    let dir = link.parent().unwrap_or(Path::new("/"));
-    let found = std::fs::metadata(dir).map_err(|error| StoreError::io(dir, &error))?;
-    match writer_of(&found, is_last) {
-        None => Ok(()),
-        Some(who) => Err(StoreError::Symlink {
-            link: link.to_owned(),
-            who,
-        }),
-    }
-}
-
-/// Who besides those that are trusted can write to a directory. Its owner is trusted, as they could change the
-/// configuration and the code beside it; but root does not follow a link to a file on their word.
-fn writer_of(dir: &Metadata, is_last: bool) -> Option<String> {
-    let (uid, gid, own) = (dir.uid(), dir.gid(), geteuid().as_raw());
-    if dir.mode() & 0o002 != 0 {
-        return Some("every user".to_owned());
-    }
-    if dir.mode() & 0o020 != 0 && !is_private(gid, &[0, own, uid]) {
-        return Some(format!("group {gid}"));
-    }
-    (is_last && own == 0 && uid != 0).then(|| format!("user {uid}"))
-}
-
-/// Whether a group has nobody but these users. Where that can't be looked up it may have others.
-fn is_private(group: u32, users: &[u32]) -> bool {
-    let read = |path| std::fs::read_to_string(path).ok();
-    let (Some(groups), Some(accounts)) = (read("/etc/group"), read("/etc/passwd")) else {
-        return false;
-    };
-    let field = |line: &str, at| line.split(':').nth(at).unwrap_or_default().to_owned();
-    let number = |line: &str, at| field(line, at).parse::<u32>().ok();
-    let members = groups
-        .lines()
-        .filter(|line| number(line, 2) == Some(group))
-        .map(|line| field(line, 3))
-        .collect::<Vec<_>>()
-        .join(",");
-    let is_member = |name: &str| members.split(',').any(|member| member == name);
-    let belongs = |line: &&str| number(line, 3) == Some(group) || is_member(&field(line, 0));
-    let is_known = |line: &str| number(line, 2).is_some_and(|uid| users.contains(&uid));
-    accounts.lines().filter(belongs).all(is_known)
-}
+use std::path::{Path, PathBuf};
 
 /// How long a file is, 0 if there is none. Any other error says nothing about the file, and is returned.
 pub(super) fn len(path: &Path) -> io::Result<u64> {
-    match std::fs::metadata(path) {
-        Ok(file) => Ok(file.len()),
+    match stoker_os::stat(path) {
+        Ok(file) => Ok(file.len),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
         Err(error) => Err(error),
     }
@@ -139,11 +21,8 @@ pub(super) fn beside(store: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-fn kind(of: FileType) -> &'static str {
-    match of {
-        _ if of.is_dir() => "a directory",
-        _ if of.is_fifo() => "a FIFO",
-        _ if of.is_socket() => "a socket",
-        _ => "a device",
-    }
+/// The disk in memory has no symlinks.
+#[cfg(feature = "sim")]
+pub(super) fn resolve(path: &Path) -> Result<PathBuf, super::StoreError> {
+    Ok(path.to_owned())
 }

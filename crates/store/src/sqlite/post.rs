@@ -62,6 +62,7 @@ pub(super) struct Post {
 const FOUND: usize = 1 << 20;
 
 /// How long to wait for it to be heard before another look at whether anybody is left.
+#[cfg(not(feature = "sim"))]
 const HEARD_WITHIN: Duration = Duration::from_millis(250);
 
 impl Post {
@@ -173,6 +174,7 @@ impl Post {
     }
 
     /// Waits until most of what was found has been heard: many large answers at once would fill the memory.
+    #[cfg(not(feature = "sim"))]
     pub(super) fn wait_until_heard(&self) {
         let mut found = lock(&self.found);
         let is_over = || self.is_abandoned() || self.closing.load(Ordering::Relaxed);
@@ -180,6 +182,18 @@ impl Post {
             let waited = self.heard.wait_timeout(found, HEARD_WITHIN);
             found = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Whether whoever looks would wait for that.
+    #[cfg(feature = "sim")]
+    pub(super) fn must_be_heard(&self) -> bool {
+        *lock(&self.found) > FOUND
+    }
+
+    /// Whether something was sent that the writer has not received.
+    #[cfg(feature = "sim")]
+    pub(super) fn has_arrived(&self) -> bool {
+        !lock(&self.inbox).is_empty() || self.is_abandoned()
     }
 
     pub(super) fn wake(&self) -> BorrowedFd<'_> {

@@ -1,5 +1,4 @@
 use super::path::{beside, len};
-use super::tools::sync_directory;
 use super::writer::many;
 use super::{StoreError, log, seal};
 use rusqlite::config::DbConfig;
@@ -7,6 +6,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
+use stoker_os::Mode;
 
 /// "Stok", in the file's header: tells a job store from other databases.
 const APPLICATION: i64 = 0x5374_6f6b;
@@ -26,6 +26,14 @@ const PAGE: i64 = 4_096;
 /// How long a commit waits for somebody else's tool that writes to the file.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Every connection to a store is made here.
+pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    match stoker_os::vfs() {
+        None => Connection::open_with_flags(path, flags),
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str()),
+    }
+}
+
 /// Opens the file for writing, new or known, and brings it to this version.
 pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {
     log::has_its_store(path)?;
@@ -40,7 +48,7 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut db = Connection::open_with_flags(path, flags).map_err(error)?;
+    let mut db = connect(path, flags).map_err(error)?;
     remove_log_on_close(&db, false).map_err(error)?;
     // Where it can't open a file for writing SQLite opens it for reading, whatever the reason.
     if db.is_readonly("main").map_err(error)? {
@@ -63,7 +71,7 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     prepare(&db, cache_kib).map_err(error)?;
     migrate(&mut db, version).map_err(error)?;
     // SQLite syncs the folder as well, with the log's first sync, but does not tell if that fails.
-    sync_directory(path).map_err(|error| StoreError::io(path, &error))?;
+    stoker_os::sync_folder_of(path).map_err(|error| StoreError::io(path, &error))?;
     Ok(db)
 }
 
@@ -78,7 +86,7 @@ pub(super) fn remove_log_on_close(db: &Connection, remove: bool) -> rusqlite::Re
 /// Opens the file for a checkpoint, while others have it open.
 pub(super) fn open_to_fold(path: &Path, sync: bool) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags)?;
+    let db = connect(path, flags)?;
     remove_log_on_close(&db, false)?;
     db.pragma_update(None, "synchronous", if sync { "full" } else { "off" })?;
     db.pragma_update(None, "cache_size", 16)?;
@@ -90,7 +98,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     log::has_its_store(path)?;
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags).map_err(error)?;
+    let db = connect(path, flags).map_err(error)?;
     remove_log_on_close(&db, false).map_err(error)?;
     db.busy_timeout(PATIENCE).map_err(error)?;
     db.pragma_update(None, "cache_size", -4_096)
@@ -207,12 +215,12 @@ fn cut_short(path: &Path) -> io::Result<Option<String>> {
         }
     }
     let mut header = [0; 32];
-    let mut file = match std::fs::File::open(path) {
+    let file = match stoker_os::open_file(path, Mode::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    match io::Read::read_exact(&mut file, &mut header) {
+    match stoker_os::read_exact_at(&file, &mut header, 0) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error),
@@ -222,7 +230,7 @@ fn cut_short(path: &Path) -> io::Result<Option<String>> {
         page => u64::from(page),
     };
     let pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
-    let (said, is) = (page * u64::from(pages), file.metadata()?.len());
+    let (said, is) = (page * u64::from(pages), stoker_os::stat_file(&file)?.len);
     let is_database = header.starts_with(b"SQLite format 3\0");
     Ok((is_database && is < said).then(|| format!("{is} bytes of {said} are there")))
 }

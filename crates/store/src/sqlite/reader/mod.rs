@@ -1,4 +1,4 @@
-//! The thread that looks, with a connection of its own: a long list never makes a commit wait.
+//! Who looks, with a connection of its own: a long list never makes a commit wait.
 
 mod filter;
 mod groups;
@@ -21,7 +21,8 @@ use scrub::Scrub;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 pub(super) struct Question {
     pub(super) ticket: Ticket,
@@ -37,9 +38,11 @@ pub(super) enum Message {
 }
 
 pub(super) struct Reader {
-    pub(super) path: PathBuf,
-    pub(super) post: Arc<Post>,
-    pub(super) clock: crate::Clock,
+    path: PathBuf,
+    post: Arc<Post>,
+    clock: crate::Clock,
+    db: Option<Connection>,
+    scrub: Scrub,
 }
 
 /// A connection, and what answers take beside it.
@@ -52,65 +55,64 @@ struct Looking<'a> {
 const PAGE: usize = 256;
 
 impl Reader {
-    /// Answers until nobody is left to ask.
-    pub(super) fn run(self, messages: &Receiver<Message>) {
-        let (mut db, mut scrub) = (None, Scrub::new());
-        loop {
-            let next = match scrub.time_left() {
-                Some(time) => messages.recv_timeout(time),
-                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            };
-            let message = match next {
-                Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) => {
-                    self.scrub(&mut db, &mut scrub);
-                    continue;
-                }
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            match message {
-                Message::Look(Question { ticket, look }) => {
-                    self.post.wait_until_heard();
-                    let found = self.look(&mut db, &look);
-                    self.post.questions.fetch_sub(1, Ordering::Relaxed);
-                    self.post.tell(&mut vec![Told::Found { ticket, found }]);
-                }
-                Message::Scrub => scrub.allow(),
-                Message::Close(done) => {
-                    scrub.forbid();
-                    db = None;
-                    // Whoever asked may have given up waiting.
-                    done.send(()).ok();
-                }
+    pub(super) fn new(path: PathBuf, post: Arc<Post>, clock: crate::Clock) -> Self {
+        Self {
+            path,
+            post,
+            clock,
+            db: None,
+            scrub: Scrub::new(),
+        }
+    }
+
+    pub(super) fn handle(&mut self, message: Message) {
+        match message {
+            Message::Look(Question { ticket, look }) => {
+                let found = self.look(&look);
+                self.post.questions.fetch_sub(1, Ordering::Relaxed);
+                self.post.tell(&mut vec![Told::Found { ticket, found }]);
+            }
+            Message::Scrub => self.scrub.allow(),
+            Message::Close(done) => {
+                self.scrub.forbid();
+                self.db = None;
+                // Whoever asked may have given up waiting.
+                done.send(()).ok();
             }
         }
     }
 
-    fn scrub(&self, db: &mut Option<Connection>, scrub: &mut Scrub) {
+    /// How long until it has something of its own to read, if it has.
+    pub(super) fn time_to_scrub(&self) -> Option<Duration> {
+        self.scrub.time_left()
+    }
+
+    pub(super) fn scrub(&mut self) {
         // What keeps it from reading is told to whoever wants to read something.
-        let found = self.connection(db).ok().and_then(|db| scrub.go_on(db).ok());
-        let mut found = found.unwrap_or_default();
+        self.connection().ok();
+        let scrubbed = self.db.as_ref().map(|db| self.scrub.go_on(db));
+        let mut found = scrubbed.and_then(Result::ok).unwrap_or_default();
         if !found.items.is_empty() {
             self.post.send(&mut found.items);
         }
         self.post.tell(&mut found.told);
     }
 
-    fn connection<'db>(&self, db: &'db mut Option<Connection>) -> Result<&'db Connection, Trouble> {
-        match db {
+    fn connection(&mut self) -> Result<&Connection, Trouble> {
+        match &mut self.db {
             Some(db) => Ok(db),
-            None => {
+            db => {
                 let opened = schema::open_to_read(&self.path);
                 Ok(db.insert(opened.map_err(|error| Trouble::Io(error.to_string()))?))
             }
         }
     }
 
-    fn look(&self, db: &mut Option<Connection>, look: &Look) -> Result<Found, Trouble> {
-        let db = self.connection(db)?;
+    fn look(&mut self, look: &Look) -> Result<Found, Trouble> {
+        let clock = self.clock.clone();
         let looking = Looking {
-            db,
-            clock: &self.clock,
+            db: self.connection()?,
+            clock: &clock,
         };
         looking
             .look(look)

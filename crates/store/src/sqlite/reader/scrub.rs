@@ -7,7 +7,8 @@ use crate::{JobId, QueueNo, Told};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use stoker_os::steady;
 
 /// How long it reads when the store is opened.
 const FIRST: Duration = Duration::from_secs(1);
@@ -27,11 +28,11 @@ pub(super) struct Scrub {
     after: Option<Vec<Value>>,
     /// The last row that the table had when it was begun: what comes later was written just now.
     upto: Option<Vec<Value>>,
-    next: Instant,
+    next: Duration,
     /// The writer has the file open as well, and does not mind.
     is_allowed: bool,
     /// Until when the share under way lasts.
-    until: Option<Instant>,
+    until: Option<Duration>,
     named: HashSet<String>,
 }
 
@@ -48,7 +49,7 @@ impl Scrub {
             at: 0,
             after: None,
             upto: None,
-            next: Instant::now(),
+            next: steady(),
             is_allowed: false,
             until: None,
             named: HashSet::new(),
@@ -57,7 +58,7 @@ impl Scrub {
 
     /// How long until there is something to read, if there is.
     pub(super) fn time_left(&self) -> Option<Duration> {
-        let left = || self.next.saturating_duration_since(Instant::now());
+        let left = || self.next.saturating_sub(steady());
         self.is_allowed.then(left)
     }
 
@@ -65,7 +66,7 @@ impl Scrub {
     pub(super) fn allow(&mut self) {
         self.is_allowed = true;
         if self.at == 0 && self.after.is_none() {
-            self.next = Instant::now();
+            self.next = steady();
             self.until = Some(self.next + FIRST);
         }
     }
@@ -78,7 +79,7 @@ impl Scrub {
     /// Reads some rows, if it is time to.
     pub(super) fn go_on(&mut self, db: &Connection) -> rusqlite::Result<Found> {
         let mut found = Found::default();
-        let now = Instant::now();
+        let now = steady();
         let until = *self.until.get_or_insert(now + SHARE);
         let table = ALL[self.at];
         let is_over = match self.read(db, table, &mut found) {
@@ -92,7 +93,7 @@ impl Scrub {
         };
         if is_over && self.next_table() {
             self.pause(ROUND);
-        } else if Instant::now() >= until {
+        } else if steady() >= until {
             self.pause(PAUSE);
         }
         Ok(found)
@@ -106,7 +107,7 @@ impl Scrub {
     }
 
     fn pause(&mut self, pause: Duration) {
-        self.next = Instant::now() + pause;
+        self.next = steady() + pause;
         self.until = None;
     }
 

@@ -90,7 +90,7 @@ pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
         .and_then(|file| file.sync_all())
         .map_err(io)?;
     std::fs::rename(&part, to).map_err(io)?;
-    sync_directory(to).map_err(io)
+    stoker_os::sync_folder_of(to).map_err(io)
 }
 
 /// What ran when the copy was made did not crash in it.
@@ -123,8 +123,16 @@ pub fn is_lost(path: &Path) -> Result<bool, StoreError> {
     let path = resolve(path)?;
     let lock = beside(&path, "-lock");
     let is_there = len(&path).map_err(|error| StoreError::io(&path, &error))? > 0;
-    let was_there = lock.try_exists();
+    let was_there = exists_at(&lock);
     Ok(was_there.map_err(|error| StoreError::io(&lock, &error))? && !is_there)
+}
+
+fn exists_at(path: &Path) -> io::Result<bool> {
+    match stoker_os::stat(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens a store by its own name: else SQLite would look for its journal beside another one.
@@ -136,13 +144,7 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
 
 fn exists(path: &Path) -> Result<(), StoreError> {
     log::has_its_store(path)?;
-    std::fs::metadata(path)
+    stoker_os::stat(path)
         .map(drop)
         .map_err(|error| StoreError::io(path, &error))
-}
-
-/// Makes a file's name last.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    File::open(dir.unwrap_or(Path::new(".")))?.sync_all()
 }

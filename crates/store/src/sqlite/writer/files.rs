@@ -6,12 +6,11 @@ use super::fold::checkpoint;
 use crate::sqlite::StoreError;
 use crate::sqlite::path::{beside, len};
 use rusqlite::Connection;
-use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use stoker_os::{File, Mode, Stat};
 
 /// Of the journal (https://sqlite.org/fileformat2.html#walformat).
 const WAL_HEADER: u64 = 32;
@@ -48,7 +47,7 @@ enum Wrong {
 impl Files {
     pub(in crate::sqlite) fn new(store: &Path, file: Arc<File>) -> io::Result<Self> {
         Ok(Self {
-            identity: identity(&file.metadata()?),
+            identity: stoker_os::stat_file(&file)?.identity,
             file,
             page: 0,
             store: store.to_owned(),
@@ -61,8 +60,8 @@ impl Files {
 
     /// They were opened: what is there is what is written to.
     pub(super) fn opened(&mut self, db: &Connection) -> Result<(), StoreError> {
-        self.journal_identity = match std::fs::metadata(&self.journal) {
-            Ok(found) => Some(identity(&found)),
+        self.journal_identity = match stoker_os::stat(&self.journal) {
+            Ok(found) => Some(found.identity),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(StoreError::io(&self.journal, &error)),
         };
@@ -97,10 +96,10 @@ impl Files {
         }
     }
 
-    fn look_at_store(&self) -> Result<Metadata, Wrong> {
+    fn look_at_store(&self) -> Result<Stat, Wrong> {
         let name = self.store.display();
-        match std::fs::metadata(&self.store) {
-            Ok(found) if identity(&found) == self.identity => Ok(found),
+        match stoker_os::stat(&self.store) {
+            Ok(found) if found.identity == self.identity => Ok(found),
             Ok(_) => Err(Wrong::Moved(format!(
                 "another file was put in the place of {name}. Stop Stoker; it starts with that file"
             ))),
@@ -118,7 +117,7 @@ impl Files {
             return Err(Wrong::Lost(text.clone()));
         }
         let store = self.look_at_store()?;
-        let size = store.len();
+        let size = store.len;
         if size < self.size && self.is_cut(size)? {
             return Err(Wrong::Lost(format!(
                 "{} was truncated to {size} bytes. Stop Stoker, and restore a backup",
@@ -127,15 +126,15 @@ impl Files {
         }
         self.size = size;
         let name = self.journal.display();
-        match std::fs::metadata(&self.journal) {
-            Ok(found) if Some(identity(&found)) == self.journal_identity => {
-                Ok(found.len() < self.end_of(frames))
+        match stoker_os::stat(&self.journal) {
+            Ok(found) if Some(found.identity) == self.journal_identity => {
+                Ok(found.len < self.end_of(frames))
             }
             Ok(found) if self.journal_identity.is_none() => {
-                self.journal_identity = Some(identity(&found));
+                self.journal_identity = Some(found.identity);
                 Ok(false)
             }
-            Ok(found) if found.len() > 0 => Err(Wrong::Moved(format!(
+            Ok(found) if found.len > 0 => Err(Wrong::Moved(format!(
                 "another file was put in the place of the journal {name}. Put the former one back; else stop \
                  Stoker and restore a backup"
             ))),
@@ -154,8 +153,8 @@ impl Files {
     fn has_hole(&self, frame: u64) -> io::Result<bool> {
         let mut header = [0; FRAME_HEADER as usize];
         let at = self.end_of(frame.saturating_sub(1));
-        let read = File::open(&self.journal).and_then(|file| file.read_exact_at(&mut header, at));
-        match read {
+        let file = stoker_os::open_file(&self.journal, Mode::Read);
+        match file.and_then(|file| stoker_os::read_exact_at(&file, &mut header, at)) {
             // Every frame has the number of a page.
             Ok(()) => Ok(header[..4] == [0; 4]),
             Err(error) if is_missing(&error) => Ok(true),
@@ -166,7 +165,7 @@ impl Files {
     /// Whether the store's file, which became shorter, has less than its header says. A VACUUM makes it shorter, too.
     fn is_cut(&self, size: u64) -> Result<bool, Wrong> {
         let mut pages = [0; 4];
-        match self.file.read_exact_at(&mut pages, 28) {
+        match stoker_os::read_exact_at(&self.file, &mut pages, 28) {
             Ok(()) => Ok(u64::from(u32::from_be_bytes(pages)) * self.page > size),
             Err(error) if is_missing(&error) => Ok(true),
             Err(error) => Err(unseen(&self.store, &error)),
@@ -180,10 +179,6 @@ impl Files {
             frames => WAL_HEADER + frames * (FRAME_HEADER + self.page),
         }
     }
-}
-
-fn identity(file: &Metadata) -> Identity {
-    (file.dev(), file.ino())
 }
 
 fn unseen(file: &Path, error: &io::Error) -> Wrong {

@@ -7,14 +7,14 @@ use rusqlite::{Connection, ErrorCode};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::JoinHandle;
+use stoker_os::Thread;
 
 /// Pages in the log that are worth folding: 16 MiB.
 const MANY: u32 = 4_096;
 
 /// A checkpoint under way.
 pub(in crate::sqlite) struct Folding {
-    thread: JoinHandle<()>,
+    thread: Thread,
     /// The disk failed, which it may have done at a sync of the log.
     failed: Arc<AtomicBool>,
     /// How many pages the log had when it began.
@@ -28,8 +28,7 @@ impl Folding {
 
     /// Returns whether it has failed.
     pub(super) fn wait(self) -> bool {
-        // What a thread that panicked had to say stands in its panic's message.
-        self.thread.join().ok();
+        self.thread.join();
         self.failed.load(Ordering::Acquire)
     }
 }
@@ -46,6 +45,13 @@ impl Writer {
             frames.store(count, Ordering::Relaxed);
             Ok(())
         }))
+    }
+
+    /// A fold that has not been done yet.
+    #[cfg(feature = "sim")]
+    pub(in crate::sqlite) fn folding(&self) -> Option<&Thread> {
+        let thread = self.folding.as_ref().map(|folding| &folding.thread);
+        thread.filter(|thread| !thread.is_finished())
     }
 
     /// Starts to fold if the log is long, or completes it. If that fails, it may have been a sync of the log.
@@ -87,12 +93,8 @@ fn start(path: &Path, pages: u32, sync: bool) -> Option<Folding> {
     let run = move || {
         tell.store(is_io_error(&checkpoint(&db)), Ordering::Release);
     };
-    let thread = std::thread::Builder::new()
-        .name("stoker-folds".to_owned())
-        .spawn(run)
-        .ok()?;
     Some(Folding {
-        thread,
+        thread: stoker_os::spawn("stoker-folds", run).ok()?,
         failed,
         pages,
     })

@@ -32,7 +32,7 @@ mod write;
 
 use super::post::{Damaged, Post};
 use super::queues::Queues;
-use super::reader::Message;
+use super::threads::ToReader;
 use super::{SqliteOptions, StoreError, log, schema};
 use crate::{Ask, Clock, Ids, JobId, QueueNo, Told};
 use batch::{Batch, Effect};
@@ -42,10 +42,9 @@ use lanes::Lanes;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashSet, VecDeque};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use stoker_os::File;
 
 pub(super) struct Writer {
     pub(super) db: Connection,
@@ -56,7 +55,7 @@ pub(super) struct Writer {
     pub(super) clock: Clock,
     pub(super) steady: Clock,
     pub(super) post: Arc<Post>,
-    pub(super) reader: SyncSender<Message>,
+    pub(super) reader: ToReader,
     pub(super) ids: Ids,
     queues: Queues,
     lanes: Lanes,
@@ -109,7 +108,7 @@ impl Writer {
         file: Arc<File>,
         options: &SqliteOptions,
         post: Arc<Post>,
-        reader: SyncSender<Message>,
+        reader: ToReader,
     ) -> Result<Self, StoreError> {
         let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
         let distrusts_log = match log::write_anew(path) {

@@ -1,9 +1,11 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use stoker_os::steady;
 
 /// When to try again what has failed: soon, then later and later.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sqlite) struct Pace {
-    again: Instant,
+    /// By the steady clock.
+    again: Duration,
     wait: Duration,
 }
 
@@ -12,30 +14,30 @@ const FIRST: Duration = Duration::from_millis(250);
 impl Pace {
     pub(super) fn new() -> Self {
         Self {
-            again: Instant::now() + FIRST,
+            again: steady() + FIRST,
             wait: FIRST,
         }
     }
 
     /// There is reason to hope.
     pub(super) fn hasten(&mut self) {
-        self.again = Instant::now();
+        self.again = steady();
     }
 
     /// It failed once more.
     pub(super) fn slower(self, longest: Duration) -> Self {
         let wait = longest.min(self.wait * 2);
         Self {
-            again: Instant::now() + wait,
+            again: steady() + wait,
             wait,
         }
     }
 
     pub(super) fn is_due(&self) -> bool {
-        self.again <= Instant::now()
+        self.again <= steady()
     }
 
     pub(super) fn time_left(&self) -> Duration {
-        self.again.saturating_duration_since(Instant::now())
+        self.again.saturating_sub(steady())
     }
 }

@@ -7,7 +7,8 @@ use crate::sqlite::{StoreError, log, reader::Message, schema};
 use crate::{Ask, Told, Trouble};
 use rusqlite::{Connection, ErrorCode};
 use std::sync::mpsc::sync_channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use stoker_os::steady;
 
 /// What became of a transaction that failed.
 pub(super) enum Fate {
@@ -25,7 +26,7 @@ pub(super) struct Doubt {
     pub(super) serial: u64,
     trouble: Trouble,
     /// When those who wait for it are told, if they are not yet.
-    told_at: Option<Instant>,
+    told_at: Option<Duration>,
 }
 
 /// How long those who wait for a commit in doubt are told nothing: mostly it is known at once.
@@ -76,14 +77,14 @@ impl Writer {
             batch,
             serial,
             trouble,
-            told_at: Some(Instant::now() + PATIENCE),
+            told_at: Some(steady() + PATIENCE),
         });
     }
 
     /// How long until those who wait are told that nobody knows.
     pub(super) fn time_to_tell_doubt(&self) -> Option<Duration> {
         let told_at = self.doubt.as_ref()?.told_at?;
-        Some(told_at.saturating_duration_since(Instant::now()))
+        Some(told_at.saturating_sub(steady()))
     }
 
     /// A disk may stay broken for hours. Who waits is told what there is to tell, and can decide.

@@ -22,34 +22,38 @@ enum Other {
 }
 
 impl Writer {
-    pub(in crate::sqlite) fn run(mut self) {
-        self.allow_scrub();
-        self.turn_until_the_end();
-        // The file is let go of only when nobody works on it any more.
-        if let Some(folding) = self.folding.take() {
-            folding.wait();
+    /// How long there is nothing to do unless something is asked.
+    pub(in crate::sqlite) fn time_to_wait(&self) -> Duration {
+        match self.todo.is_empty() && self.is_idle() {
+            true => self.sleep(),
+            false => Duration::ZERO,
         }
     }
 
-    fn turn_until_the_end(&mut self) {
-        loop {
-            let wait = match self.todo.is_empty() && self.is_idle() {
-                true => self.sleep(),
-                false => Duration::ZERO,
-            };
-            let post = self.post.clone();
-            post.receive(&mut self.todo, wait);
-            if self.post.is_abandoned() {
-                return;
-            }
-            if let Some(reply) = self.turn() {
-                let closed = self.close();
-                self.tell();
+    /// Waits so long at the most for something to do, and does it. Returns whether it goes on after that.
+    pub(in crate::sqlite) fn work(&mut self, wait: Duration) -> bool {
+        let post = self.post.clone();
+        post.receive(&mut self.todo, wait);
+        if self.post.is_abandoned() {
+            return false;
+        }
+        let close = self.turn();
+        let closed = close.map(|reply| (reply, self.close()));
+        self.tell();
+        match closed {
+            None => true,
+            Some((reply, closed)) => {
                 // Whoever closes may have given up waiting.
                 reply.send(closed).ok();
-                return;
+                false
             }
-            self.tell();
+        }
+    }
+
+    /// The file is let go of only when nobody works on it any more.
+    pub(in crate::sqlite) fn leave(mut self) {
+        if let Some(folding) = self.folding.take() {
+            folding.wait();
         }
     }
 
@@ -65,7 +69,7 @@ impl Writer {
         self.long.is_empty() && self.searches.is_empty() && is_written
     }
 
-    /// How long there is nothing to do unless something is asked.
+    /// How long nothing becomes due.
     fn sleep(&self) -> Duration {
         let (again, due, tidy) = match &self.failing {
             Some(failing) => (Some(failing.pace.time_left()), None, None),
@@ -169,7 +173,7 @@ impl Writer {
     }
 
     /// The file is open, and may be read in the background.
-    pub(super) fn allow_scrub(&self) {
+    pub(in crate::sqlite) fn allow_scrub(&self) {
         if !self.is_broken {
             // It fails if the reader is gone, and then nobody reads.
             self.reader.send(Message::Scrub).ok();

@@ -1,0 +1,80 @@
+//! Files, and folders as far as names in them have to last.
+
+use crate::{Mode, Stat};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use std::fs::{Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+pub use std::fs::File;
+
+pub fn open_file(path: &Path, mode: Mode) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(mode != Mode::Read);
+    if mode == Mode::Create {
+        // Whatever was put there meanwhile, this does not wait, and follows no symlink.
+        let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32;
+        options.create(true).truncate(false);
+        options.mode(0o600).custom_flags(flags);
+    }
+    options.open(path)
+}
+
+/// What is behind a path.
+pub fn stat(path: &Path) -> io::Result<Stat> {
+    std::fs::metadata(path).map(|found| of(&found))
+}
+
+pub fn stat_file(file: &File) -> io::Result<Stat> {
+    file.metadata().map(|found| of(&found))
+}
+
+fn of(found: &Metadata) -> Stat {
+    Stat {
+        identity: (found.dev(), found.ino()),
+        len: found.len(),
+    }
+}
+
+/// Returns 0 at the file's end.
+pub fn read_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    file.read_at(buffer, at)
+}
+
+pub fn read_exact_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<()> {
+    file.read_exact_at(buffer, at)
+}
+
+/// If it fails, some of it may have been written.
+pub fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    file.write_all_at(bytes, at)
+}
+
+pub fn truncate(file: &File) -> io::Result<()> {
+    file.set_len(0)
+}
+
+pub fn sync_file(file: &File) -> io::Result<()> {
+    file.sync_all()
+}
+
+/// Makes the names in a file's folder last.
+pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Locks a whole file for as long as it is open. Returns whether that was granted.
+pub fn lock_file(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The name that SQLite knows the file system by, if it is not the usual one.
+pub fn vfs() -> Option<String> {
+    None
+}

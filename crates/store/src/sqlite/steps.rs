@@ -1,0 +1,138 @@
+//! What the threads do otherwise, step by step, when the simulation says so.
+
+use super::post::Post;
+use super::reader::{Message, Reader};
+use super::writer::Writer;
+use crate::Part;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::SendError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Steps after which a writer that is to end runs in circles.
+const CIRCLES: u32 = 100_000;
+
+/// How the writer reaches the reader.
+#[derive(Clone)]
+pub(super) struct ToReader(Arc<Mutex<Stepped>>);
+
+struct Stepped {
+    reader: Reader,
+    messages: VecDeque<Message>,
+}
+
+pub(super) struct Crew {
+    post: Arc<Post>,
+    reader: ToReader,
+    writer: Option<Writer>,
+}
+
+impl ToReader {
+    pub(super) fn send(&self, message: Message) -> Result<(), SendError<Message>> {
+        let mut stepped = self.stepped();
+        // The writer waits until it has let go of the file.
+        let is_awaited = matches!(message, Message::Close(_));
+        stepped.messages.push_back(message);
+        while is_awaited && stepped.step() {}
+        Ok(())
+    }
+
+    fn stepped(&self) -> MutexGuard<'_, Stepped> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stepped {
+    /// Returns whether there was a message.
+    fn step(&mut self) -> bool {
+        match self.messages.pop_front() {
+            Some(message) => {
+                self.reader.handle(message);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Crew {
+    pub(super) fn new(reader: Reader, post: Arc<Post>) -> io::Result<(Self, ToReader)> {
+        let stepped = Stepped {
+            reader,
+            messages: VecDeque::new(),
+        };
+        let reader = ToReader(Arc::new(Mutex::new(stepped)));
+        let crew = Self {
+            post,
+            reader: reader.clone(),
+            writer: None,
+        };
+        Ok((crew, reader))
+    }
+
+    pub(super) fn add(&mut self, writer: Writer) -> io::Result<()> {
+        writer.allow_scrub();
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    pub(super) fn join(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            writer.leave();
+        }
+    }
+
+    /// How long until one of them has something to do, if it has.
+    pub(super) fn time_to_work(&self, part: Part) -> Option<Duration> {
+        let writer = self.writer.as_ref();
+        match part {
+            Part::Writer if self.post.has_arrived() => writer.map(|_| Duration::ZERO),
+            Part::Writer => writer.map(Writer::time_to_wait),
+            Part::Reader => {
+                let stepped = self.reader.stepped();
+                match stepped.messages.is_empty() {
+                    true => stepped.reader.time_to_scrub(),
+                    false => (!self.post.must_be_heard()).then_some(Duration::ZERO),
+                }
+            }
+            Part::Folder => writer?.folding().map(|_| Duration::ZERO),
+        }
+    }
+
+    pub(super) fn work(&mut self, part: Part) {
+        match part {
+            Part::Writer => self.write(),
+            Part::Reader => {
+                let mut stepped = self.reader.stepped();
+                if !stepped.step() && stepped.reader.time_to_scrub() == Some(Duration::ZERO) {
+                    stepped.reader.scrub();
+                }
+            }
+            Part::Folder => {
+                if let Some(thread) = self.writer.as_ref().and_then(Writer::folding) {
+                    thread.run();
+                }
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        if let Some(writer) = &mut self.writer
+            && !writer.work(Duration::ZERO)
+        {
+            self.join();
+        }
+    }
+
+    /// Somebody waits for the writer to end.
+    pub(super) fn finish(&mut self) {
+        for _ in 0..CIRCLES {
+            if self.writer.is_none() {
+                return;
+            }
+            self.write();
+        }
+        panic!("the writer does not come to an end");
+    }
+}

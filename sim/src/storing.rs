@@ -1,0 +1,114 @@
+//! The store's own work: it writes, reads and folds some time after it was asked, or when something of its own is due.
+
+use crate::agenda::What;
+use crate::dice::Dice;
+use crate::late::Late;
+use crate::world::World;
+use std::time::Duration;
+use stoker_os::sim::{self, Disk, vfs::Time};
+use stoker_os::steady;
+use stoker_store::{Driver, Part};
+
+/// Where jobs live in a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    /// In memory, and what is asked is done at once.
+    Memory,
+    /// In memory, some time later.
+    Late,
+    /// On the disk in memory.
+    Sqlite,
+}
+
+/// How a seed's store is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Store {
+    pub(crate) engine: Engine,
+    /// Commits wait for the disk.
+    pub(crate) sync: bool,
+    /// How long after it was asked it works at the most, microseconds.
+    late_us: u64,
+}
+
+const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::Folder];
+
+impl Store {
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
+        Self {
+            engine: dice.weighted(&[
+                (33, Engine::Memory),
+                (53, Engine::Late),
+                (14, Engine::Sqlite),
+            ]),
+            sync: dice.percent(70),
+            late_us: *dice.of_all(&[10, 300, 5_000, 200_000]),
+        }
+    }
+
+    /// What the configuration says of it.
+    pub(crate) fn section(&self) -> String {
+        match self.engine {
+            Engine::Memory | Engine::Late => "[store]\ndriver = \"memory\"\n".to_owned(),
+            Engine::Sqlite => format!("[store]\npath = \"/jobs.db\"\nsync = {}\n", self.sync),
+        }
+    }
+
+    /// Another engine than the one that the configuration names.
+    pub(crate) fn driver(&self) -> Option<Box<dyn Driver>> {
+        (self.engine == Engine::Late).then(|| Box::new(Late::new()) as Box<dyn Driver>)
+    }
+
+    /// The disk that it lies on.
+    pub(crate) fn disk(&self, seed: u64) -> Option<Disk> {
+        let time = Time::at_micros(stoker_os::wall_ms() * 1_000);
+        let disk = (self.engine == Engine::Sqlite).then(|| Disk::with_time(seed, time));
+        sim::set_disk(disk.clone());
+        disk
+    }
+}
+
+/// When each part of the store works next, and the how-manieth plan that is: those of before do not count any more.
+#[derive(Default)]
+pub(crate) struct Plans([(Option<Duration>, u64); 3]);
+
+impl World {
+    pub(crate) fn plan_store(&mut self) {
+        let Some(server) = &self.server else { return };
+        let now = steady();
+        let wanted = PARTS.map(|part| server.store().time_to_work(part));
+        for (at, wait) in wanted.into_iter().enumerate() {
+            let (planned, no) = self.plans.0[at];
+            let Some(wait) = wait else {
+                continue;
+            };
+            // What is asked meanwhile must not wait for what is due one day.
+            let latest = now + wait + Duration::from_micros(self.setup.store.late_us);
+            if planned.is_some_and(|planned| planned <= latest) {
+                continue;
+            }
+            let late = self.setup.store.late_us;
+            let when = now + wait + self.dice("store").micros(1, late);
+            self.plans.0[at] = (Some(when), no + 1);
+            self.agenda.plan(when, What::StoreWorks(PARTS[at], no + 1));
+        }
+    }
+
+    pub(crate) fn store_works(&mut self, part: Part, no: u64) {
+        let plan = &mut self.plans.0[part as usize];
+        if plan.1 != no {
+            return;
+        }
+        plan.0 = None;
+        if let Some(server) = &mut self.server {
+            server.store_mut().work(part);
+        }
+    }
+
+    /// Whether the store has something to do now.
+    pub(crate) fn store_is_busy(&self) -> bool {
+        let store = self.server.as_ref().map(|server| server.store());
+        let has_work =
+            |part: &Part| store.and_then(|store| store.time_to_work(*part)) == Some(Duration::ZERO);
+        PARTS.iter().any(has_work)
+    }
+}
