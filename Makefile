@@ -24,6 +24,7 @@ run: build
 test: setup check
 	cargo build --workspace --all-targets --quiet
 	cargo test --workspace --quiet
+	cargo test --release --quiet --manifest-path sim/Cargo.toml --target-dir target/sim
 	$(SIM) --seeds 5000
 	php sdk/php/tests/run.php
 	php sdk/php/laravel/tests/run.php

@@ -10,6 +10,7 @@ mod late;
 mod ledger;
 mod operator;
 mod peer;
+mod rule;
 mod runs;
 mod setup;
 mod storing;
@@ -51,7 +52,7 @@ fn run(first: u64, seeds: u64) -> ExitCode {
     let began = Instant::now();
     let (next, events) = (AtomicU64::new(first), AtomicU64::new(0));
     let failed = Mutex::new(Vec::new());
-    std::panic::set_hook(Box::new(|_| {}));
+    rule::remember_panics();
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
@@ -82,6 +83,9 @@ fn run(first: u64, seeds: u64) -> ExitCode {
         println!("seed {seed}: {text}");
     }
     println!("{} failed", failed.len());
+    for (count, first, rule) in rule::count(&failed) {
+        println!("{count:>6} first {first}: {rule}");
+    }
     if failed.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -111,10 +115,5 @@ fn one(seed: u64) -> Result<u64, String> {
         }
         world.events
     };
-    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| match panic.downcast::<String>() {
-        Ok(text) => *text,
-        Err(panic) => panic
-            .downcast::<&str>()
-            .map_or("it panicked".to_owned(), |text| (*text).to_owned()),
-    })
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| rule::text_of(&*panic))
 }
