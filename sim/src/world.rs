@@ -21,6 +21,8 @@ pub(crate) const ANGEL: i32 = 1;
 pub(crate) const SERVER: i32 = 2;
 /// Turns at one time after which the server runs in circles.
 const CIRCLES: u32 = 2_000;
+/// Of so many events one is followed by a look at all books of the server.
+const CHECK_EVERY: u64 = 8;
 /// Descriptors that this side has until the end: its end of the channel, and the memory of the heartbeat.
 const OWN: usize = 2;
 /// If nothing happens for so long, nothing is under way: not even what a slow store does.
@@ -196,6 +198,9 @@ impl World {
 
     /// Nothing happens for a while.
     pub(crate) fn nothing_waits(&self) {
+        if let Some(server) = &self.server {
+            server.check_invariants();
+        }
         // Who runs something may keep others from running, by the limits of their queue or key.
         if self.workers.values().any(|worker| !worker.tasks.is_empty()) {
             return;
@@ -214,6 +219,9 @@ impl World {
             return;
         };
         server.turn().expect("it goes on");
+        if self.events.is_multiple_of(CHECK_EVERY) {
+            server.check_invariants();
+        }
         self.log.extend(server.write_log());
         if server.is_done() {
             self.note(|| "the server is done".to_owned());

@@ -180,6 +180,11 @@ impl Core {
         self.tasks.len()
     }
 
+    /// Whether a task is here.
+    pub fn holds(&self, task: TaskId) -> bool {
+        self.tasks.get(task).is_some()
+    }
+
     pub fn is_draining(&self) -> bool {
         self.draining.is_some()
     }

@@ -6,6 +6,9 @@
 //! Two things keep that from blocking for ever: a single answer may always go on, whatever the bodies of
 //! requests take; and a client that does not read its answers is disconnected after a while.
 
+#[cfg(feature = "sim")]
+mod invariants;
+
 use crate::MAX_FRAME;
 use crate::net::{Charge, Conn, ConnId, Counted, LARGE, Role};
 use crate::plane::Plane;

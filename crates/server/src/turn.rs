@@ -183,6 +183,13 @@ impl Server {
         self.plane.time_to_wait()
     }
 
+    /// Panics if the books of the server do not agree with each other, as they do after each turn.
+    pub fn check_invariants(&self) {
+        self.plane.core.check_invariants();
+        self.plane.check_memory();
+        self.plane.check_jobs();
+    }
+
     /// Whether a turn would find something.
     #[must_use]
     pub fn has_work(&self) -> bool {

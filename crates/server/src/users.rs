@@ -41,6 +41,13 @@ impl Users {
     }
 }
 
+#[cfg(feature = "sim")]
+impl Users {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &User> {
+        self.all.iter()
+    }
+}
+
 impl std::ops::Index<UserId> for Users {
     type Output = User;
 

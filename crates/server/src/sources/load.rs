@@ -180,6 +180,34 @@ impl Loads {
     }
 }
 
+/// For whoever counts again.
+#[cfg(feature = "sim")]
+impl Loads {
+    /// Calls that are charged to their users, and the bytes that they take.
+    pub(crate) fn charged(&self) -> impl Iterator<Item = (TaskId, UserId, usize)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(at, load)| Some((TaskId(at as u32), load.user?, load.len() + TASK)))
+    }
+
+    /// What is reserved for answers, all in all.
+    pub(crate) fn reserved(&self) -> usize {
+        self.slots.iter().map(|load| load.reserved).sum()
+    }
+
+    /// Numbers that are in use.
+    pub(crate) fn taken(&self) -> usize {
+        let taken = |load: &&Load| load.origin != Origin::Free;
+        let bytes: usize = self
+            .slots
+            .iter()
+            .filter(taken)
+            .map(|load| load.len() + TASK)
+            .sum();
+        assert_eq!(self.bytes, bytes, "bytes of tasks");
+        self.slots.iter().filter(taken).count()
+    }
+}
+
 impl std::ops::Index<TaskId> for Loads {
     type Output = Load;
 

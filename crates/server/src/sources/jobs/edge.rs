@@ -284,6 +284,17 @@ impl Jobs {
             .sum()
     }
 
+    #[cfg(feature = "sim")]
+    pub(super) fn asked_places(&self) -> &[(u32, Option<Asked>)] {
+        &self.asked
+    }
+
+    #[cfg(feature = "sim")]
+    pub(super) fn all_queues(&self) -> impl Iterator<Item = (QueueId, &JobQueue)> {
+        let queues = self.queues.iter().enumerate();
+        queues.filter_map(|(at, queue)| Some((QueueId(at as u32), queue.as_ref()?)))
+    }
+
     pub(crate) fn uuid(&self, job: JobId) -> uuid::Uuid {
         self.store.ids().uuid(job)
     }

@@ -48,7 +48,7 @@ impl Held {
     }
 
     /// Bytes that it takes in memory, those of what it belongs to included.
-    fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.job.size() + self.output.capacity()
     }
 

@@ -8,6 +8,8 @@ mod exchange;
 pub(crate) mod failures;
 mod hear;
 mod held;
+#[cfg(feature = "sim")]
+mod invariants;
 mod load;
 mod open;
 mod outcome;

@@ -1,0 +1,91 @@
+//! What is true of the books of memory after every turn, whatever happened. The simulation calls it; a broken rule panics
+//! with its name.
+
+use super::Memory;
+use crate::net::{Charge, Conn, Role};
+use crate::plane::Plane;
+use crate::users::User;
+
+impl Memory {
+    /// Counts a connection as it should have been counted.
+    fn add(&mut self, conn: &Conn) {
+        match conn.charged {
+            Charge::Request(len) => self.requests += len,
+            Charge::Begun(len) => self.begun += len,
+            Charge::Granted(len) => self.granted += len,
+        }
+        self.outputs += conn.counted.held;
+        match conn.counted.to_worker {
+            true => self.to_workers += conn.counted.unsent,
+            false => self.to_clients += conn.counted.unsent,
+        }
+        if let Some(user) = conn.user {
+            let of_user = &mut self.users[user];
+            of_user.connections += 1;
+            of_user.bytes += conn.counted.held + conn.charged.len();
+        }
+        if let Role::Client(client) = &conn.role {
+            self.reserved += client.reserved;
+        }
+    }
+
+    /// All counters, by name.
+    fn counters(&self) -> [(&'static str, usize); 7] {
+        [
+            ("half-read requests", self.requests),
+            ("half-read answers that are let in", self.granted),
+            ("half-read answers", self.begun),
+            ("unsent to clients", self.to_clients),
+            ("unsent to workers", self.to_workers),
+            ("outputs", self.outputs),
+            ("reserved for answers", self.reserved),
+        ]
+    }
+}
+
+impl Plane {
+    /// Panics if what is counted of memory and of users' shares is not what is there.
+    pub(crate) fn check_memory(&self) {
+        let mut own = Memory::default();
+        for user in self.memory.users.iter() {
+            own.users.of(user.uid);
+        }
+        self.conns.iter().for_each(|(_, conn)| own.add(conn));
+        for (task, user, bytes) in self.loads.charged() {
+            assert!(self.core.holds(task), "a call that is gone is charged");
+            own.users[user].inflight += 1;
+            own.users[user].bytes += bytes;
+        }
+        for user in self.jobs.users_of_pushes() {
+            own.users[user].pushes += 1;
+        }
+        for user in self.jobs.makers() {
+            own.users[user].queues += 1;
+        }
+        assert_eq!(self.memory.counters(), own.counters(), "counted and there");
+        assert_eq!(
+            self.loads.reserved(),
+            own.reserved,
+            "reserved for calls and for clients"
+        );
+        let shares = |user: &User| {
+            let User {
+                uid,
+                connections,
+                inflight,
+                bytes,
+                pushes,
+                queues,
+            } = *user;
+            (uid, connections, inflight, bytes, pushes, queues)
+        };
+        let counted = self.memory.users.iter().map(shares);
+        let there = own.users.iter().map(shares);
+        for (counted, there) in counted.zip(there) {
+            assert_eq!(
+                counted, there,
+                "what a user has of connections, calls, bytes, pushes and queues"
+            );
+        }
+    }
+}

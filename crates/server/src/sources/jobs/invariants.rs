@@ -1,0 +1,74 @@
+//! What is true of the jobs that the data plane holds after every turn. The simulation calls it; a broken rule panics with
+//! its name.
+
+use super::edge::{Asked, Jobs};
+use super::held::HeldJobs;
+use crate::plane::Plane;
+use crate::sources::Origin;
+use crate::users::UserId;
+
+impl Jobs {
+    fn waits_for_store(&self) -> impl Iterator<Item = &Asked> {
+        self.asked_places()
+            .iter()
+            .filter_map(|(_, asked)| asked.as_ref())
+    }
+
+    /// Whose pushes the store has not answered.
+    pub(crate) fn users_of_pushes(&self) -> impl Iterator<Item = UserId> {
+        self.waits_for_store().filter_map(|asked| match asked {
+            Asked::Push { user, .. } => *user,
+            _ => None,
+        })
+    }
+
+    /// Who made up a queue that is there.
+    pub(crate) fn makers(&self) -> impl Iterator<Item = UserId> {
+        self.all_queues().filter_map(|(_, queue)| queue.maker)
+    }
+}
+
+impl Plane {
+    /// Panics if what is known of jobs does not agree with the core, or with what the store was asked.
+    pub(crate) fn check_jobs(&self) {
+        self.jobs.held.check();
+        for (task, held) in self.jobs.held.iter() {
+            assert!(
+                self.core.holds(task),
+                "a job is held that the core does not know"
+            );
+            let origin = self.load(task).origin;
+            assert_eq!(
+                origin,
+                Origin::Job(held.job.id),
+                "a job is held as another task"
+            );
+        }
+        for (id, queue) in self.jobs.all_queues() {
+            let is_its_own =
+                |asked: &&Asked| matches!(asked, Asked::Push { queue, .. } if *queue == id);
+            let pushes = self.jobs.waits_for_store().filter(is_its_own).count();
+            assert_eq!(queue.pending, pushes as u64, "pushes under way of a queue");
+        }
+        let loads = self.loads.taken();
+        assert_eq!(
+            loads,
+            self.core.tasks(),
+            "tasks of the core and what they carry"
+        );
+    }
+}
+
+impl HeldJobs {
+    fn check(&self) {
+        let bytes: usize = self.iter().map(|(_, held)| held.size()).sum();
+        assert_eq!(self.bytes(), bytes, "bytes of jobs that are held");
+        for (task, held) in self.iter() {
+            assert_eq!(
+                self.task_of(held.job.id),
+                Some(task),
+                "a job is found by its id"
+            );
+        }
+    }
+}
