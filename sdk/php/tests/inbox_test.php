@@ -117,6 +117,17 @@ test('inbox: a death in a task has last words', function (): void {
     same('exit() or die() was called while q ran', json_decode($words->body, true)['message']);
 });
 
+// Issue 10
+test('inbox: one that a function holds has last words too when that function is left by exit()', function (): void {
+    $puppet = new Puppet('pulls', false);
+    $puppet->command('take');
+    same('READY 1 of 0', $puppet->frame());
+    $puppet->send(Puppet::task(1, 'served', true));
+    same('runs 1', $puppet->said());
+    $puppet->command('exits');
+    same('LAST_WORDS of 1', $puppet->frame());
+});
+
 /** Runs a broker, and the code of a process that dials it. */
 function dialled(\Closure $broker, \Closure $worker): mixed
 {

@@ -13,6 +13,10 @@ require __DIR__ . '/support/Probe.php';
 require __DIR__ . '/support/Peer.php';
 require __DIR__ . '/support/Stage.php';
 require __DIR__ . '/support/Server.php';
+require __DIR__ . '/support/Table.php';
+require __DIR__ . '/support/Model.php';
+require __DIR__ . '/support/Puppet.php';
+require __DIR__ . '/support/Walk.php';
 
 error_reporting(E_ALL);
 ini_set('display_errors', 'stderr');

@@ -299,3 +299,17 @@ test('worker: bytes that are no frame end it', function (): void {
     $probe->send("\0\0\0\1garbage garbage garbage");
     same(255, $probe->exitCode());
 });
+
+// Issue 10
+test('worker: a signal for the task before takes no bytes from one that waits for its acknowledgement', function (): void {
+    $probe = (new Probe(['soft']))->welcome();
+    for ($round = 1; $round <= 50; $round++) {
+        $probe->send(Probe::job('ack', '', $round));
+        same([6, $round], [($ack = $probe->next())->code, $ack->id]);
+        // The worker wakes up for the bytes; the signal's handler reads them.
+        $probe->send(Frame::of(Type::EVENT, code: 6, id: $round));
+        posix_kill($probe->pid, SIGUSR1);
+        same("acked true\n", $probe->next()->body);
+        same([Type::RES, $round], [($answer = $probe->next())->type, $answer->id]);
+    }
+});

@@ -65,10 +65,11 @@ final class Channel
         } finally {
             restore_error_handler();
         }
-        if ($ready !== false) {
-            return $ready > 0 ? $this->read() : '';
+        if ($ready === 0) {
+            return '';
         }
-        // A signal. Or a descriptor of 1024 and above, which select() can't do: so look, for a moment.
+        // For a moment only: a signal's handler may have read just now what was there. Or there was nothing, but a signal;
+        // or a descriptor of 1024 and above, which select() can't do.
         stream_set_timeout($this->stream, 0, self::MOMENT);
         $bytes = @fread($this->stream, Socket::CHUNK);
         stream_set_timeout($this->stream, -1);

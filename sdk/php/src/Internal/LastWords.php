@@ -21,8 +21,9 @@ final class LastWords
      * JSON of a last words event: the fatal error, or else that somebody called exit().
      *
      * @param callable|null $handler null if there is none of ours, but somebody else's loop
+     * @param bool          $isDropped whether the inbox was dropped, by exit() or because nobody needs it
      */
-    public static function json(string $name, ?callable $handler): string
+    public static function json(string $name, ?callable $handler, bool $isDropped): string
     {
         $error = error_get_last();
         if ($error !== null && isset(self::FATAL[$error['type']])) {
@@ -38,6 +39,7 @@ final class LastWords
             $words = [
                 'class' => 'exit',
                 'message' => "exit() or die() was called while $name ran"
+                    . ($isDropped ? ', or its inbox was dropped' : '')
                     . ($code === null ? '' : '; the place is where its handler begins'),
                 'file' => (string) $code?->getFileName(),
                 'line' => (int) $code?->getStartLine(),

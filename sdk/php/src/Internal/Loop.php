@@ -71,6 +71,8 @@ final class Loop
     public ?string $pool = null;
     /** GOAWAY has been written. */
     private bool $parted = false;
+    /** Last words have been said. */
+    private bool $isDying = false;
     /** A signal has to end the waiting for tasks. */
     public bool $isWakeable = false;
     /** Given back when the process dies, so that one that ran out of memory can still say so. */
@@ -280,14 +282,19 @@ final class Loop
     /** Whether the running task is the one to be cancelled: CANCEL, with its id, was on the socket before the signal. */
     private function isMeant(): bool
     {
-        $this->channel->writing = true;
-        try {
-            while (!$this->isStruck && !in_array($bytes = $this->channel->readWithin(0.0), ['', null], true)) {
-                $this->take($bytes, hrtime(true));
+        do {
+            $this->channel->interrupted = false;
+            $this->channel->writing = true;
+            try {
+                while (!$this->isStruck && !in_array($bytes = $this->channel->readWithin(0.0), ['', null], true)) {
+                    $this->take($bytes, hrtime(true));
+                }
+            } finally {
+                $this->channel->writing = false;
             }
-        } finally {
-            $this->channel->writing = false;
-        }
+            // Another signal came behind the last look: the CANCEL that it belongs to may be there only now.
+        } while ($this->channel->interrupted && !$this->isStruck);
+        $this->channel->interrupted = false;
 
         return $this->isStruck;
     }
@@ -338,14 +345,19 @@ final class Loop
         return !$this->leaving && !$this->stopping;
     }
 
-    /** The process ends. If a task runs, it is the reason. */
-    public function die(): void
+    /**
+     * The process ends. If a task runs, it is the reason.
+     *
+     * @param bool $isDropped nobody holds the inbox any more, which may be for another reason
+     */
+    public function die(bool $isDropped = false): void
     {
         $this->reserve = null;
         $this->running = false;
-        if ($this->task !== null && $this->channel->isMine()) {
+        if ($this->task !== null && !$this->isDying && $this->channel->isMine()) {
+            $this->isDying = true; // What holds the task may be dropped only after this.
             // Taken down first: whatever is done from here on may itself raise what PHP would report as the last error.
-            $words = LastWords::json($this->task->name, $this->handler);
+            $words = LastWords::json($this->task->name, $this->handler, $isDropped);
             $this->output->close();
             $this->channel->event(Kind::LAST_WORDS, $this->task->id, $words);
         }

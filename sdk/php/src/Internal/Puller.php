@@ -79,6 +79,9 @@ final class Puller
             if (($task = $this->loop->beginNext()) !== null) {
                 return $task;
             }
+            if ($this->loop->isOver()) { // All that was here had been cancelled.
+                break;
+            }
             $this->demand->ask();
             if (!$this->loop->receive(($until - hrtime(true)) / 1e9)) {
                 $this->withdraw();
@@ -139,13 +142,15 @@ final class Puller
         }
     }
 
-    /** Nobody will use this any more. A task without an answer is the broker's to judge. */
+    /** Nobody will use this any more. A task without an answer is the broker's to judge, by last words. */
     public function __destruct()
     {
         if ($this->loop->task === null) {
             $this->close();
-        } elseif ($this->loop->channel->isMine() && !$this->isSpawned) {
-            $this->loop->channel->close();
+        } elseif ($this->loop->channel->isMine()) {
+            // exit() drops what the functions that it leaves hold, before any shutdown function is called.
+            $this->loop->die(isDropped: true);
+            $this->isSpawned || $this->loop->channel->close();
         }
         $this->ended();
     }
