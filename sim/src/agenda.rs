@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt;
 use std::time::Duration;
 use stoker_store::Part;
 
@@ -28,6 +29,27 @@ pub(crate) enum What {
     /// Whether the server has come to rest is looked at.
     Rests,
     Drain,
+}
+
+/// As a trace shows it.
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AngelLooks => write!(f, "the angel reads"),
+            Self::Spawned(worker) => write!(f, "worker {worker} is started"),
+            Self::Hello(worker) => write!(f, "worker {worker} says HELLO"),
+            Self::WorkerLooks(worker) => write!(f, "worker {worker} reads"),
+            Self::RunEnds(worker, run) => write!(f, "run {run}, of worker {worker}, ends"),
+            Self::Dies(worker, true) => write!(f, "worker {worker} is killed"),
+            Self::Dies(worker, false) => write!(f, "worker {worker} exits"),
+            Self::ClientActs(client) => write!(f, "client {client} acts"),
+            Self::ClientLooks(client) => write!(f, "client {client} reads"),
+            Self::WallJumps => write!(f, "the wall clock is set"),
+            Self::StoreWorks(part, _) => write!(f, "the store works: {part:?}"),
+            Self::Rests => write!(f, "is there a job left?"),
+            Self::Drain => write!(f, "the angel has the server end"),
+        }
+    }
 }
 
 #[derive(Default)]

@@ -2,6 +2,7 @@
 
 use crate::agenda::What;
 use crate::client::{About, Client};
+use crate::dice::Dice;
 use crate::operator;
 use crate::peer::Peer;
 use crate::world::{SOCKET, World};
@@ -43,8 +44,21 @@ impl World {
         self.agenda.plan(steady() + pause, What::ClientActs(no));
     }
 
+    /// Each action has dice of its own. Returns whether it is to be done.
+    fn begins_action(&mut self) -> bool {
+        let action = self.asked;
+        for part in ["asks", "operator"] {
+            let dice = Dice::of_one(self.seed, part, action);
+            self.dice.insert(part, dice);
+        }
+        !self.without.skips(action)
+    }
+
     pub(crate) fn ask(&mut self, no: usize) {
         self.asked += 1;
+        if !self.begins_action() {
+            return;
+        }
         let (services, queues) = (self.setup.services.len() as u64, self.setup.queues.len());
         let what = self.dice("asks").below(10);
         let life = self.lives * 100 + no as u64;

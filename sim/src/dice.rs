@@ -16,6 +16,11 @@ impl Dice {
         Self(Rng::new(name))
     }
 
+    /// The dice of one thing of many of that part: another one that is left out changes nothing for it.
+    pub(crate) fn of_one(seed: u64, part: &str, number: u64) -> Self {
+        Self::of(seed ^ number.wrapping_mul(0xd605_1ab9_9f1f_6e5d), part)
+    }
+
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0.below(limit)
     }

@@ -1,5 +1,4 @@
-//! The whole server under simulation. `stoker-sim --seeds 1000` runs as many, `--seed 17` one of them with all that
-//! happens.
+//! The whole server under simulation. `stoker-sim --help` says how to run it.
 
 mod agenda;
 mod angel;
@@ -13,7 +12,9 @@ mod peer;
 mod rule;
 mod runs;
 mod setup;
+mod shrink;
 mod storing;
+mod without;
 mod worker;
 mod world;
 
@@ -22,37 +23,81 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use without::Without;
 use world::World;
 
+const HELP: &str = "\
+stoker-sim [--from N] [--seeds N] [--no-shrink]     so many seeds; the first that fails is made smaller and shown
+stoker-sim --seed N [--without WHAT] [--shrink]     one seed with all that happens; without WHAT, or as small as it fails";
+
 fn main() -> ExitCode {
-    let argument = |name: &str| {
-        let mut all = std::env::args().skip_while(move |given| given != name);
-        all.nth(1)
-            .map(|value| value.parse::<u64>().expect("a number"))
+    let given: Vec<String> = std::env::args().skip(1).collect();
+    let is_given = |name: &str| given.iter().any(|given| given == name);
+    let value = |name: &str| {
+        let at = given.iter().position(|given| given == name)?;
+        given.get(at + 1)
     };
-    if let Some(seed) = argument("--seed") {
-        let mut world = World::new(seed, true);
-        println!("{}", world.setup.text);
-        let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
-        println!("{}", String::from_utf8_lossy(&world.log));
-        return if ended.is_ok() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        };
+    let number = |name: &str| value(name).map(|value| value.parse::<u64>().expect("a number"));
+    if is_given("--help") {
+        println!("{HELP}");
+        return ExitCode::SUCCESS;
     }
-    let (first, seeds) = (
-        argument("--from").unwrap_or(0),
-        argument("--seeds").unwrap_or(300),
-    );
-    run(first, seeds)
+    rule::remember_panics();
+    let Some(seed) = number("--seed") else {
+        let (first, seeds) = (number("--from"), number("--seeds"));
+        let failed = run(first.unwrap_or(0), seeds.unwrap_or(300));
+        if let Some(seed) = failed.filter(|_| !is_given("--no-shrink")) {
+            show_small(seed);
+        }
+        return failed.map_or(ExitCode::SUCCESS, |_| ExitCode::FAILURE);
+    };
+    let without = value("--without").map_or(Ok(Without::default()), |text| Without::parse(text));
+    match (without, is_given("--shrink")) {
+        (Ok(_), true) => show_small(seed),
+        (Ok(without), false) => show(seed, &without),
+        (Err(error), _) => {
+            eprintln!("--without: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
-fn run(first: u64, seeds: u64) -> ExitCode {
+/// Runs a seed with all that happens.
+fn show(seed: u64, without: &Without) -> ExitCode {
+    let mut world = World::new(seed, without, true);
+    println!("{}", world.setup.text);
+    let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
+    println!(
+        "\nThe server's log:\n{}",
+        String::from_utf8_lossy(&world.log)
+    );
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(panic) => {
+            println!("{}", rule::text_of(&*panic));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Makes a seed that fails as small as it fails, and shows that.
+fn show_small(seed: u64) -> ExitCode {
+    let Err(text) = shrink::outcome(seed, &Without::default()) else {
+        println!(
+            "seed {seed} does not fail by itself: the second time something else happened, or it passes"
+        );
+        return ExitCode::SUCCESS;
+    };
+    let without = shrink::shrink(seed, &rule::of(&text));
+    println!("\nseed {seed}, smaller: --seed {seed} --without {without}\n");
+    show(seed, &without)
+}
+
+/// Runs seeds on all cores. Returns the first that failed.
+fn run(first: u64, seeds: u64) -> Option<u64> {
     let began = Instant::now();
     let (next, events) = (AtomicU64::new(first), AtomicU64::new(0));
     let failed = Mutex::new(Vec::new());
-    rule::remember_panics();
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
@@ -86,11 +131,7 @@ fn run(first: u64, seeds: u64) -> ExitCode {
     for (count, first, rule) in rule::count(&failed) {
         println!("{count:>6} first {first}: {rule}");
     }
-    if failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    failed.first().map(|(seed, _)| *seed)
 }
 
 /// Of so many seeds one is run twice: whatever does not come from the seed shows as a difference.
@@ -99,10 +140,10 @@ const TWICE: u64 = 50;
 /// How many events it had, or what was wrong.
 fn one(seed: u64) -> Result<u64, String> {
     let run = || {
-        let mut world = World::new(seed, false);
+        let mut world = World::new(seed, &Without::default(), false);
         world.run();
         if seed.is_multiple_of(TWICE) {
-            let mut again = World::new(seed, false);
+            let mut again = World::new(seed, &Without::default(), false);
             again.run();
             assert!(
                 world.log == again.log,

@@ -37,7 +37,13 @@ impl World {
         }
         let setup = self.setup.clone();
         let (course, time) = draw(self.dice("runs"), &setup, task.is_job);
-        self.note(|| format!("  worker {key} begins {task:?}: {course:?} in {time:?}"));
+        self.note(|| {
+            let kind = if task.is_job { "job" } else { "call" };
+            format!(
+                "  worker {key} begins {kind} {}: {course:?} in {time:?}",
+                task.no
+            )
+        });
         if task.is_job && self.dice("output").percent(30) {
             self.write_output(key, task.no);
         }

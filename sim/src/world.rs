@@ -6,6 +6,7 @@ use crate::dice::Dice;
 use crate::ledger::Ledger;
 use crate::setup::Setup;
 use crate::storing::Plans;
+use crate::without::Without;
 use crate::worker::Worker;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -61,11 +62,13 @@ pub(crate) struct World {
     pub(crate) events: u64,
     pub(crate) log: Vec<u8>,
     pub(crate) is_loud: bool,
+    pub(crate) without: Without,
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, is_loud: bool) -> Self {
-        let setup = Setup::draw(seed);
+    pub(crate) fn new(seed: u64, without: &Without, is_loud: bool) -> Self {
+        let mut setup = Setup::draw(seed);
+        without.leave_out(&mut setup);
         sim::reset(1_800_000_000_000);
         if setup.cuts {
             sim::set_share(cut, seed);
@@ -121,6 +124,7 @@ impl World {
             events: 0,
             log: Vec::new(),
             is_loud,
+            without: without.clone(),
             setup,
         };
         if world.setup.wall_jumps {
@@ -271,7 +275,7 @@ impl World {
     }
 
     pub(crate) fn happen(&mut self, what: What) {
-        self.note(|| format!("{what:?}"));
+        self.note(|| what.to_string());
         self.looking.retain(|planned| *planned != what);
         match what {
             What::AngelLooks => self.angel_looks(),

@@ -1,0 +1,143 @@
+//! What is left out of a seed, so that less happens: limits of its size, what can go wrong, and single actions of clients.
+
+use crate::setup::Setup;
+use std::collections::BTreeSet;
+use std::fmt;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Without {
+    requests: Option<u64>,
+    clients: Option<u64>,
+    /// By their names in [`parts`].
+    parts: BTreeSet<String>,
+    /// Actions of clients, by their numbers.
+    actions: BTreeSet<u64>,
+}
+
+impl Without {
+    /// As [`fmt::Display`] writes it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut without = Self::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let number = |value: &str| value.parse().map_err(|_| format!("no number: {value}"));
+            match part.split_once('=') {
+                Some(("requests", value)) => without.requests = Some(number(value)?),
+                Some(("clients", value)) => without.clients = Some(number(value)?),
+                Some(("actions", value)) => {
+                    let all: Result<BTreeSet<u64>, String> = value.split('.').map(number).collect();
+                    without.actions = all?;
+                }
+                Some((other, _)) => return Err(format!("nothing is called {other}")),
+                None => drop(without.parts.insert(part.to_owned())),
+            }
+        }
+        Ok(without)
+    }
+
+    pub(crate) fn leave_out(&self, setup: &mut Setup) {
+        setup.requests = self.requests.unwrap_or(setup.requests);
+        setup.clients = self.clients.unwrap_or(setup.clients);
+        for part in &self.parts {
+            assert!(remove(setup, part), "nothing of this seed is called {part}");
+        }
+    }
+
+    pub(crate) fn skips(&self, action: u64) -> bool {
+        self.actions.contains(&action)
+    }
+
+    pub(crate) fn with_requests(&self, requests: u64) -> Self {
+        let requests = Some(requests);
+        Self {
+            requests,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn with_clients(&self, clients: u64) -> Self {
+        let clients = Some(clients);
+        Self {
+            clients,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn and_part(&self, part: &str) -> Self {
+        let mut more = self.clone();
+        more.parts.insert(part.to_owned());
+        more
+    }
+
+    pub(crate) fn and_actions(&self, actions: &[u64]) -> Self {
+        let mut more = self.clone();
+        more.actions.extend(actions);
+        more
+    }
+}
+
+impl fmt::Display for Without {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let requests = self.requests.map(|count| format!("requests={count}"));
+        let clients = self.clients.map(|count| format!("clients={count}"));
+        let actions: Vec<String> = self.actions.iter().map(u64::to_string).collect();
+        let actions = (!actions.is_empty()).then(|| format!("actions={}", actions.join(".")));
+        let all = requests
+            .into_iter()
+            .chain(clients)
+            .chain(self.parts.iter().cloned());
+        let all: Vec<String> = all.chain(actions).collect();
+        write!(f, "{}", all.join(","))
+    }
+}
+
+/// All that can be left out of a setup by its name.
+pub(crate) fn parts(setup: &Setup) -> Vec<String> {
+    let named = NAMED.iter().map(|(name, _)| (*name).to_owned());
+    let is_there = |part: &String| remove(&mut setup.clone(), part);
+    named.filter(is_there).collect()
+}
+
+type Remove = fn(&mut Setup) -> bool;
+
+/// Each takes something out, and says whether it was there.
+const NAMED: [(&str, Remove); 8] = [
+    ("operations", |setup| {
+        std::mem::take(&mut setup.operations) > 0
+    }),
+    ("errors", |setup| {
+        std::mem::take(&mut setup.trouble.error) > 0
+    }),
+    ("retries", |setup| {
+        std::mem::take(&mut setup.trouble.retry) > 0
+    }),
+    ("crashes", |setup| {
+        std::mem::take(&mut setup.trouble.crash) > 0
+    }),
+    ("hangs", |setup| std::mem::take(&mut setup.trouble.hang) > 0),
+    ("hang-ups", |setup| {
+        std::mem::take(&mut setup.trouble.hang_up) > 0
+    }),
+    ("wall-jumps", |setup| std::mem::take(&mut setup.wall_jumps)),
+    ("cuts", |setup| std::mem::take(&mut setup.cuts)),
+];
+
+fn remove(setup: &mut Setup, part: &str) -> bool {
+    let mut named = NAMED.iter();
+    named
+        .find(|(name, _)| *name == part)
+        .is_some_and(|(_, remove)| remove(setup))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_can_be_written_down_and_read_again() {
+        let text = "requests=20,clients=2,crashes,cuts,actions=3.14";
+        let without = Without::parse(text).expect("it is valid");
+        assert_eq!(without.to_string(), text);
+        assert!(without.skips(14) && !without.skips(4));
+        assert!(Without::parse("request=1").is_err());
+    }
+}

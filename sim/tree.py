@@ -1,0 +1,65 @@
+"""A copy of the sources in which a bug is put, and what the simulation says of it."""
+import fcntl
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = ROOT / "target/planted"
+TREE = TARGET / "tree"
+PROGRAM = TARGET / "planted/stoker-sim"
+CARGO = os.environ.get("CARGO", "cargo")
+# A simulation that takes so long runs in circles, which somebody who waits for it would find too.
+PATIENCE = 600
+
+
+def copy():
+    """Brings the copy up to date. What is the same there stays as it is, so that cargo builds only what changed. One program
+    at a time has it, until it ends."""
+    TARGET.mkdir(parents=True, exist_ok=True)
+    global held
+    held = (TARGET / "lock").open("w")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
+    wanted = {TREE / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
+    for path in wanted:
+        restore(path.relative_to(TREE))
+    for path in TREE.rglob("*"):
+        if path.is_file() and path not in wanted:
+            path.unlink()
+
+
+def restore(name):
+    """Gives a file of the copy the text that it has in the sources."""
+    put(name, (ROOT / name).read_bytes())
+
+
+def put(name, text):
+    path = TREE / name
+    if not path.exists() or path.read_bytes() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text)
+
+
+def build():
+    """Builds the simulation of the copy. Returns the program's hash, or nothing and why the copy can't be built."""
+    command = [CARGO, "build", "--profile", "planted", "--quiet", "--manifest-path", "sim/Cargo.toml", "--target-dir", TARGET]
+    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True)
+    if done.returncode:
+        return None, done.stderr
+    return hashlib.sha256(PROGRAM.read_bytes()).hexdigest(), ""
+
+
+def simulate(seeds):
+    """Returns how many seeds fail, the first of them, and the rules with how often each was broken."""
+    try:
+        done = subprocess.run([PROGRAM, "--no-shrink", "--seeds", str(seeds)], capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return 1, 0, [(1, 0, "it does not come to an end")]
+    rules = re.findall(r"^ *(\d+) first (\d+): (.*)$", done.stdout, re.MULTILINE)
+    rules = [(int(count), int(first), rule) for count, first, rule in rules]
+    if done.returncode and not rules:
+        rules = [(1, 0, f"it dies: {done.stderr[-200:]}")]
+    return sum(count for count, _, _ in rules), min([first for _, first, _ in rules], default=None), rules
