@@ -1,7 +1,7 @@
 use super::path::{beside, len};
-use super::writer::many;
 use super::{StoreError, log, seal};
 use rusqlite::config::DbConfig;
+use rusqlite::vtab::array;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::io;
 use std::path::Path;
@@ -59,7 +59,7 @@ pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError
     }
     db.busy_timeout(PATIENCE).map_err(error)?;
     seal::register(&db).map_err(error)?;
-    many::register(&db).map_err(error)?;
+    array::load_module(&db).map_err(error)?;
     // They are for other programs.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
         .map_err(error)?;

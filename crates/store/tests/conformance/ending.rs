@@ -8,6 +8,7 @@ use stoker_store::{
 
 crate::every_engine! {
     done,
+    many_that_are_pushed_and_end_together,
     done_after_a_failed_run,
     failed,
     cancelled,
@@ -53,6 +54,55 @@ fn done(world: &mut World) {
         (whole.body, whole.result, whole.history.len()),
         (None, None, 0)
     );
+}
+
+// Engines may do many at once. Each keeps its own.
+fn many_that_are_pushed_and_end_together(world: &mut World) {
+    let queue = world.queue("mails");
+    for number in 0..75_u8 {
+        let ticket = world.ticket();
+        let owner = (number % 2 == 0).then(|| format!("uid:{number}").into());
+        let job = Box::new(NewJob {
+            bytes: [b'm', number].into(),
+            meta_len: usize::from(number % 3 == 0),
+            codec: number % 4,
+            owner,
+            ..job(queue)
+        });
+        let room = false;
+        world.ask(Ask::Push { ticket, room, job });
+    }
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 100);
+    let numbers: Vec<u8> = jobs.iter().map(|job| job.bytes[1]).collect();
+    assert_eq!(numbers, (0..75).collect::<Vec<u8>>());
+    let run_of = |number: u8| Run {
+        attempt: 1 + u16::from(number),
+        exceptions: number.into(),
+        crashes: number % 3,
+        ran_us: 1_000 + u64::from(number),
+    };
+    for job in &jobs {
+        let ticket = world.ticket();
+        world.ask(Ask::End {
+            job: job.id,
+            run: run_of(job.bytes[1]),
+            ending: Ending::Done { result: None },
+            told: Some(ticket),
+            output: None,
+        });
+    }
+    world.settle();
+    for job in jobs {
+        let number = job.bytes[1];
+        assert_eq!(job.meta_len, usize::from(number % 3 == 0));
+        assert_eq!(job.codec, number % 4);
+        let view = world.view(job.id).unwrap();
+        assert_eq!((view.state, view.run), (State::Done, run_of(number)));
+        let owner = (number % 2 == 0).then(|| format!("uid:{number}").into());
+        assert_eq!(view.owner, owner);
+    }
+    let counts = world.counts(queue);
+    assert_eq!((counts.ready, counts.done), (0, 75));
 }
 
 fn done_after_a_failed_run(world: &mut World) {

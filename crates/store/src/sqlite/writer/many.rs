@@ -1,30 +1,72 @@
-//! Many rows at once for a statement: to begin and end it for each would cost as much as a part of the work. A statement
-//! reads them from `rarray()`; each is a job's number, or a blob of numbers, of which `number_at()` takes one.
+//! Many rows at once for a statement: to begin and end one for each would cost as much as a part of the work. Numbers of
+//! jobs are read from `rarray()`; rows of several values are parameters of one `VALUES`.
 
 use crate::JobId;
-use rusqlite::functions::FunctionFlags;
-use rusqlite::types::Value;
-use rusqlite::vtab::array;
-use rusqlite::{Connection, Error};
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{CachedStatement, Connection};
 use std::rc::Rc;
 
-/// Makes these functions known to a connection.
-pub(in crate::sqlite) fn register(db: &Connection) -> rusqlite::Result<()> {
-    array::load_module(db)?;
-    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
-    db.create_scalar_function("number_at", 2, flags, |values| {
-        let row = values.get_raw(0).as_blob().map_err(Error::from)?;
-        let at: usize = values.get(1)?;
-        let numbers = row.as_chunks::<8>().0;
-        Ok(numbers.get(at).map(|number| i64::from_le_bytes(*number)))
-    })
-}
+/// How many rows a statement takes. Each size is a statement of its own, and the largest that fits is used.
+const SIZES: [usize; 3] = [32, 8, 1];
 
 pub(super) fn jobs(jobs: impl Iterator<Item = JobId>) -> Rc<Vec<Value>> {
     Rc::new(jobs.map(|job| Value::Integer(job.0 as i64)).collect())
 }
 
-pub(super) fn row(numbers: &[i64]) -> Value {
-    let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
-    Value::Blob(bytes.collect())
+/// A statement over rows of so many values.
+pub(super) struct Many<const COLUMNS: usize> {
+    sized: [String; SIZES.len()],
+}
+
+impl<const COLUMNS: usize> Many<COLUMNS> {
+    /// `statement` is given what stands for the rows, such as `VALUES (?, ?), (?, ?)`.
+    pub(super) fn new(statement: impl Fn(&str) -> String) -> Self {
+        let row = format!("({})", ["?"; COLUMNS].join(", "));
+        let rows = |size: usize| format!("VALUES {}", vec![row.as_str(); size].join(", "));
+        Self {
+            sized: SIZES.map(|size| statement(&rows(size))),
+        }
+    }
+
+    /// Executes it for all items. `bind` makes each one's row.
+    pub(super) fn execute<T>(
+        &self,
+        db: &Connection,
+        mut items: impl ExactSizeIterator<Item = T>,
+        mut bind: impl FnMut(T, &mut Parameters<'_, '_, COLUMNS>) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
+        for (sql, size) in self.sized.iter().zip(SIZES) {
+            if items.len() < size {
+                continue;
+            }
+            let mut statement = db.prepare_cached(sql)?;
+            while items.len() >= size {
+                for (at, item) in items.by_ref().take(size).enumerate() {
+                    let mut parameters = Parameters {
+                        first: 1 + at * COLUMNS,
+                        statement: &mut statement,
+                    };
+                    bind(item, &mut parameters)?;
+                }
+                statement.raw_execute()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One row's parameters.
+pub(super) struct Parameters<'s, 'c, const COLUMNS: usize> {
+    statement: &'s mut CachedStatement<'c>,
+    first: usize,
+}
+
+impl<const COLUMNS: usize> Parameters<'_, '_, COLUMNS> {
+    pub(super) fn bind(&mut self, row: [ValueRef<'_>; COLUMNS]) -> rusqlite::Result<()> {
+        for (at, value) in row.into_iter().enumerate() {
+            let value = ToSqlOutput::Borrowed(value);
+            self.statement.raw_bind_parameter(self.first + at, value)?;
+        }
+        Ok(())
+    }
 }

@@ -1,34 +1,36 @@
 //! Ending jobs that were done and left nothing, as nearly all are.
 
 use super::kinds::signed;
-use super::{Batch, Effect, Writer, many};
+use super::many::{self, Many};
+use super::{Batch, Effect, Writer};
 use crate::sqlite::queues::Queues;
 use crate::sqlite::seal::{Column, ENDED, JOBS, columns};
 use crate::{Ask, Ending, JobId, QueueNo, Run, State};
+use rusqlite::Row;
 use rusqlite::types::ValueRef;
-use rusqlite::{Row, params};
-use std::rc::Rc;
 use std::sync::LazyLock;
 
 const READ: &str = "SELECT id, queue, state, marks, notes, checksum, attempt, exceptions, crashes, ran, ord \
                     FROM rarray(?1) AS wanted CROSS JOIN jobs ON id = wanted.value";
 // OR FAIL: what fails undoes the whole commit anyway, so SQLite need not be able to undo half of a statement.
-static END: LazyLock<String> = LazyLock::new(|| {
+static END: LazyLock<Many<7>> = LazyLock::new(|| {
     let values = [
         ("state", "4"),
-        ("attempt", "number_at(row.value, 1)"),
-        ("exceptions", "number_at(row.value, 2)"),
-        ("crashes", "number_at(row.value, 3)"),
-        ("ran", "number_at(row.value, 4)"),
-        ("ended", "?2"),
+        ("attempt", "run.attempt"),
+        ("exceptions", "run.exceptions"),
+        ("crashes", "run.crashes"),
+        ("ran", "run.ran"),
+        ("ended", "run.ended"),
         ("fingerprint", "NULL"),
     ];
-    format!(
-        "INSERT OR FAIL INTO ended ({}, checksum) SELECT {}, number_at(row.value, 5) \
-         FROM rarray(?1) AS row CROSS JOIN jobs ON id = number_at(row.value, 0)",
-        ENDED.list(),
-        ENDED.values(&values)
-    )
+    let (columns, values) = (ENDED.list(), ENDED.values(&values));
+    Many::new(|rows| {
+        format!(
+            "WITH run (job, attempt, exceptions, crashes, ran, ended, sum) AS ({rows}) \
+             INSERT OR FAIL INTO ended ({columns}, checksum) SELECT {values}, run.sum \
+             FROM run CROSS JOIN jobs ON id = run.job"
+        )
+    })
 });
 /// What becomes another value in a row that is moved so.
 const CHANGED: [Column; 7] = columns([
@@ -86,7 +88,7 @@ impl Writer {
             match plain_row(own, *run, &mut self.queues, batch)? {
                 Some(numbers) => {
                     gone.push(*job);
-                    ended.push(many::row(&numbers));
+                    ended.push(numbers);
                 }
                 None => others.push((*job, *run)),
             }
@@ -94,8 +96,9 @@ impl Writer {
         }
         drop(rows);
         if !gone.is_empty() {
-            let end = params![Rc::new(ended), batch.now as i64];
-            self.db.prepare_cached(&END)?.execute(end)?;
+            END.execute(&self.db, ended.into_iter(), |numbers, parameters| {
+                parameters.bind(numbers.map(ValueRef::Integer))
+            })?;
             let gone = many::jobs(gone.into_iter());
             self.db.prepare_cached(DELETE)?.execute([gone])?;
         }
@@ -122,7 +125,7 @@ fn plain_row(
     run: Run,
     queues: &mut Queues,
     batch: &mut Batch,
-) -> rusqlite::Result<Option<[i64; 6]>> {
+) -> rusqlite::Result<Option<[i64; 7]>> {
     let (marks, notes): (u8, u32) = (row.get(3)?, row.get(4)?);
     let (queue, checksum): (_, Option<i64>) = (QueueNo(row.get(1)?), row.get(5)?);
     let Some(checksum) = checksum.filter(|_| marks == 0 && queues.keep(queue).payload_ms == 0)
@@ -160,6 +163,7 @@ fn plain_row(
         exceptions,
         crashes,
         ran,
+        batch.now as i64,
         change.of(checksum),
     ]))
 }

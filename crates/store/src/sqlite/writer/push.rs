@@ -1,14 +1,21 @@
 use super::kinds::{DELAY, UNIQUE, owner, signed, to_json};
+use super::many::{Many, Parameters};
 use super::{Batch, Effect, Writer};
 use crate::sqlite::seal::{self, JOBS, PUSHES, UNIQUES};
 use crate::{Ask, Holder, JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique, checksum};
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{OptionalExtension, Row, Statement, params, params_from_iter};
+use rusqlite::types::ValueRef;
+use rusqlite::{OptionalExtension, Row, params};
 use std::sync::LazyLock;
 
-const INSERT: &str = "INSERT INTO jobs (id, queue, state, class, key, ord, due, codec, marks, options, owner, \
-                      meta, body, checksum, payload_checksum) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+// OR FAIL: what fails undoes the whole commit anyway, so SQLite need not be able to undo half of a statement.
+static INSERT: LazyLock<Many<15>> = LazyLock::new(|| {
+    Many::new(|rows| {
+        format!(
+            "INSERT OR FAIL INTO jobs (id, queue, state, class, key, ord, due, codec, marks, options, owner, \
+             meta, body, checksum, payload_checksum) {rows}"
+        )
+    })
+});
 static REPEATED: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT job, owner, {}, body_checksum FROM pushes WHERE queue = ?1 AND key = ?2 AND until > ?3",
@@ -34,8 +41,8 @@ static TAKE: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Writer {
-    /// Accepts the first of these asks, as far as they are pushes without keys of their own: by one statement,
-    /// because to look it up for each would cost as much as a part of the work. Returns how many.
+    /// Accepts the first of these asks, as far as they are pushes without keys of their own, by few statements.
+    /// Returns how many.
     pub(super) fn push_plainly(
         &mut self,
         asks: &[Ask],
@@ -47,14 +54,10 @@ impl Writer {
             _ => false,
         };
         let count = asks.iter().take_while(|ask| plain(ask)).count();
-        if count == 0 {
-            return Ok(0);
-        }
-        let mut insert = self.db.prepare_cached(INSERT)?;
-        for ask in &asks[..count] {
+        INSERT.execute(&self.db, asks[..count].iter(), |ask, parameters| {
             if let Ask::Push { job: new, .. } = ask {
-                let (id, state) = (self.ids.make(batch.now), state_of(new, batch.now));
-                insert_row(&mut insert, id, new, state, id.0, batch)?;
+                let (id, state) = (self.ids.make(now), state_of(new, now));
+                bind_row(parameters, id, new, state, id.0, batch)?;
                 self.queues.count(new.queue, state, 1);
                 batch.effects.push(Effect::Accepted {
                     id,
@@ -62,7 +65,8 @@ impl Writer {
                     order: id.0,
                 });
             }
-        }
+            Ok(())
+        })?;
         Ok(count)
     }
 
@@ -144,9 +148,9 @@ impl Writer {
             State::Ready => self.place_of_new(new, id, batch.now)?,
             _ => 0,
         };
-        let mut insert = self.db.prepare_cached(INSERT)?;
-        insert_row(&mut insert, id, new, state, order, batch)?;
-        drop(insert);
+        INSERT.execute(&self.db, std::iter::once(id), |id, parameters| {
+            bind_row(parameters, id, new, state, order, batch)
+        })?;
         if let Some(unique) = unique(new) {
             self.take_unique(new.queue, unique, id, batch.now)?;
         }
@@ -204,8 +208,8 @@ fn holder(row: &Row<'_>) -> rusqlite::Result<Holder> {
     })
 }
 
-fn insert_row(
-    insert: &mut Statement<'_>,
+fn bind_row(
+    parameters: &mut Parameters<'_, '_, 15>,
     id: JobId,
     new: &NewJob,
     state: State,
@@ -263,7 +267,7 @@ fn insert_row(
         ord,
     ]);
     let payload = seal::of_payload(id.as_i64().unwrap_or_default(), meta, body);
-    let row = [
+    parameters.bind([
         id,
         queue,
         state_no,
@@ -279,8 +283,7 @@ fn insert_row(
         body,
         number(checksum),
         number(payload),
-    ];
-    insert.execute(params_from_iter(row.map(ToSqlOutput::Borrowed)))?;
+    ])?;
     if state == State::Delayed {
         batch.wait_until(due, is_delay);
     }

@@ -1,7 +1,8 @@
 //! Handing jobs over.
 
 use super::Writer;
-use super::kinds::{CHECKPOINT, KEPT, owner, signed};
+use super::job_row::{COLUMNS, JobRow};
+use super::kinds::{CHECKPOINT, signed};
 use crate::sqlite::post::Damaged;
 use crate::sqlite::seal::{self, JOBS, KEPT as KEPT_ROWS};
 use crate::{Job, JobId, QueueNo, Rest, Run, Told};
@@ -10,17 +11,13 @@ use std::sync::LazyLock;
 
 static TAKE: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "SELECT {}, checksum, payload_checksum, meta, body FROM jobs INDEXED BY waiting \
+        "SELECT {} FROM jobs INDEXED BY waiting \
          WHERE state = 0 AND queue = ?1 AND class = ?2 AND key = ?3 AND ord > ?4 ORDER BY ord",
-        JOBS.list()
+        *COLUMNS
     )
 });
-static FETCH: LazyLock<String> = LazyLock::new(|| {
-    format!(
-        "SELECT {}, checksum, payload_checksum, meta, body FROM jobs WHERE id = ?1",
-        JOBS.list()
-    )
-});
+static FETCH: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {} FROM jobs WHERE id = ?1", *COLUMNS));
 const RESTING: &str = "SELECT id, due, attempt, exceptions, crashes, ran, class, key \
                        FROM jobs INDEXED BY timed \
                        WHERE state IN (1, 2) AND iif(ord IS NULL, marks & 4, -1 - queue) = -1 - ?1 ORDER BY ord";
@@ -40,28 +37,6 @@ static KEPT_CHECKPOINT: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Where things are in a row that TAKE and FETCH read: first the columns of [`JOBS`].
-const ORD: usize = 17;
-const PAYLOAD_SUM: usize = JOBS.columns.len() + 1;
-const META: usize = PAYLOAD_SUM + 1;
-const BODY: usize = META + 1;
-
-/// Whether such a row has the checksums that it should have, if it was Stoker that wrote it.
-fn is_whole(row: &Row<'_>) -> rusqlite::Result<bool> {
-    if !JOBS.is_whole(row)? {
-        return Ok(false);
-    }
-    let payload: Option<i64> = row.get(PAYLOAD_SUM)?;
-    let of_payload = || -> rusqlite::Result<i64> {
-        let (meta, body) = (row.get_ref(META)?, row.get_ref(BODY)?);
-        Ok(seal::of_payload(row.get(0)?, meta, body))
-    };
-    match payload {
-        Some(payload) => Ok(payload == of_payload()?),
-        None => Ok(true),
-    }
-}
-
 /// The next jobs of a lane.
 pub(super) struct Page {
     jobs: Vec<Job>,
@@ -71,11 +46,11 @@ pub(super) struct Page {
     is_cut: bool,
 }
 
-/// What a row of a lane is.
+/// What a row of a lane is, with its place.
 enum Read {
-    Job(Job),
+    Job(u64, Job),
     Held,
-    Damaged(JobId),
+    Damaged(u64, JobId),
 }
 
 impl Writer {
@@ -131,25 +106,26 @@ impl Writer {
             }
             let read = rows.next().and_then(|row| {
                 let job = |row: &Row<'_>| {
-                    let (id, place) = (JobId(row.get(0)?), row.get(ORD)?);
-                    if self.lanes.is_held(id) {
-                        return Ok((place, Read::Held));
+                    if self.lanes.is_held(JobId(row.get(0)?)) {
+                        return Ok(Read::Held);
                     }
-                    match is_whole(row)? {
-                        true => Ok((place, Read::Job(self.job(row, queue, class, key.into())?))),
-                        false => Ok((place, Read::Damaged(id))),
+                    let row = JobRow::of(row)?;
+                    let place = row.order()?;
+                    match row.is_whole()? {
+                        true => Ok(Read::Job(place, self.job(&row, queue, class, key.into())?)),
+                        false => Ok(Read::Damaged(place, row.id)),
                     }
                 };
                 row.map(job).transpose()
             });
             match read {
-                Ok(Some((_, Read::Held))) => {}
-                Ok(Some((place, Read::Job(job)))) => {
+                Ok(Some(Read::Held)) => {}
+                Ok(Some(Read::Job(place, job))) => {
                     page.last = place;
                     bytes += job.size();
                     page.jobs.push(job);
                 }
-                Ok(Some((place, Read::Damaged(id)))) => {
+                Ok(Some(Read::Damaged(place, id))) => {
                     page.last = place;
                     self.found_damaged(Damaged::Job(id));
                 }
@@ -166,43 +142,17 @@ impl Writer {
 
     fn job(
         &self,
-        row: &Row<'_>,
+        row: &JobRow<'_>,
         queue: QueueNo,
         class: u8,
         key: Box<[u8]>,
     ) -> rusqlite::Result<Job> {
-        let id = JobId(row.get(0)?);
-        let marks: u8 = row.get(15)?;
-        let options = row.get_ref(10)?.as_str_or_null()?;
-        let meta = row.get_ref(META)?.as_blob_or_null()?.unwrap_or_default();
-        let body = row.get_ref(BODY)?.as_blob_or_null()?.unwrap_or_default();
-        let checkpoint = match marks & KEPT {
-            0 => None,
-            _ => self.checkpoint_of(id)?,
-        };
-        Ok(Job {
-            id,
-            queue,
-            class,
-            key,
-            order: row.get::<_, Option<u64>>(ORD)?.unwrap_or_default(),
-            codec: row.get(14)?,
-            bytes: match meta.is_empty() {
-                true => body.into(),
-                false => [meta, body].concat().into(),
-            },
-            meta_len: meta.len(),
-            options: options.and_then(|text| serde_json::from_str(text).ok()),
-            run: Run {
-                attempt: row.get(5)?,
-                exceptions: row.get(6)?,
-                crashes: self.crashes(id, row.get(7)?),
-                ran_us: row.get(8)?,
-            },
-            due_ms: row.get(9)?,
-            checkpoint,
-            owner: owner(row, 13)?,
-        })
+        let mut job = row.job(queue, class, key)?;
+        job.run.crashes = self.crashes(job.id, job.run.crashes);
+        if row.has_checkpoint()? {
+            job.checkpoint = self.checkpoint_of(job.id)?;
+        }
+        Ok(job)
     }
 
     /// A job that is held, once more.
@@ -212,12 +162,12 @@ impl Writer {
         let Some(row) = rows.next()? else {
             return Ok(None);
         };
-        if !is_whole(row)? {
+        let row = JobRow::of(row)?;
+        if !row.is_whole()? {
             self.found_damaged(Damaged::Job(id));
             return Ok(None);
         }
-        let key: Vec<u8> = row.get(4)?;
-        let job = self.job(row, QueueNo(row.get(1)?), row.get(3)?, key.into())?;
+        let job = self.job(&row, row.queue()?, row.class()?, row.key()?)?;
         Ok(Some(Box::new(job)))
     }
 
