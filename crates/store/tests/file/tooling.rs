@@ -1,5 +1,5 @@
 use crate::world::{World, job, job_of};
-use stoker_store::{Ask, Filter, Keep, StoreError, tools};
+use stoker_store::{Ask, Filter, Keep, StoreError, What, tools};
 
 #[test]
 fn a_backup_is_a_whole_store() {
@@ -128,4 +128,34 @@ fn a_store_is_compacted() {
     );
     world.restart();
     assert_eq!(world.list(Filter::default()), [stays]);
+}
+
+/// A job is forgotten by the place that it got when it ended. What it writes after that has a later one.
+#[test]
+fn what_is_written_after_the_end_goes_with_its_job() {
+    let mut world = World::sqlite();
+    let keep = Keep {
+        done: 0,
+        ..Keep::default()
+    };
+    let queue = world.queue_with("mails", keep);
+    let id = world.hold(job(queue)).id;
+    world.done(id);
+    world.ask(Ask::Output {
+        job: id,
+        bytes: b"written late".to_vec(),
+    });
+    world.ask(Ask::Note {
+        job: id,
+        what: What::AfterAck,
+        text: "it failed all the same".to_owned(),
+    });
+    world.advance(5_000);
+    let other = world.hold(job(queue)).id;
+    world.done(other);
+    world.until("it is forgotten", |world| world.view(id).is_none());
+    assert_eq!(
+        tools::check(world.path()).unwrap().problems,
+        Vec::<String>::new()
+    );
 }

@@ -24,9 +24,10 @@ const OLDEST: &str =
 const OLDEST_AT: &str = "SELECT at FROM ages WHERE queue = ?1 AND kind = ?2 ORDER BY no LIMIT 1";
 const DROP_AGE: &str = "DELETE FROM ages WHERE queue = ?1 AND kind = ?2 AND no = ?3";
 const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 AND no = ?3";
-// One that was revived and ended again has a later place as well.
-const FORGET: &str =
-    "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4";
+// One that was revived and ended again has a later place as well, and so has one that left something after its end: what
+// it left goes with it there. KEPT is 2.
+const FORGET: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4 \
+                      AND (?5 OR (notes = 0 AND marks & 2 = 0))";
 const LASTS: &str = "SELECT max(until) FROM kept WHERE job = ?1 AND until > ?2";
 static LEAVE: LazyLock<String> = LazyLock::new(|| {
     ENDED.copy(
@@ -315,7 +316,7 @@ impl Writer {
                 let row = params![queue.0, state, id, signed(until), at];
                 self.db.prepare_cached(&LEAVE)?.execute(row)?;
             }
-            is_gone = forget.execute(params![queue.0, state, id, at])? > 0;
+            is_gone = forget.execute(params![queue.0, state, id, at, eventful])? > 0;
             if is_gone {
                 break;
             }
