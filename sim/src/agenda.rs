@@ -26,6 +26,10 @@ pub(crate) enum What {
     WallJumps,
     /// A part of the store does what it was asked, by a plan that may not count any more.
     StoreWorks(Part, u64),
+    /// All that the dead server had started has ended.
+    Cleared,
+    /// A server begins.
+    Restarts,
     /// Whether the server has come to rest is looked at.
     Rests,
     Drain,

@@ -13,10 +13,11 @@ impl World {
         loop {
             let mut bytes = vec![0; 300 << 10];
             // None is there, or the server has gone.
-            let Ok((len @ 1.., _)) = receive_record(&self.control, &mut bytes) else {
+            let Ok((len @ 1.., _)) = receive_record(&self.angel.control, &mut bytes) else {
                 return;
             };
             let message: ToAngel = serde_json::from_slice(&bytes[..len]).expect("a message");
+            let message = self.angel.of_all_servers(message);
             self.note(|| format!("  the server asks: {}", short(&message)));
             match message {
                 ToAngel::Spawn { worker, spec } => {
@@ -37,7 +38,8 @@ impl World {
                 }
                 ToAngel::Signal { worker, .. } => self.interrupt(worker),
                 ToAngel::Kill { worker } => self.plan_death(worker, true),
-                ToAngel::Config { .. } | ToAngel::Timeouts { .. } | ToAngel::Done => {}
+                ToAngel::Config { text } => self.angel.text = text,
+                ToAngel::Timeouts { .. } | ToAngel::Done => {}
             }
         }
     }
@@ -68,7 +70,7 @@ impl World {
         };
         if self.dice("angel").percent(2) && self.setup.trouble.crash > 0 {
             let error = "no such file".to_owned();
-            return self.tell(&ToServer::SpawnFailed { worker: key, error }, Vec::new());
+            return self.tell(ToServer::SpawnFailed { worker: key, error }, Vec::new());
         }
         self.next_pid += 1;
         let pid = self.next_pid;
@@ -97,7 +99,7 @@ impl World {
             },
         );
         self.tell(
-            &ToServer::Spawned { worker: key, pid },
+            ToServer::Spawned { worker: key, pid },
             vec![out_read, err_read, theirs],
         );
         let boots = match self.dice("workers").below(100) < self.setup.trouble.crash {
@@ -135,7 +137,7 @@ impl World {
             true => End::Signal(9),
             false => End::Code(0),
         };
-        self.tell(&ToServer::Exited { worker: key, end }, Vec::new());
+        self.tell(ToServer::Exited { worker: key, end }, Vec::new());
     }
 }
 

@@ -1,5 +1,7 @@
 //! What was asked and what became of it, and what must never be.
 
+mod survival;
+
 use crate::operator::Effect;
 use crate::setup::Queue;
 use std::collections::{BTreeSet, HashMap};
@@ -32,6 +34,14 @@ pub(crate) struct Job {
     runs_at: Option<i32>,
     /// Runs that began.
     pub(crate) runs: u32,
+    /// Runs that ended, in whatever way.
+    ended_runs: u32,
+    /// The server that it was sent to is dead.
+    is_cut: bool,
+    /// And it was not in the store when the next one began.
+    is_gone: bool,
+    /// Because it may have been over when it was delivered.
+    may_be_over: bool,
     /// Runs whose answer was an error of the job's own.
     failures: u32,
     pub(crate) done: bool,
@@ -76,6 +86,10 @@ impl Ledger {
             id: None,
             runs_at: None,
             runs: 0,
+            ended_runs: 0,
+            is_cut: false,
+            is_gone: false,
+            may_be_over: false,
             failures: 0,
             done: false,
             delay,
@@ -94,7 +108,12 @@ impl Ledger {
             other => panic!("job {no}: its push was answered {other:?}"),
         };
         job.accepted_at = steady();
-        if job.push == Push::Accepted && job.runs == 0 {
+        let is_lost = job.is_gone && job.push == Push::Accepted;
+        assert!(
+            !is_lost || job.may_be_over,
+            "job {no} was accepted, and is lost"
+        );
+        if job.push == Push::Accepted && job.runs == 0 && !job.is_gone {
             self.waiting.insert(no);
         }
         let job = &self.jobs[no as usize];
@@ -113,6 +132,7 @@ impl Ledger {
         let queue = &queues[job.queue];
         assert_ne!(job.push, Push::Refused, "job {no}: refused, and it runs");
         assert_eq!(job.runs_at, None, "job {no}: runs twice at once");
+        assert!(!job.is_gone, "job {no}: runs, and was not in the store");
         assert!(!job.done, "job {no}: runs after it was done");
         if queue.on_delivery && !self.retried.contains_key(&job.queue) {
             assert_eq!(job.runs, 0, "job {no}: acknowledged, and runs again");
@@ -132,13 +152,15 @@ impl Ledger {
             job.runs_at.take().is_some(),
             "job {no}: ends, and did not run"
         );
+        job.ended_runs += 1;
         job.done |= done;
         job.failures += u32::from(failed);
     }
 
     /// Its worker died.
     pub(crate) fn died(&mut self, no: u64) {
-        self.jobs[no as usize].runs_at = None;
+        let job = &mut self.jobs[no as usize];
+        job.ended_runs += u32::from(job.runs_at.take().is_some());
     }
 
     /// A line that is logged as one job's was written by that job.
@@ -185,7 +207,7 @@ impl Ledger {
                 Push::Open,
                 "job {no}: its push was never answered"
             );
-            if job.push == Push::Accepted && !self.cancelled.contains(&job.queue) {
+            if job.push == Push::Accepted && !job.is_gone && !self.cancelled.contains(&job.queue) {
                 assert!(job.runs > 0, "job {no} was accepted and never ran");
             }
             let retried = self.retried.get(&job.queue).copied().unwrap_or_default();

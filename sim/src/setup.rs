@@ -80,7 +80,8 @@ impl Setup {
             clients: dice.within(1, 6),
             longest_us: *dice.of_all(&[50, 150, 1_000, 20_000, 300_000]),
             store,
-            wall_jumps: dice.percent(25),
+            // Delays follow the wall over a restart.
+            wall_jumps: dice.percent(25) && store.kills == 0,
             cuts: dice.percent(30),
         }
     }

@@ -3,6 +3,7 @@
 use crate::agenda::What;
 use crate::dice::Dice;
 use crate::late::Late;
+use crate::restart::draw_kills;
 use crate::world::World;
 use std::time::Duration;
 use stoker_os::sim::{self, Disk, vfs::Time};
@@ -28,18 +29,28 @@ pub(crate) struct Store {
     pub(crate) sync: bool,
     /// How long after it was asked it works at the most, microseconds.
     late_us: u64,
+    /// How often its server dies.
+    pub(crate) kills: u64,
 }
 
+pub(crate) const FILE: &str = "/jobs.db";
 const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::Folder];
 
 impl Store {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
+        let all = [
+            (33, Engine::Memory),
+            (53, Engine::Late),
+            (14, Engine::Sqlite),
+        ];
+        let engine = dice.weighted(&all);
+        let kills = match engine {
+            Engine::Sqlite => draw_kills(dice),
+            Engine::Memory | Engine::Late => 0,
+        };
         Self {
-            engine: dice.weighted(&[
-                (33, Engine::Memory),
-                (53, Engine::Late),
-                (14, Engine::Sqlite),
-            ]),
+            engine,
+            kills,
             sync: dice.percent(70),
             late_us: *dice.of_all(&[10, 300, 5_000, 200_000]),
         }
@@ -49,7 +60,7 @@ impl Store {
     pub(crate) fn section(&self) -> String {
         match self.engine {
             Engine::Memory | Engine::Late => "[store]\ndriver = \"memory\"\n".to_owned(),
-            Engine::Sqlite => format!("[store]\npath = \"/jobs.db\"\nsync = {}\n", self.sync),
+            Engine::Sqlite => format!("[store]\npath = \"{FILE}\"\nsync = {}\n", self.sync),
         }
     }
 
@@ -101,6 +112,13 @@ impl World {
         plan.0 = None;
         if let Some(server) = &mut self.server {
             server.store_mut().work(part);
+        }
+    }
+
+    /// A server has died, and what its store was about to do with it.
+    pub(crate) fn forget_plans(&mut self) {
+        for (planned, no) in &mut self.plans.0 {
+            (*planned, *no) = (None, *no + 1);
         }
     }
 

@@ -4,18 +4,17 @@ use crate::agenda::{Agenda, What};
 use crate::client::Client;
 use crate::dice::Dice;
 use crate::ledger::Ledger;
+use crate::restart::{Angel, Kills};
 use crate::setup::Setup;
 use crate::storing::Plans;
 use crate::without::Without;
 use crate::worker::Worker;
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
-use stoker_angel::{Heartbeat, Spec, ToServer};
+use stoker_angel::{Spec, ToServer};
 use stoker_os::sim::{self, Disk};
-use stoker_os::{Fd, steady};
+use stoker_os::steady;
 use stoker_server::Server;
-use stoker_server::config::Launch;
 
 pub(crate) const SOCKET: &str = "/stoker.sock";
 pub(crate) const ANGEL: i32 = 1;
@@ -24,8 +23,8 @@ pub(crate) const SERVER: i32 = 2;
 const CIRCLES: u32 = 2_000;
 /// Of so many events one is followed by a look at all books of the server.
 const CHECK_EVERY: u64 = 8;
-/// Descriptors that this side has until the end: its end of the channel, and the memory of the heartbeat.
-const OWN: usize = 2;
+/// Descriptors that this side has until the end: its end of the channel, the socket, and the memory of the heartbeat.
+const OWN: usize = 3;
 /// If nothing happens for so long, nothing is under way: not even what a slow store does.
 const CALM: Duration = Duration::from_millis(400);
 /// Until then everything has to be well.
@@ -36,8 +35,7 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(90);
 pub(crate) struct World {
     pub(crate) setup: Setup,
     pub(crate) server: Option<Server>,
-    pub(crate) control: Fd,
-    pub(crate) _heart: Heartbeat,
+    pub(crate) angel: Angel,
     pub(crate) disk: Option<Disk>,
     pub(crate) plans: Plans,
     pub(crate) agenda: Agenda,
@@ -63,6 +61,11 @@ pub(crate) struct World {
     pub(crate) log: Vec<u8>,
     pub(crate) is_loud: bool,
     pub(crate) without: Without,
+    /// The server has ended well.
+    pub(crate) is_over: bool,
+    pub(crate) kills: Kills,
+    /// Clients whose server died.
+    pub(crate) cut: BTreeSet<usize>,
 }
 
 impl World {
@@ -73,35 +76,10 @@ impl World {
         if setup.cuts {
             sim::set_share(cut, seed);
         }
-        sim::start_process(SERVER, ANGEL, 0, 10 << 20);
-        let listener = sim::listen(Path::new(SOCKET));
-        let (control, theirs) = sim::records();
-        let heart = Heartbeat::new().expect("there is memory");
-        let launch = Launch {
-            base: PathBuf::from("/"),
-            text: setup.text.clone(),
-            ..Launch::default()
-        };
-        let config = ToServer::Config {
-            text: launch.encode(),
-            restarts: 0,
-            previous: None,
-        };
-        send(
-            &control,
-            &config,
-            vec![heart.share().expect("it can be shared")],
-        );
         let disk = setup.store.disk(seed);
-        let server = match setup.store.driver() {
-            Some(driver) => Server::open_with(listener, theirs, driver),
-            None => Server::open(listener, theirs),
-        };
-        let server = server.expect("it starts");
         let mut world = Self {
-            server: Some(server),
-            control,
-            _heart: heart,
+            server: None,
+            angel: Angel::new(&setup.text),
             disk,
             plans: Plans::default(),
             agenda: Agenda::default(),
@@ -125,8 +103,13 @@ impl World {
             log: Vec::new(),
             is_loud,
             without: without.clone(),
+            is_over: false,
+            kills: Kills::new(setup.store.kills),
+            cut: BTreeSet::new(),
             setup,
         };
+        world.start_server();
+        world.draw_kill();
         if world.setup.wall_jumps {
             world
                 .agenda
@@ -155,7 +138,7 @@ impl World {
 
     /// Until everything that was asked for is well, and the server has ended.
     pub(crate) fn run(&mut self) {
-        while self.server.is_some() {
+        while !self.is_over {
             self.step();
         }
         self.ledger.at_rest(&self.setup.queues);
@@ -168,6 +151,7 @@ impl World {
         );
         self.clients.clear();
         self.workers.clear();
+        self.check_store_at_rest();
         self.disk = None;
         let left = sim::open();
         assert!(left <= OWN, "{left} descriptors are left");
@@ -176,18 +160,20 @@ impl World {
     pub(crate) fn step(&mut self) {
         self.events += 1;
         self.plan_looks();
-        let Some(server) = &self.server else { return };
+        self.kill_if_drawn();
         let now = steady();
         assert!(now < PATIENCE, "it does not come to an end");
-        let due = server.time_to_wait().map(|wait| now + wait);
-        if server.has_work() || due == Some(now) {
+        let server = self.server.as_ref();
+        let due = server.and_then(Server::time_to_wait).map(|wait| now + wait);
+        if server.is_some_and(Server::has_work) || due == Some(now) {
             return self.turn();
         }
         self.circles = 0;
         let next = self.agenda.next();
         let at = due.into_iter().chain(next).min();
         let at_time = at.expect("something is still to happen");
-        if at_time - now > CALM && self.draining.is_none() && !self.store_is_busy() {
+        let serves = self.server.is_some() && self.draining.is_none();
+        if at_time - now > CALM && serves && !self.store_is_busy() {
             self.nothing_waits();
         }
         sim::advance(at_time);
@@ -231,6 +217,7 @@ impl World {
             self.note(|| "the server is done".to_owned());
             let server = self.server.take().expect("it is there");
             server.end().expect("it ends well");
+            self.is_over = true;
             let took = steady() - self.draining.expect("nobody told it to end");
             assert!(took < LONGEST_DRAIN, "the drain took {took:?}");
         }
@@ -239,7 +226,7 @@ impl World {
     /// Whoever has something to read looks at it soon.
     pub(crate) fn plan_looks(&mut self) {
         let mut ready = Vec::new();
-        if sim::is_readable(&self.control) {
+        if self.server.is_some() && sim::is_readable(&self.angel.control) {
             ready.push(What::AngelLooks);
         }
         for worker in self.workers.values() {
@@ -289,9 +276,13 @@ impl World {
             What::WallJumps => self.wall_jumps(),
             What::StoreWorks(part, no) => self.store_works(part, no),
             What::Rests => self.await_rest(),
+            What::Cleared => self.cleared(),
+            What::Restarts => self.start_server(),
+            // It died, and what is left is asked for once more.
+            What::Drain if self.ledger.unfinished != Some(0) => self.await_rest(),
             What::Drain => {
                 self.draining = Some(steady());
-                self.tell(&ToServer::Drain, Vec::new());
+                self.tell(ToServer::Drain, Vec::new());
             }
         }
     }
@@ -305,18 +296,6 @@ impl World {
             self.agenda.plan(steady() + next, What::WallJumps);
         }
     }
-
-    pub(crate) fn tell(&mut self, message: &ToServer, fds: Vec<Fd>) {
-        if self.server.is_some() {
-            send(&self.control, message, fds);
-        }
-    }
-}
-
-/// Sends a message with descriptors, as the angel.
-fn send(control: &Fd, message: &ToServer, fds: Vec<Fd>) {
-    let bytes = serde_json::to_vec(message).expect("it can be written");
-    sim::send_with(control, &bytes, fds).expect("it is taken");
 }
 
 /// One byte at least; often all.

@@ -20,6 +20,10 @@ impl Fd {
         Self { no }
     }
 
+    pub(super) fn no(&self) -> u32 {
+        self.no
+    }
+
     /// Gives the number away: nothing is closed.
     fn into_no(self) -> u32 {
         let no = self.no;
@@ -146,13 +150,14 @@ pub fn accept(listener: &Fd) -> Result<Fd, Errno> {
         let Some(Object::Listener(listener)) = state.get(listener.no) else {
             return Err(Errno::BADF);
         };
-        if listener.waiting.is_empty() {
+        let waiting = &mut listener.borrow_mut().waiting;
+        if waiting.is_empty() {
             return Err(Errno::AGAIN);
         }
         if is_full {
             return Err(Errno::MFILE);
         }
-        let next = listener.waiting.pop_front();
+        let next = waiting.pop_front();
         next.map(Fd::of).ok_or(Errno::AGAIN)
     })
 }
@@ -170,7 +175,7 @@ pub fn peer(socket: &Fd) -> Option<Peer> {
 /// The path that a socket listens at.
 pub fn path_of(listener: BorrowedFd<'_>) -> Option<PathBuf> {
     with(|state| match state.get(listener.no)? {
-        Object::Listener(listener) => Some(listener.path.clone()),
+        Object::Listener(listener) => Some(listener.borrow().path.clone()),
         _ => None,
     })
 }
@@ -393,6 +398,17 @@ pub fn new_memory() -> Result<Fd, Errno> {
     Ok(with(|state| {
         Fd::of(state.add(Object::Memory(Rc::default())))
     }))
+}
+
+/// Another descriptor of a listening socket, as a process inherits it.
+pub(super) fn share_listener(listener: &Fd) -> Result<Fd, Errno> {
+    with(|state| match state.get(listener.no) {
+        Some(Object::Listener(listener)) => {
+            let same = listener.clone();
+            Ok(Fd::of(state.add(Object::Listener(same))))
+        }
+        _ => Err(Errno::BADF),
+    })
 }
 
 /// Another descriptor of it, to be passed on.

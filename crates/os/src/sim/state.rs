@@ -47,7 +47,8 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) enum Object {
     Stream(Stream),
-    Listener(Listener),
+    /// Several descriptors may stand for one.
+    Listener(Rc<RefCell<Listener>>),
     Records(Records),
     Wake(bool),
     Process(i32),
@@ -183,8 +184,11 @@ impl State {
                 carried.for_each(|fd| self.close(fd));
             }
             Object::Listener(listener) => {
-                self.paths.remove(&listener.path);
-                listener.waiting.into_iter().for_each(|fd| self.close(fd));
+                // Else another descriptor stands for it.
+                if let Some(listener) = Rc::into_inner(listener).map(RefCell::into_inner) {
+                    self.paths.retain(|_, at| *at != no);
+                    listener.waiting.into_iter().for_each(|fd| self.close(fd));
+                }
             }
             Object::Wake(_) | Object::Process(_) | Object::Poll(_) | Object::Memory(_) => {}
         }
@@ -198,7 +202,7 @@ impl State {
                 hung_up: stream.gone,
             },
             Some(Object::Listener(listener)) => Can {
-                read: !listener.waiting.is_empty(),
+                read: !listener.borrow().waiting.is_empty(),
                 ..Can::default()
             },
             Some(Object::Records(records)) => Can {
@@ -217,6 +221,10 @@ impl State {
             },
             Some(Object::Poll(_) | Object::Memory(_)) | None => Can::default(),
         }
+    }
+
+    pub(super) fn is_cut(&self, no: u32) -> bool {
+        matches!(self.look(no), Some(Object::Stream(stream)) if stream.gone)
     }
 
     pub(super) fn has_ended(&self, pid: i32) -> bool {

@@ -3,8 +3,10 @@
 use super::kernel::Fd;
 use super::state::{Listener, Object, Process, Share, with};
 use crate::{Errno, Peer, Poll, Signal};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Begins anew: no time has passed, and nothing is there.
@@ -29,6 +31,16 @@ pub fn advance(to: Duration) {
         state.wall_ms += (to.as_millis() - state.now.as_millis()) as u64;
         state.now = to;
     });
+}
+
+/// A process begins: what its steady clock counts from is what the wall shows now.
+pub fn start_clock() {
+    with(|state| state.began_ms = state.wall_ms - state.now.as_millis() as u64);
+}
+
+/// Another descriptor of a listening socket, as a process inherits it.
+pub fn share_listener(listener: &Fd) -> Result<Fd, Errno> {
+    super::kernel::share_listener(listener)
 }
 
 /// Somebody sets the clock on the wall.
@@ -93,7 +105,7 @@ pub fn listen(path: &Path) -> Fd {
             path: path.to_owned(),
             waiting: VecDeque::new(),
         };
-        let no = state.add(Object::Listener(listener));
+        let no = state.add(Object::Listener(Rc::new(RefCell::new(listener))));
         state.paths.insert(PathBuf::from(path), no);
         Fd::of(no)
     })
@@ -105,7 +117,7 @@ pub fn connect(path: &Path, from: Peer) -> Result<Fd, Errno> {
         let listener = *state.paths.get(path).ok_or(Errno::NOENT)?;
         let (ours, theirs) = state.pair([None, Some(from)], false);
         match state.get(listener) {
-            Some(Object::Listener(listener)) => listener.waiting.push_back(theirs),
+            Some(Object::Listener(listener)) => listener.borrow_mut().waiting.push_back(theirs),
             _ => return Err(Errno::CONNREFUSED),
         }
         Ok(Fd::of(ours))
@@ -148,6 +160,12 @@ pub fn signals(pid: i32) -> Vec<Signal> {
         let process = state.processes.get_mut(&pid);
         process.map_or(Vec::new(), |process| std::mem::take(&mut process.signals))
     })
+}
+
+/// Whether the other end is closed.
+#[must_use]
+pub fn is_cut(fd: &Fd) -> bool {
+    with(|state| state.is_cut(fd.no()))
 }
 
 /// Whether there is something to read, or the end of it.

@@ -176,6 +176,12 @@ impl Disk {
         }
     }
 
+    /// How many files the living process has open.
+    #[must_use]
+    pub fn open_files(&self) -> u32 {
+        self.state().inodes.values().map(|file| file.opens).sum()
+    }
+
     /// How many calls there were.
     #[must_use]
     pub fn calls(&self) -> u64 {
