@@ -51,6 +51,8 @@ impl fmt::Display for What {
             Self::WallJumps => write!(f, "the wall clock is set"),
             Self::StoreWorks(part, _) => write!(f, "the store works: {part:?}"),
             Self::Rests => write!(f, "is there a job left?"),
+            Self::Cleared => write!(f, "all that the dead server had started has ended"),
+            Self::Restarts => write!(f, "the angel starts a server"),
             Self::Drain => write!(f, "the angel has the server end"),
         }
     }

@@ -100,7 +100,7 @@ pub(crate) fn parts(setup: &Setup) -> Vec<String> {
 type Remove = fn(&mut Setup) -> bool;
 
 /// Each takes something out, and says whether it was there.
-const NAMED: [(&str, Remove); 8] = [
+const NAMED: [(&str, Remove); 9] = [
     ("operations", |setup| {
         std::mem::take(&mut setup.operations) > 0
     }),
@@ -118,6 +118,7 @@ const NAMED: [(&str, Remove); 8] = [
         std::mem::take(&mut setup.trouble.hang_up) > 0
     }),
     ("wall-jumps", |setup| std::mem::take(&mut setup.wall_jumps)),
+    ("deaths", |setup| std::mem::take(&mut setup.store.kills) > 0),
     ("cuts", |setup| std::mem::take(&mut setup.cuts)),
 ];
 
