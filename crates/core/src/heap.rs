@@ -40,9 +40,7 @@ impl<P: Ord + Copy> Heap<P> {
 
     /// Inserts an id or moves it to another priority.
     pub(crate) fn set(&mut self, id: u32, priority: P) {
-        if let Some(at) = self.place(id) {
-            self.entries[at].0 = priority;
-            self.restore(at);
+        if self.change(id, priority) {
             return;
         }
         if self.places.len() <= id as usize {
@@ -52,6 +50,16 @@ impl<P: Ord + Copy> Heap<P> {
         let last = self.entries.len() - 1;
         self.places[id as usize] = last as u32;
         self.rise(last);
+    }
+
+    /// Moves an id that is in to another priority. Returns whether it is.
+    pub(crate) fn change(&mut self, id: u32, priority: P) -> bool {
+        let Some(at) = self.place(id) else {
+            return false;
+        };
+        self.entries[at].0 = priority;
+        self.restore(at);
+        true
     }
 
     pub(crate) fn remove(&mut self, id: u32) {

@@ -208,21 +208,25 @@ impl Queue {
     pub(crate) fn push_back(&mut self, tasks: &mut Tasks, id: TaskId) {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
-        match tasks[id].place {
-            Place::Suspects => self.push_suspect(tasks, id, false),
-            _ => self.keys[key].lanes[class].push_back(tasks, id),
+        if tasks[id].place == Place::Suspects {
+            return self.push_suspect(tasks, id, false);
         }
-        self.list(tasks, key, class);
+        let lane = &mut self.keys[key].lanes[class];
+        lane.push_back(tasks, id);
+        // Behind others it changes nothing of when its lane goes.
+        if lane.head == Some(id) {
+            self.list(tasks, key, class);
+        }
     }
 
     /// Puts back a task that was lent and did not run, ahead of those that come after it.
     pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
-        match tasks[id].place {
-            Place::Suspects => self.push_suspect(tasks, id, true),
-            _ => self.keys[key].lanes[class].push_front(tasks, id),
+        if tasks[id].place == Place::Suspects {
+            return self.push_suspect(tasks, id, true);
         }
+        self.keys[key].lanes[class].push_front(tasks, id);
         self.list(tasks, key, class);
     }
 
@@ -338,7 +342,10 @@ impl Queue {
         self.had = adjust(self.had, before, spent, weight);
         self.keys[key].had = adjust(self.keys[key].had, before, spent, 1);
         if self.keys[key].waiting > 0 {
-            self.list_all(tasks, key);
+            // Which of its lanes are ready does not change, nor do their oldest tasks.
+            for class in &mut self.classes {
+                class.by_share.change(key.0, self.keys[key].had);
+            }
         }
     }
 

@@ -108,6 +108,12 @@ impl Task {
         self.claim == Claim::Asked && matches!(self.place, Place::Out(_))
     }
 
+    /// The longest that its present run may take, in a pool whose tasks have so long.
+    pub(crate) fn limit_of_run(&self, timeout: Span) -> Span {
+        let limit = self.limit.unwrap_or(timeout);
+        Span(limit.0.saturating_add(self.excused.0))
+    }
+
     pub(crate) fn may_run_again(&self) -> bool {
         self.claim != Claim::Recorded
             && matches!(

@@ -68,8 +68,6 @@ impl Core {
             return Span::FOREVER;
         };
         let pool = self.workers[worker].pool;
-        let limit = task.limit;
-        let limit = limit.unwrap_or(self.pools[pool.index()].config.task_timeout);
-        Span(limit.0.saturating_add(task.excused.0))
+        task.limit_of_run(self.pools[pool.index()].config.task_timeout)
     }
 }

@@ -1,5 +1,5 @@
 use crate::pool::GROW_AFTER;
-use crate::worker::Life;
+use crate::worker::{Life, Worker};
 use crate::{Action, Core, Notice, PoolId, QueueId, Time, Why, WorkerId};
 
 /// The spawned workers of a pool, as its size is decided by them. Those that dialled in come on top: they
@@ -220,13 +220,16 @@ impl Core {
         let census = self.census(id);
         let pool = &self.pools[id.index()];
         let surplus = (census.fresh + census.stale).saturating_sub(pool.config.min);
-        let is_long_idle = |id: &WorkerId| match self.workers[*id].life {
-            Life::Live { idle_since } => {
-                self.workers[*id].spawned
-                    && self.workers[*id].tasks.is_empty()
-                    && self.idle_until(*id, idle_since) <= self.now
+        let is_long_idle = |id: &WorkerId| {
+            let worker = &self.workers[*id];
+            match worker.life {
+                Life::Live { idle_since } => {
+                    worker.spawned
+                        && worker.tasks.is_empty()
+                        && self.idle_until(worker, idle_since) <= self.now
+                }
+                _ => false,
             }
-            _ => false,
         };
         let long_idle = pool.idle.iter().copied().filter(is_long_idle);
         let surplus: Vec<WorkerId> = long_idle.take(surplus as usize).collect();
@@ -355,10 +358,7 @@ impl Core {
     }
 
     /// When an idle worker's time is up.
-    pub(crate) fn idle_until(&self, id: WorkerId, since: Time) -> Time {
-        since
-            + self.pools[self.workers[id].pool.index()]
-                .config
-                .idle_timeout
+    pub(crate) fn idle_until(&self, worker: &Worker, since: Time) -> Time {
+        since + self.pools[worker.pool.index()].config.idle_timeout
     }
 }

@@ -1,5 +1,5 @@
 use crate::task::Place;
-use crate::worker::{Life, escalation, last_call};
+use crate::worker::{Life, Worker, escalation, last_call};
 use crate::{Action, Core, Outcome, PoolId, Recycled, Span, TaskId, Time, Why, WorkerId};
 
 /// How often a busy worker's memory is looked at within one task, and that of a process whose tasks are not
@@ -79,8 +79,9 @@ impl Core {
     }
 
     fn live_due(&mut self, id: WorkerId, idle_since: Time) {
-        if self.workers[id].tasks.is_empty() && self.idle_until(id, idle_since) <= self.now {
-            self.resize(self.workers[id].pool);
+        let worker = &self.workers[id];
+        if worker.tasks.is_empty() && self.idle_until(worker, idle_since) <= self.now {
+            self.resize(worker.pool);
         }
         if self.workers[id].expires <= self.now && !self.workers[id].outdated {
             self.expire(id, Recycled::Age);
@@ -107,7 +108,7 @@ impl Core {
     }
 
     fn watch_memory(&mut self, id: WorkerId) {
-        if self.watch_deadline(id) > self.now {
+        if self.watch_deadline(&self.workers[id]) > self.now {
             return;
         }
         let is_silent = !self.pool_of(id).config.protocol;
@@ -146,7 +147,7 @@ impl Core {
 
     /// Ends a worker that was told to go and did not: TERM late in its grace, KILL at its end.
     pub(super) fn escalate(&mut self, id: WorkerId) {
-        let Some((term_at, kill_at)) = self.escalation_of(id) else {
+        let Some((term_at, kill_at)) = self.escalation_of(&self.workers[id]) else {
             return;
         };
         if kill_at <= self.now {
@@ -163,16 +164,16 @@ impl Core {
         }
     }
 
-    fn escalation_of(&self, id: WorkerId) -> Option<(Time, Time)> {
-        let worker = &self.workers[id];
-        let grace = self.pools[worker.pool.index()].config.stop_grace;
+    fn escalation_of(&self, worker: &Worker) -> Option<(Time, Time)> {
         let since = match worker.life {
             // A worker that is being replaced finishes its task; only a shutdown has an end.
             Life::Live { .. } | Life::Draining { .. } => self.draining,
             Life::Stopping { since, .. } => Some(self.draining.map_or(since, |at| at.min(since))),
             _ => None,
         };
-        let (term_at, kill_at) = escalation(since?, grace);
+        let since = since?;
+        let grace = self.pools[worker.pool.index()].config.stop_grace;
+        let (term_at, kill_at) = escalation(since, grace);
         Some(match worker.hurried {
             Some(at) => (term_at.min(at), kill_at.min(at + last_call(grace))),
             None => (term_at, kill_at),
@@ -185,22 +186,22 @@ impl Core {
     }
 
     pub(crate) fn worker_deadline(&self, id: WorkerId) -> Time {
-        match self.workers[id].life {
+        let worker = &self.workers[id];
+        match worker.life {
             Life::Starting { until } => until,
             Life::Killed { .. } => Time::NEVER,
             Life::Live { idle_since } => self
-                .live_deadline(id, idle_since)
-                .min(self.next_escalation(id)),
+                .live_deadline(worker, idle_since)
+                .min(self.next_escalation(worker)),
             Life::Draining { .. } => self
-                .task_deadline(id)
-                .min(self.watch_deadline(id))
-                .min(self.next_escalation(id)),
-            Life::Stopping { .. } => self.next_escalation(id),
+                .task_deadline(worker)
+                .min(self.watch_deadline(worker))
+                .min(self.next_escalation(worker)),
+            Life::Stopping { .. } => self.next_escalation(worker),
         }
     }
 
-    fn live_deadline(&self, id: WorkerId, idle_since: Time) -> Time {
-        let worker = &self.workers[id];
+    fn live_deadline(&self, worker: &Worker, idle_since: Time) -> Time {
         let expires = if worker.outdated {
             Time::NEVER
         } else {
@@ -208,71 +209,74 @@ impl Core {
         };
         if worker.tasks.is_empty() {
             // Once that time is up, whatever makes it surplus has its pool's size decided anyway.
-            let idle_until = self.idle_until(id, idle_since);
+            let idle_until = self.idle_until(worker, idle_since);
             let is_up = idle_until <= self.now;
             let idle_until = if is_up { Time::NEVER } else { idle_until };
             return expires
                 .min(idle_until)
-                .min(self.watch_deadline(id))
+                .min(self.watch_deadline(worker))
                 .min(worker.proof);
         }
         expires
-            .min(self.watch_deadline(id))
-            .min(self.task_deadline(id))
+            .min(self.watch_deadline(worker))
+            .min(self.task_deadline(worker))
     }
 
     /// When a worker's memory is looked at next.
-    fn watch_deadline(&self, id: WorkerId) -> Time {
-        let worker = &self.workers[id];
-        let first = worker.tasks.front();
+    fn watch_deadline(&self, worker: &Worker) -> Time {
         let config = &self.pools[worker.pool.index()].config;
-        let watched = config.memory_limit > 0;
+        if config.memory_limit == 0 {
+            return Time::NEVER;
+        }
         // While it is busy the end of its task comes first.
         let is_left = worker.unmeasured && worker.tasks.is_empty();
-        if watched && (!config.protocol || is_left) {
+        if !config.protocol || is_left {
             return worker.measure_at;
         }
+        let first = worker.tasks.front();
         match first.and_then(|task| self.tasks[*task].started) {
-            Some(started) if watched => worker.measure_at.max(started + WATCH_EVERY),
-            _ => Time::NEVER,
+            Some(started) => worker.measure_at.max(started + WATCH_EVERY),
+            None => Time::NEVER,
         }
     }
 
     fn late_task(&self, id: WorkerId) -> Option<TaskId> {
-        let mut begun = self.begun(id);
-        begun.find(|task| self.end_of(id, *task) <= self.now)
+        let worker = &self.workers[id];
+        let mut begun = begun(worker);
+        begun.find(|task| self.end_of(worker, *task) <= self.now)
     }
 
-    fn task_deadline(&self, id: WorkerId) -> Time {
-        let ends = self.begun(id).map(|task| self.end_of(id, task));
+    fn task_deadline(&self, worker: &Worker) -> Time {
+        let ends = begun(worker).map(|task| self.end_of(worker, task));
         ends.min().unwrap_or(Time::NEVER)
     }
 
-    fn begun(&self, id: WorkerId) -> impl Iterator<Item = TaskId> {
-        let slots = usize::from(self.workers[id].slots);
-        self.workers[id].tasks.iter().take(slots).copied()
-    }
-
     /// When the worker of a task is to be told to end it, or to be killed if it was told.
-    fn end_of(&self, id: WorkerId, task: TaskId) -> Time {
-        if self.workers[id].unread.is_some() {
+    fn end_of(&self, worker: &Worker, task: TaskId) -> Time {
+        if worker.unread.is_some() {
             return Time::NEVER;
         }
-        let grace = self.pools[self.workers[id].pool.index()].config.kill_grace;
-        match (self.tasks[task].nudged, self.tasks[task].started) {
-            (Some(nudged), _) => nudged + grace,
-            (None, Some(started)) if !self.tasks[task].is_held_back() => {
-                started + self.limit_of(task)
+        let config = &self.pools[worker.pool.index()].config;
+        let task = &self.tasks[task];
+        match (task.nudged, task.started) {
+            (Some(nudged), _) => nudged + config.kill_grace,
+            (None, Some(started)) if !task.is_held_back() => {
+                started + task.limit_of_run(config.task_timeout)
             }
             (None, _) => Time::NEVER,
         }
     }
 
-    fn next_escalation(&self, id: WorkerId) -> Time {
-        match self.escalation_of(id) {
+    fn next_escalation(&self, worker: &Worker) -> Time {
+        match self.escalation_of(worker) {
             None => Time::NEVER,
-            Some((term_at, _)) if !self.workers[id].term_sent => term_at,
+            Some((term_at, _)) if !worker.term_sent => term_at,
             Some((_, kill_at)) => kill_at,
         }
     }
+}
+
+fn begun(worker: &Worker) -> impl Iterator<Item = TaskId> {
+    let slots = usize::from(worker.slots);
+    worker.tasks.iter().take(slots).copied()
 }

@@ -17,8 +17,10 @@ impl Core {
         let next = pool_of.workers.get(pool_of.round).copied();
         for worker in runs_low.into_iter().chain(next) {
             // Filled up only when half empty: many small top-ups would be many small writes.
-            if self.takes_window(worker)
-                && self.workers[worker].tasks.len() <= self.limits.window / 2
+            let half = self.limits.window / 2;
+            let held = self.workers.get(worker).map(|worker| worker.tasks.len());
+            if held.is_some_and(|held| held <= half)
+                && self.takes_window(worker)
                 && self.cleared_for_suspect(pool) != Some(worker)
             {
                 self.fill_window(pool, worker);
