@@ -16,8 +16,8 @@ pub(crate) enum What {
     /// It connects, if that went well, and says what it offers.
     Hello(u64),
     WorkerLooks(u64),
-    /// The run of a worker ends: its how-manieth.
-    RunEnds(u64, u64),
+    /// The code of a run goes on: of a worker, and which of all runs it is.
+    RunGoesOn(u64, u64),
     /// A process ends by itself or by a signal.
     Dies(u64, bool),
     /// A client connects, asks for something, or hangs up.
@@ -43,7 +43,7 @@ impl fmt::Display for What {
             Self::Spawned(worker) => write!(f, "worker {worker} is started"),
             Self::Hello(worker) => write!(f, "worker {worker} says HELLO"),
             Self::WorkerLooks(worker) => write!(f, "worker {worker} reads"),
-            Self::RunEnds(worker, run) => write!(f, "run {run}, of worker {worker}, ends"),
+            Self::RunGoesOn(worker, run) => write!(f, "run {run}, of worker {worker}, goes on"),
             Self::Dies(worker, true) => write!(f, "worker {worker} is killed"),
             Self::Dies(worker, false) => write!(f, "worker {worker} exits"),
             Self::ClientActs(client) => write!(f, "client {client} acts"),

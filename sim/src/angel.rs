@@ -1,10 +1,10 @@
 //! What the angel does: processes that begin, get signals and end.
 
 use crate::agenda::What;
+use crate::model::Model;
 use crate::peer::Peer;
-use crate::worker::{Course, Worker};
+use crate::worker::Worker;
 use crate::world::{ANGEL, SERVER, World};
-use std::collections::VecDeque;
 use stoker_angel::{End, ToAngel, ToServer};
 use stoker_os::{Signal, receive_record, sim, steady};
 
@@ -28,12 +28,9 @@ impl World {
                     self.agenda.plan(steady() + delay, What::Spawned(worker));
                 }
                 ToAngel::Signal { worker, signal } if signal == Signal::TERM.as_raw() => {
-                    let idle = self
-                        .workers
-                        .get(&worker)
-                        .is_some_and(|worker| worker.runs.is_none());
-                    if idle {
-                        self.plan_death(worker, false);
+                    let deaf = self.lively.deaf;
+                    if !self.dice("workers").percent(deaf) {
+                        self.plan_death(worker, true);
                     }
                 }
                 ToAngel::Signal { worker, .. } => self.interrupt(worker),
@@ -41,20 +38,6 @@ impl World {
                 ToAngel::Config { text } => self.angel.text = text,
                 ToAngel::Timeouts { .. } | ToAngel::Done => {}
             }
-        }
-    }
-
-    /// A SIGUSR1: the task at hand should end.
-    pub(crate) fn interrupt(&mut self, key: u64) {
-        let hears = self.dice("workers").percent(50);
-        if let Some(worker) = self.workers.get_mut(&key)
-            && let Some((course, at)) = &mut worker.runs
-            && hears
-        {
-            (*course, *at) = (Course::Error, steady());
-            self.runs += 1;
-            worker.run_no = self.runs;
-            self.agenda.plan(steady(), What::RunEnds(key, self.runs));
         }
     }
 
@@ -83,19 +66,21 @@ impl World {
         let (theirs, ours) = sim::socket_pair([own, server]);
         let (out_read, out) = sim::pipe();
         let (err_read, err) = sim::pipe();
+        let lively = self.lively;
+        let is_soft = lively.is_soft(self.dice("workers"));
         self.workers.insert(
             key,
             Worker {
                 key,
                 pid,
-                peer: Some(Peer::new(ours)),
+                peer: Peer::new(ours),
                 outputs: [out, err],
-                tasks: VecDeque::new(),
-                runs: None,
-                run_no: 0,
+                model: Model::that_runs(),
+                run: None,
                 is_ready: false,
-                leaves: false,
-                ended: false,
+                is_soft,
+                printed: String::new(),
+                ended: None,
             },
         );
         self.tell(
@@ -124,13 +109,14 @@ impl World {
         let Some(worker) = self.workers.remove(&key) else {
             return;
         };
-        if let Some(task) = worker
-            .tasks
-            .front()
-            .filter(|task| task.is_job && worker.runs.is_some())
-        {
-            self.ledger.died(task.no);
-        }
+        let running = worker.run.as_ref().map(|run| run.task);
+        let running = running.filter(|task| task.is_job).map(|task| task.no);
+        // With half an answer it has not ended.
+        let unsaid = worker.ended.map(|(no, _, _)| no);
+        running
+            .into_iter()
+            .chain(unsaid)
+            .for_each(|no| self.ledger.died(no));
         sim::end_process(worker.pid);
         drop(worker);
         let end = match by_signal {

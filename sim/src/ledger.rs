@@ -23,6 +23,15 @@ pub(crate) enum Push {
     Refused,
 }
 
+/// Whether a job's own code has said that it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ack {
+    None,
+    /// It may be in the store or not.
+    Asked,
+    Safe,
+}
+
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) queue: usize,
@@ -44,6 +53,7 @@ pub(crate) struct Job {
     may_be_over: bool,
     /// Runs whose answer was an error of the job's own.
     failures: u32,
+    ack: Ack,
     pub(crate) done: bool,
     /// It may begin so long after it is accepted.
     delay: Duration,
@@ -65,6 +75,8 @@ pub(crate) struct Ledger {
     /// Queues of which jobs may have been cancelled, and how often failed ones were tried anew.
     cancelled: BTreeSet<usize>,
     retried: HashMap<usize, u32>,
+    /// A worker has gone by its own will.
+    pub(crate) has_leavers: bool,
 }
 
 impl Ledger {
@@ -91,6 +103,7 @@ impl Ledger {
             is_gone: false,
             may_be_over: false,
             failures: 0,
+            ack: Ack::None,
             done: false,
             delay,
             accepted_at: Duration::ZERO,
@@ -157,6 +170,13 @@ impl Ledger {
         job.failures += u32::from(failed);
     }
 
+    /// Its code has said that it is done, and the server, perhaps, that this is safe.
+    pub(crate) fn acknowledged(&mut self, no: u64, ack: Ack) {
+        let job = &mut self.jobs[no as usize];
+        job.ack = ack;
+        job.done |= ack == Ack::Safe;
+    }
+
     /// Its worker died.
     pub(crate) fn died(&mut self, no: u64) {
         let job = &mut self.jobs[no as usize];
@@ -181,6 +201,12 @@ impl Ledger {
         }
     }
 
+    /// A job that is acknowledged on delivery has its one run with whoever gets it. One that leaves then may not have
+    /// looked at it, and what it says about that is not trusted.
+    fn is_left_behind(&self, job: &Job, queues: &[Queue]) -> bool {
+        self.has_leavers && queues[job.queue].on_delivery
+    }
+
     /// No worker of these pools has anything to do, and some could begin at once: no job may wait for them.
     pub(crate) fn nothing_waits(&self, idle: &BTreeSet<String>, queues: &[Queue]) {
         for no in &self.waiting {
@@ -190,7 +216,8 @@ impl Ledger {
             let may_wait = !is_due
                 || queues[job.queue].ordered
                 || self.paused.contains(&job.queue)
-                || self.cancelled.contains(&job.queue);
+                || self.cancelled.contains(&job.queue)
+                || self.is_left_behind(job, queues);
             assert!(
                 may_wait || !idle.contains(&queues[job.queue].pool),
                 "job {no} waits, and a worker of its pool is idle"
@@ -207,7 +234,8 @@ impl Ledger {
                 Push::Open,
                 "job {no}: its push was never answered"
             );
-            if job.push == Push::Accepted && !job.is_gone && !self.cancelled.contains(&job.queue) {
+            let may_end = self.cancelled.contains(&job.queue) || self.is_left_behind(job, queues);
+            if job.push == Push::Accepted && !job.is_gone && !may_end {
                 assert!(job.runs > 0, "job {no} was accepted and never ran");
             }
             let retried = self.retried.get(&job.queue).copied().unwrap_or_default();

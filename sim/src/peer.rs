@@ -1,6 +1,6 @@
 //! One end of a connection to the server, as clients and workers have it.
 
-use stoker_os::{Errno, Fd, read, write};
+use stoker_os::{Errno, Fd, read, sim, write};
 use stoker_wire::{Encode, Frame, MAX_FRAME, Splitter, WireError, encode};
 
 pub(crate) struct Peer {
@@ -33,6 +33,11 @@ impl Peer {
             }
         }
         true
+    }
+
+    /// Whether something waits to be written, and could be.
+    pub(crate) fn could_write(&self) -> bool {
+        !self.out.is_empty() && sim::is_writable(&self.fd)
     }
 
     /// Reads what is there, frame by frame. Returns whether that was the end.

@@ -1,65 +1,199 @@
 //! What workers do with their tasks.
 
 use crate::agenda::What;
-use crate::worker::{Course, draw};
+use crate::ledger::Ack;
+use crate::lively::Act;
+use crate::model::{Follows, Task};
+use crate::worker::{Run, Worker};
 use crate::world::World;
+use std::time::Duration;
 use stoker_os::steady;
+
+/// A worker that can't write waits so long before it looks again.
+const BLOCKED: Duration = Duration::from_micros(300);
 
 impl World {
     pub(crate) fn worker_looks(&mut self, key: u64) {
+        self.flush(key);
+        let mut all = Vec::new();
+        if let Some(worker) = self.workers.get_mut(&key)
+            && worker.looks()
+        {
+            worker.read(&mut all);
+        }
+        self.follow(key, all);
+    }
+
+    /// A SIGUSR1: whoever runs a task reads first what is there, to learn whom it means.
+    pub(crate) fn interrupt(&mut self, key: u64) {
+        let hears = self.dice("workers").percent(70);
+        let mut all = Vec::new();
+        if let Some(worker) = self.workers.get_mut(&key)
+            && worker.is_ready
+            && worker.model.state != "gone"
+        {
+            let is_running = worker.run.is_some();
+            if is_running && !worker.model.has("struck") {
+                worker.read(&mut all);
+            }
+            // The code may catch what strikes it, and go on.
+            if hears || !worker.model.has("struck") {
+                worker.model.on("USR1", &mut all);
+            }
+        }
+        self.follow(key, all);
+    }
+
+    /// An event of the worker's own.
+    pub(crate) fn does(&mut self, key: u64, event: &'static str) {
+        let mut all = Vec::new();
+        if let Some(worker) = self.workers.get_mut(&key) {
+            let no = worker.run.as_ref().map_or(0, |run| run.task.no);
+            match event {
+                "prints a line" => worker.printed += &format!("wrote-{no}\n"),
+                "prints half a line" => worker.printed += &format!("wrote-{no} "),
+                "log" => worker.printed += "logged\n",
+                _ => {}
+            }
+            worker.model.on(event, &mut all);
+        }
+        self.follow(key, all);
+    }
+
+    /// Does what follows from an event.
+    fn follow(&mut self, key: u64, all: Vec<Follows>) {
+        let mut status = "";
+        for follows in all {
+            let Some(worker) = self.workers.get_mut(&key) else {
+                return;
+            };
+            match follows {
+                Follows::Sends(frame, id) => {
+                    worker.send(frame, id);
+                    status = if frame == "GOAWAY" { status } else { frame };
+                    self.ledger.has_leavers |= frame == "GOAWAY";
+                    if let Some(run) = worker.run.as_ref().filter(|_| frame == "ACK") {
+                        self.ledger.acknowledged(run.task.no, Ack::Asked);
+                    }
+                    if frame == "GOAWAY"
+                        && let Some(run) = worker.run.take()
+                        && worker.model.state == "gone"
+                        && worker.model.running.is_some()
+                    {
+                        // It goes back unanswered.
+                        self.gives_back(run.task);
+                    }
+                }
+                Follows::Begins(task) => self.begins(key, task),
+                Follows::Ends(task) => {
+                    worker.run = None;
+                    let is_done = status == "OK" || worker.model.has("acked");
+                    let failed = status == "ERROR" && !is_done;
+                    worker.ended = task.is_job.then_some((task.no, is_done, failed));
+                }
+                Follows::Leaves => self.plan_death(key, false),
+            }
+        }
+        self.flush(key);
+        self.note_acknowledged(key);
+        self.plan_run(key);
+    }
+
+    /// What its broker has acknowledged is done, whatever becomes of the run.
+    fn note_acknowledged(&mut self, key: u64) {
+        let Some(worker) = self.workers.get(&key) else {
+            return;
+        };
+        if let Some(run) = worker.run.as_ref().filter(|_| worker.model.has("acked")) {
+            self.ledger.acknowledged(run.task.no, Ack::Safe);
+        }
+    }
+
+    fn gives_back(&mut self, task: Task) {
+        if task.is_job {
+            self.ledger.died(task.no);
+        }
+    }
+
+    fn begins(&mut self, key: u64, task: Task) {
+        self.flush(key);
+        let (setup, lively) = (self.setup.clone(), self.lively);
+        let acts = lively.acts(self.dice("runs"), &setup, task.is_job);
+        self.note(|| format!("  worker {key} begins {task:?}: {acts:?}"));
+        self.runs += 1;
+        let no = self.runs;
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        if !worker.ended && worker.read() {
-            (worker.leaves, worker.ended) = (true, true);
+        if task.is_job {
+            self.ledger.begins(task.no, worker.pid, &self.setup.queues);
         }
-        self.go_on(key);
+        worker.run = Some(Run {
+            no,
+            task,
+            acts,
+            is_planned: false,
+        });
     }
 
-    /// Begins the next task of a worker that has none, or has it leave.
-    pub(crate) fn go_on(&mut self, key: u64) {
-        let Some(worker) = self
-            .workers
-            .get(&key)
-            .filter(|worker| worker.runs.is_none())
-        else {
+    /// When the code of a run goes on: not while it waits for the server.
+    fn plan_run(&mut self, key: u64) {
+        let rest = self.dice("runs").millis(1, 50);
+        let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        let Some(task) = worker.tasks.front().cloned() else {
-            if worker.leaves {
-                self.plan_death(key, false);
+        let Some(run) = worker.run.as_mut().filter(|run| !run.is_planned) else {
+            return;
+        };
+        let after = match worker.model.state {
+            "runs" => run.acts.front().map(|(after, _)| *after),
+            "rests" => Some(rest),
+            _ => None,
+        };
+        if let Some(after) = after {
+            run.is_planned = true;
+            self.agenda
+                .plan(steady() + after, What::RunGoesOn(key, run.no));
+        }
+    }
+
+    pub(crate) fn run_goes_on(&mut self, key: u64, no: u64) {
+        let is_blocked = !self.flush(key);
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        let Some(run) = worker.run.as_mut().filter(|run| run.no == no) else {
+            return;
+        };
+        if is_blocked {
+            return self
+                .agenda
+                .plan(steady() + BLOCKED, What::RunGoesOn(key, no));
+        }
+        run.is_planned = false;
+        match worker.model.state {
+            "rests" => return self.does(key, "time is up"),
+            "runs" => {}
+            _ => return,
+        }
+        match run.acts.pop_front().map(|(_, act)| act) {
+            Some(Act::Does(event)) => self.does(key, event),
+            Some(Act::Writes) => {
+                let task = run.task;
+                self.write_output(key, task);
+                self.plan_run(key);
             }
-            return;
-        };
-        let pid = worker.pid;
-        if task.is_job {
-            self.ledger.begins(task.no, pid, &self.setup.queues);
+            Some(Act::Dies) => self.dies(key, true),
+            Some(Act::Hangs) | None => {}
         }
-        let setup = self.setup.clone();
-        let (course, time) = draw(self.dice("runs"), &setup, task.is_job);
-        self.note(|| {
-            let kind = if task.is_job { "job" } else { "call" };
-            format!(
-                "  worker {key} begins {kind} {}: {course:?} in {time:?}",
-                task.no
-            )
-        });
-        if task.is_job && self.dice("output").percent(30) {
-            self.write_output(key, task.no);
-        }
-        self.runs += 1;
-        let (run, ends) = (self.runs, steady() + time);
-        if let Some(worker) = self.workers.get_mut(&key) {
-            (worker.runs, worker.run_no) = (Some((course, ends)), run);
-        }
-        self.agenda.plan(ends, What::RunEnds(key, run));
     }
 
     /// A run writes what tells it from others.
-    pub(crate) fn write_output(&mut self, key: u64, no: u64) {
+    fn write_output(&mut self, key: u64, task: Task) {
         let stream = self.dice("output").below(2) as usize;
+        let what = if task.is_job { "wrote" } else { "called" };
         if let Some(worker) = self.workers.get(&key) {
-            let line = format!("wrote-{no}\n");
+            let line = format!("{what}-{}\n", task.no);
             let mut rest = line.as_bytes();
             // A pipe that is full takes nothing, which is all the same here.
             while let Ok(count @ 1..) = stoker_os::write(&worker.outputs[stream], rest) {
@@ -68,29 +202,32 @@ impl World {
         }
     }
 
-    pub(crate) fn run_ends(&mut self, key: u64, run: u64) {
-        let Some(worker) = self
+    /// Writes what could not be written yet. Returns whether that was all: with its answer a run has ended.
+    fn flush(&mut self, key: u64) -> bool {
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return true;
+        };
+        let is_all = worker.peer.flush();
+        if is_all {
+            self.note_end(key);
+        }
+        is_all
+    }
+
+    fn note_end(&mut self, key: u64) {
+        let ended = self
             .workers
             .get_mut(&key)
-            .filter(|worker| worker.run_no == run)
-        else {
-            return;
-        };
-        let Some((course, _)) = worker.runs else {
-            return;
-        };
-        if matches!(course, Course::Crash | Course::Hang) {
-            return self.dies(key, true);
+            .and_then(|worker| worker.ended.take());
+        if let Some((no, done, failed)) = ended {
+            self.ledger.ends(no, done, failed);
         }
-        worker.runs = None;
-        let Some(task) = worker.tasks.pop_front() else {
-            return;
-        };
-        worker.answer(&task, course);
-        if task.is_job {
-            let (done, failed) = (course == Course::Well, course == Course::Error);
-            self.ledger.ends(task.no, done, failed);
-        }
-        self.go_on(key);
+    }
+}
+
+impl Worker {
+    /// Whether it could begin a task, or has one.
+    pub(crate) fn is_free(&self) -> bool {
+        self.is_ready && self.model.is_free()
     }
 }

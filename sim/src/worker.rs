@@ -1,48 +1,40 @@
-//! A worker process, as an SDK makes one: one task at a time, each answer before the next task.
+//! A worker process, as an SDK makes one: what it does by the table, and what its code does.
 
-use crate::dice::Dice;
+use crate::lively::Act;
+use crate::model::{Follows, Model, Task};
 use crate::peer::Peer;
 use crate::setup::Setup;
 use std::collections::VecDeque;
 use std::time::Duration;
 use stoker_os::Fd;
-use stoker_wire::{Encode, Key, Status, Type};
+use stoker_wire::{Encode, EventKind, Key, Status, Type};
 
-/// A task as the worker got it.
-#[derive(Clone, Debug)]
-pub(crate) struct Task {
-    pub(crate) id: u32,
-    /// The number of the job, or of the call.
+/// A task at hand.
+pub(crate) struct Run {
+    /// Which of all runs that is.
     pub(crate) no: u64,
-    pub(crate) is_job: bool,
-}
-
-/// How a run goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Course {
-    Well,
-    Error,
-    Retry,
-    Crash,
-    Hang,
+    pub(crate) task: Task,
+    /// What its code does, each so long after the act before.
+    pub(crate) acts: VecDeque<(Duration, Act)>,
+    /// When it goes on is on the agenda.
+    pub(crate) is_planned: bool,
 }
 
 pub(crate) struct Worker {
     pub(crate) key: u64,
     pub(crate) pid: i32,
-    pub(crate) peer: Option<Peer>,
+    pub(crate) peer: Peer,
     /// Its output, which is closed with it.
     pub(crate) outputs: [Fd; 2],
-    pub(crate) tasks: VecDeque<Task>,
-    /// The first of its tasks has begun, goes so, and ends then.
-    pub(crate) runs: Option<(Course, Duration)>,
-    /// Which of all runs that is.
-    pub(crate) run_no: u64,
+    pub(crate) model: Model,
+    pub(crate) run: Option<Run>,
     pub(crate) is_ready: bool,
-    /// It was told to go.
-    pub(crate) leaves: bool,
-    /// The server writes no more.
-    pub(crate) ended: bool,
+    /// It offers `soft_cancel`.
+    pub(crate) is_soft: bool,
+    /// What its task has printed and its SDK has not sent.
+    pub(crate) printed: String,
+    /// A run of a job that ended when the answer is written: its number, whether it is done, and whether it failed.
+    pub(crate) ended: Option<(u64, bool, bool)>,
 }
 
 impl Worker {
@@ -53,67 +45,83 @@ impl Worker {
             .map(|name| format!("{name}.ask"))
             .collect();
         let hello = serde_json::json!({
-            "v": [1], "role": "worker", "name": "sim", "pid": self.pid, "calls": calls, "jobs": ["*"], "soft_cancel": true,
+            "v": [1], "role": "worker", "name": "sim", "pid": self.pid, "calls": calls, "jobs": ["*"],
+            "soft_cancel": self.is_soft,
         });
         let body = hello.to_string();
-        if let Some(peer) = &mut self.peer {
-            peer.put(Encode {
-                body: body.as_bytes(),
-                ..Encode::new(Type::Hello, 0)
-            });
-        }
+        self.peer.put(Encode {
+            body: body.as_bytes(),
+            ..Encode::new(Type::Hello, 0)
+        });
         self.is_ready = true;
     }
 
-    /// Reads what came. Returns whether the server has closed the connection.
-    pub(crate) fn read(&mut self) -> bool {
-        let Some(peer) = &mut self.peer else {
-            return false;
-        };
-        peer.flush();
-        let (tasks, leaves) = (&mut self.tasks, &mut self.leaves);
-        let ended = peer.take(|frame| match frame.kind {
-            Type::Req => tasks.push_back(Task {
-                id: frame.id,
-                no: u64::from_be_bytes(frame.body.try_into().expect("a number")),
-                is_job: frame.meta.get(Key::JOB_ID).is_some(),
-            }),
-            Type::Goaway => *leaves = true,
+    /// Whether it would do something with what is on its socket.
+    pub(crate) fn looks(&self) -> bool {
+        self.is_ready && self.model.reads()
+    }
+
+    /// Reads all that is there, in one go.
+    pub(crate) fn read(&mut self, all: &mut Vec<Follows>) {
+        let model = &mut self.model;
+        let ended = self.peer.take(|frame| match frame.kind {
+            Type::Req => {
+                let no = u64::from_be_bytes(frame.body.try_into().expect("a number"));
+                let is_job = frame.meta.get(Key::JOB_ID).is_some();
+                model.comes(Task::new(frame.id, no, is_job), all);
+            }
+            Type::Cancel => model.cancels(frame.id, all),
+            Type::Event => model.is_acknowledged(frame.id, all),
+            Type::Goaway => model.on("GOAWAY", all),
+            Type::Ping => model.on("PING", all),
+            Type::Ready => model.on("READY", all),
+            Type::Res => panic!("the server refuses an honest worker: {frame:?}"),
             _ => {}
         });
-        ended.expect("the server writes frames")
-    }
-
-    pub(crate) fn answer(&mut self, task: &Task, course: Course) {
-        let (status, body): (Status, &[u8]) = match course {
-            Course::Well => (Status::OK, b"done"),
-            Course::Retry => (Status::RETRY, b""),
-            _ => (Status(64), b"Boom"),
-        };
-        if let Some(peer) = &mut self.peer {
-            peer.put(Encode {
-                code: status.0,
-                body,
-                ..Encode::new(Type::Res, task.id)
-            });
+        model.on("read", all);
+        if ended.expect("the server writes frames") && model.reads() {
+            model.on("END", all);
         }
     }
-}
 
-/// How a run goes and how long it takes.
-pub(crate) fn draw(dice: &mut Dice, setup: &Setup, is_job: bool) -> (Course, Duration) {
-    let trouble = setup.trouble;
-    let bad = trouble.error + trouble.retry + trouble.crash + trouble.hang;
-    let course = dice.weighted(&[
-        (100 - bad, Course::Well),
-        (trouble.error, Course::Error),
-        (if is_job { trouble.retry } else { 0 }, Course::Retry),
-        (trouble.crash, Course::Crash),
-        (trouble.hang, Course::Hang),
-    ]);
-    let time = match course {
-        Course::Hang => Duration::from_secs(100_000),
-        _ => dice.micros(0, setup.longest_us),
-    };
-    (course, time)
+    /// Writes a frame, as the table calls it.
+    pub(crate) fn send(&mut self, frame: &str, id: u32) {
+        let text = std::mem::take(&mut self.printed);
+        let (kind, code, body): (Type, u8, &[u8]) = match frame {
+            "GOAWAY" => (Type::Goaway, 0, b""),
+            "PONG" => (Type::Pong, 0, b""),
+            "READY 0" | "READY 1" => (Type::Ready, 0, b""),
+            "LOG" => (Type::Event, EventKind::LOG.0, text.as_bytes()),
+            "PROGRESS" => (
+                Type::Event,
+                EventKind::PROGRESS.0,
+                br#"{"percent":5,"text":"on"}"#,
+            ),
+            "CHECKPOINT" => (Type::Event, EventKind::CHECKPOINT.0, b"here"),
+            "ACK" => (Type::Event, EventKind::ACK.0, b""),
+            "LAST_WORDS" => (Type::Event, EventKind::LAST_WORDS.0, br#"{"class":"exit"}"#),
+            "OK" => (Type::Res, Status::OK.0, b"done"),
+            "ERROR" => (Type::Res, Status::EXCEPTION.0, b"Boom"),
+            "RETRY" => (Type::Res, Status::RETRY.0, b""),
+            "FAILED" => (Type::Res, Status::FAILED.0, b"never"),
+            "RETURNED" => (Type::Res, Status::RETURNED.0, b""),
+            "CANCELLED" => (Type::Res, Status::CANCELLED.0, b"cancelled"),
+            other => panic!("no frame is called {other}"),
+        };
+        let id = if matches!(kind, Type::Goaway | Type::Ready) {
+            0
+        } else {
+            id
+        };
+        self.peer.put(Encode {
+            code,
+            prio: u8::from(frame == "LOG"),
+            ttl: u32::from(frame == "READY 1"),
+            body,
+            ..Encode::new(kind, id)
+        });
+        if frame != "LOG" {
+            self.printed = text;
+        }
+    }
 }

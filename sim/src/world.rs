@@ -4,6 +4,7 @@ use crate::agenda::{Agenda, What};
 use crate::client::Client;
 use crate::dice::Dice;
 use crate::ledger::Ledger;
+use crate::lively::Lively;
 use crate::restart::{Angel, Kills};
 use crate::setup::Setup;
 use crate::storing::Plans;
@@ -34,6 +35,7 @@ const LONGEST_DRAIN: Duration = Duration::from_secs(90);
 
 pub(crate) struct World {
     pub(crate) setup: Setup,
+    pub(crate) lively: Lively,
     pub(crate) server: Option<Server>,
     pub(crate) angel: Angel,
     pub(crate) disk: Option<Disk>,
@@ -106,6 +108,7 @@ impl World {
             is_over: false,
             kills: Kills::new(setup.store.kills),
             cut: BTreeSet::new(),
+            lively: Lively::draw(seed),
             setup,
         };
         world.start_server();
@@ -192,11 +195,10 @@ impl World {
             server.check_invariants();
         }
         // Who runs something may keep others from running, by the limits of their queue or key.
-        if self.workers.values().any(|worker| !worker.tasks.is_empty()) {
+        if self.workers.values().any(|worker| worker.model.holds()) {
             return;
         }
-        let ready = |worker: &&Worker| worker.is_ready && !worker.leaves && !worker.ended;
-        let ready = self.workers.values().filter(ready);
+        let ready = self.workers.values().filter(|worker| worker.is_free());
         let pools = ready.filter_map(|worker| self.pools.get(&worker.key).cloned());
         self.ledger
             .nothing_waits(&pools.collect(), &self.setup.queues);
@@ -230,13 +232,8 @@ impl World {
             ready.push(What::AngelLooks);
         }
         for worker in self.workers.values() {
-            let reads = worker.is_ready && !worker.ended;
-            if reads
-                && worker
-                    .peer
-                    .as_ref()
-                    .is_some_and(|peer| sim::is_readable(&peer.fd))
-            {
+            let reads = worker.looks() && sim::is_readable(&worker.peer.fd);
+            if reads || worker.peer.could_write() {
                 ready.push(What::WorkerLooks(worker.key));
             }
         }
@@ -269,7 +266,7 @@ impl World {
             What::Spawned(key) => self.spawned(key),
             What::Hello(key) => self.hello(key),
             What::WorkerLooks(key) => self.worker_looks(key),
-            What::RunEnds(key, run) => self.run_ends(key, run),
+            What::RunGoesOn(key, run) => self.run_goes_on(key, run),
             What::Dies(key, by_signal) => self.dies(key, by_signal),
             What::ClientActs(no) => self.client_acts(no),
             What::ClientLooks(no) => self.client_looks(no),

@@ -1,6 +1,6 @@
 //! What must hold over the death of a server.
 
-use super::{Ledger, Push};
+use super::{Ack, Ledger, Push};
 use crate::setup::Queue;
 use crate::survivors::Stored;
 
@@ -17,7 +17,8 @@ impl Ledger {
             let may_be_cancelled = self.cancelled.contains(&job.queue);
             let is_retried = self.retried.contains_key(&job.queue);
             let Some(row) = stored.jobs.get(&no) else {
-                let may_be_gone = job.ended_runs > 0 || may_be_cancelled;
+                let is_ended = job.ended_runs > 0 || job.ack != Ack::None;
+                let may_be_gone = is_ended || may_be_cancelled;
                 // What is acknowledged when it is delivered is over by then, and may not have begun.
                 let may_be_lost = may_be_gone || queue.on_delivery;
                 assert!(
@@ -41,6 +42,10 @@ impl Ledger {
             assert!(
                 !(queue.on_delivery && job.runs > 0) || is_retried,
                 "job {no} was acknowledged when it was delivered, and is to run again"
+            );
+            assert!(
+                job.ack != Ack::Safe || is_retried,
+                "job {no} was acknowledged, which was safe, and is to run again"
             );
             // An end that was not committed did not happen.
             job.done = false;

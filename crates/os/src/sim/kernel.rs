@@ -189,6 +189,10 @@ pub fn await_readable(fd: impl AsFd) -> Result<(), Errno> {
     }
 }
 
+pub(super) fn has_room(fd: &Fd) -> bool {
+    with(|state| state.can(fd.no).write)
+}
+
 /// Sends a record, or nothing.
 ///
 /// # Panics

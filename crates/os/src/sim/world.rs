@@ -174,3 +174,9 @@ pub fn is_readable(fd: &Fd) -> bool {
     use crate::AsFd;
     super::kernel::await_readable(fd.as_fd()).is_ok()
 }
+
+/// Whether something could be written.
+#[must_use]
+pub fn is_writable(fd: &Fd) -> bool {
+    super::kernel::has_room(fd)
+}

@@ -1,0 +1,102 @@
+//! What the code of tasks does besides ending: how much of it a seed has, and what one run does.
+
+use crate::dice::Dice;
+use crate::setup::Setup;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What a task's code does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// An event of the table.
+    Does(&'static str),
+    /// Writes to its process's own output.
+    Writes,
+    /// The process is killed.
+    Dies,
+    /// Goes on for ever.
+    Hangs,
+}
+
+/// In per cent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lively {
+    /// Runs that do something before they end.
+    busy: u64,
+    /// Workers that offer a soft cancel.
+    soft: u64,
+    /// Workers that TERM does not end.
+    pub(crate) deaf: u64,
+    /// Runs that end their worker, by its own will.
+    leaves: u64,
+}
+
+impl Lively {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut dice = Dice::of(seed, "lively");
+        Self {
+            busy: *dice.of_all(&[0, 0, 10, 60]),
+            soft: *dice.of_all(&[0, 50, 100]),
+            deaf: *dice.of_all(&[0, 50, 100]),
+            leaves: *dice.of_all(&[0, 0, 1, 5]),
+        }
+    }
+
+    pub(crate) fn is_soft(&self, dice: &mut Dice) -> bool {
+        dice.percent(self.soft)
+    }
+
+    /// What a run does, and how it ends.
+    pub(crate) fn acts(
+        &self,
+        dice: &mut Dice,
+        setup: &Setup,
+        is_job: bool,
+    ) -> VecDeque<(Duration, Act)> {
+        let (end, time) = self.end(dice, setup, is_job);
+        let mut acts = VecDeque::new();
+        if dice.percent(30) {
+            acts.push_back((Duration::ZERO, Act::Writes));
+        }
+        if dice.percent(self.busy) {
+            for _ in 0..dice.within(1, 4) {
+                acts.push_back((time / 8, act(dice, is_job)));
+            }
+        }
+        acts.push_back((time / 2, end));
+        acts
+    }
+
+    fn end(&self, dice: &mut Dice, setup: &Setup, is_job: bool) -> (Act, Duration) {
+        let trouble = setup.trouble;
+        let bad = trouble.error + trouble.retry + trouble.crash + trouble.hang;
+        let of_job = |event| Act::Does(if is_job { event } else { "throws" });
+        let end = dice.weighted(&[
+            (10 * (100 - bad) - self.leaves, Act::Does("returns")),
+            (9 * trouble.error, Act::Does("throws")),
+            (trouble.error, of_job("fails")),
+            (10 * trouble.retry, of_job("retries")),
+            (5 * trouble.crash, Act::Dies),
+            (5 * trouble.crash, Act::Does("exits")),
+            (10 * trouble.hang, Act::Hangs),
+            (self.leaves, Act::Does("returned")),
+        ]);
+        (end, dice.micros(0, 2 * setup.longest_us))
+    }
+}
+
+/// Something before the end.
+fn act(dice: &mut Dice, is_job: bool) -> Act {
+    let of_job = |event| Act::Does(if is_job { event } else { "log" });
+    dice.weighted(&[
+        (4, Act::Does("prints a line")),
+        (3, Act::Does("prints half a line")),
+        (2, Act::Does("log")),
+        (3, Act::Writes),
+        (2, Act::Does("progress")),
+        (2, of_job("checkpoint")),
+        (2, of_job("ack")),
+        (1, Act::Does("rest")),
+        (1, Act::Does("stop")),
+    ])
+}

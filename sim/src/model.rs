@@ -1,0 +1,165 @@
+//! A worker by the table: told the events, it says what follows.
+
+use crate::table::{Becomes, Flags, RUNS, Table, flag};
+use std::collections::VecDeque;
+
+/// A task as the worker got it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub(crate) id: u32,
+    /// The number of the job, or of the call.
+    pub(crate) no: u64,
+    pub(crate) is_job: bool,
+    is_cancelled: bool,
+}
+
+impl Task {
+    pub(crate) fn new(id: u32, no: u64, is_job: bool) -> Self {
+        Self {
+            id,
+            no,
+            is_job,
+            is_cancelled: false,
+        }
+    }
+}
+
+/// What follows from an event.
+#[derive(Debug)]
+pub(crate) enum Follows {
+    /// A frame, as the table calls it, about the task of that id.
+    Sends(&'static str, u32),
+    Begins(Task),
+    /// A task that ran does so no more.
+    Ends(Task),
+    /// It goes, and what it held goes back.
+    Leaves,
+}
+
+pub(crate) struct Model {
+    table: &'static Table,
+    pub(crate) state: &'static str,
+    flags: Flags,
+    waiting: VecDeque<Task>,
+    pub(crate) running: Option<Task>,
+    unconfirmed: i32,
+    /// What is printed and has no line end is kept back.
+    has_half: bool,
+}
+
+impl Model {
+    /// One that was spawned, and whose SDK has the loop.
+    pub(crate) fn that_runs() -> Self {
+        Self {
+            table: &RUNS,
+            state: "idle",
+            flags: 0,
+            waiting: VecDeque::new(),
+            running: None,
+            unconfirmed: 0,
+            has_half: false,
+        }
+    }
+
+    /// Whether it waits for what the server says.
+    pub(crate) fn reads(&self) -> bool {
+        matches!(self.state, "idle" | "acks" | "rests" | "asks" | "withdraws")
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.flags & flag(name) != 0
+    }
+
+    /// Whether it could begin a task at once.
+    pub(crate) fn is_free(&self) -> bool {
+        matches!(self.state, "idle" | "asks") && self.waiting.is_empty() && !self.has("told")
+    }
+
+    pub(crate) fn holds(&self) -> bool {
+        self.running.is_some() || !self.waiting.is_empty()
+    }
+
+    /// A task that waits here has come.
+    pub(crate) fn comes(&mut self, task: Task, all: &mut Vec<Follows>) {
+        self.waiting.push_back(task);
+        self.apply("REQ", None, all);
+    }
+
+    pub(crate) fn cancels(&mut self, id: u32, all: &mut Vec<Follows>) {
+        let waiting = self.waiting.iter().find(|task| task.id == id);
+        let event = match (&self.running, waiting) {
+            (Some(task), _) if task.id == id => "CANCEL of runs",
+            (_, Some(task)) if task.is_cancelled => "CANCEL of cancelled",
+            (_, Some(_)) => "CANCEL of waits",
+            (_, None) => "CANCEL of over",
+        };
+        self.apply(event, Some(id), all);
+    }
+
+    pub(crate) fn is_acknowledged(&mut self, id: u32, all: &mut Vec<Follows>) {
+        let is_own = self.running.is_some_and(|task| task.id == id);
+        self.apply(
+            if is_own { "ACK of runs" } else { "ACK of over" },
+            None,
+            all,
+        );
+    }
+
+    /// Any other event, and what it leads to until the next is awaited.
+    pub(crate) fn on(&mut self, event: &'static str, all: &mut Vec<Follows>) {
+        self.apply(event, None, all);
+        while matches!(self.state, "begins" | "looks" | "settled") {
+            let first = match self.waiting.front() {
+                None => "none",
+                Some(task) if task.is_cancelled => "cancelled",
+                Some(_) => "served",
+            };
+            self.apply(first, None, all);
+        }
+    }
+
+    fn apply(&mut self, event: &'static str, id: Option<u32>, all: &mut Vec<Follows>) {
+        let confirmed = match self.unconfirmed {
+            0 => flag("confirmed"),
+            _ => 0,
+        };
+        let row = self.table.find(self.state, event, self.flags | confirmed);
+        self.has_half |= event == "prints half a line";
+        let is_beginning = matches!(self.state, "begins" | "looks" | "settled");
+        let about = match is_beginning {
+            true => self.waiting.front(),
+            false => self.running.as_ref(),
+        };
+        let about = about.map_or(0, |task| task.id);
+        for frame in &row.sends {
+            match *frame {
+                "LOG?" if self.has_half => all.push(Follows::Sends("LOG", about)),
+                "LOG?" => {}
+                other => all.push(Follows::Sends(other, about)),
+            }
+            self.has_half &= !frame.starts_with("LOG");
+        }
+        self.flags = self.flags & !row.clears | row.sets;
+        self.unconfirmed = (self.unconfirmed + row.confirms).max(0);
+        match row.task {
+            Becomes::Same | Becomes::Waits => {}
+            Becomes::Cancelled => {
+                let all = self.waiting.iter_mut();
+                all.filter(|task| Some(task.id) == id)
+                    .for_each(|task| task.is_cancelled = true);
+            }
+            Becomes::Runs => {
+                self.running = self.waiting.pop_front();
+                all.extend(self.running.map(Follows::Begins));
+            }
+            Becomes::Over if is_beginning => drop(self.waiting.pop_front()),
+            Becomes::Over => all.extend(self.running.take().map(Follows::Ends)),
+        }
+        if let Some(next) = row.next {
+            self.state = next;
+            if next == "gone" {
+                all.push(Follows::Leaves);
+            }
+        }
+    }
+}
