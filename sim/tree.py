@@ -52,10 +52,10 @@ def build():
     return hashlib.sha256(PROGRAM.read_bytes()).hexdigest(), ""
 
 
-def simulate(seeds):
+def simulate(seeds, *options):
     """Returns how many seeds fail, the first of them, and the rules with how often each was broken."""
     try:
-        done = subprocess.run([PROGRAM, "--no-shrink", "--seeds", str(seeds)], capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run([PROGRAM, "--no-shrink", *options, "--seeds", str(seeds)], capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         return 1, 0, [(1, 0, "it does not come to an end")]
     rules = re.findall(r"^ *(\d+) first (\d+): (.*)$", done.stdout, re.MULTILINE)
