@@ -26,6 +26,8 @@ pub(crate) enum What {
     WallJumps,
     /// A part of the store does what it was asked, by a plan that may not count any more.
     StoreWorks(Part, u64),
+    DiskFails,
+    DiskHeals,
     /// All that the dead server had started has ended.
     Cleared,
     /// A server begins.
@@ -51,6 +53,8 @@ impl fmt::Display for What {
             Self::WallJumps => write!(f, "the wall clock is set"),
             Self::StoreWorks(part, _) => write!(f, "the store works: {part:?}"),
             Self::Rests => write!(f, "is there a job left?"),
+            Self::DiskFails => write!(f, "the disk fails"),
+            Self::DiskHeals => write!(f, "the disk is well again"),
             Self::Cleared => write!(f, "all that the dead server had started has ended"),
             Self::Restarts => write!(f, "the angel starts a server"),
             Self::Drain => write!(f, "the angel has the server end"),

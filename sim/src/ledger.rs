@@ -77,6 +77,8 @@ pub(crate) struct Ledger {
     retried: HashMap<usize, u32>,
     /// A worker has gone by its own will.
     pub(crate) has_leavers: bool,
+    /// The disk has failed at some time.
+    disk_failed: bool,
 }
 
 impl Ledger {
@@ -118,6 +120,8 @@ impl Ledger {
         job.push = match status {
             Status::OK => Push::Accepted,
             Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => Push::Refused,
+            // A commit is in doubt.
+            Status::UNKNOWN if self.disk_failed => Push::Unknown,
             other => panic!("job {no}: its push was answered {other:?}"),
         };
         job.accepted_at = steady();

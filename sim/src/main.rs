@@ -5,6 +5,7 @@ mod angel;
 mod asks;
 mod client;
 mod dice;
+mod faults;
 mod late;
 mod ledger;
 mod lively;

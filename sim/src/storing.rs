@@ -2,6 +2,7 @@
 
 use crate::agenda::What;
 use crate::dice::Dice;
+use crate::faults::draw_faults;
 use crate::late::Late;
 use crate::restart::draw_kills;
 use crate::world::World;
@@ -31,6 +32,8 @@ pub(crate) struct Store {
     late_us: u64,
     /// How often its server dies.
     pub(crate) kills: u64,
+    /// How often its disk fails for a while.
+    pub(crate) faults: u64,
 }
 
 pub(crate) const FILE: &str = "/jobs.db";
@@ -44,13 +47,14 @@ impl Store {
             (14, Engine::Sqlite),
         ];
         let engine = dice.weighted(&all);
-        let kills = match engine {
-            Engine::Sqlite => draw_kills(dice),
-            Engine::Memory | Engine::Late => 0,
+        let (kills, faults) = match engine {
+            Engine::Sqlite => (draw_kills(dice), draw_faults(dice)),
+            Engine::Memory | Engine::Late => (0, 0),
         };
         Self {
             engine,
             kills,
+            faults,
             sync: dice.percent(70),
             late_us: *dice.of_all(&[10, 300, 5_000, 200_000]),
         }
@@ -112,6 +116,7 @@ impl World {
         plan.0 = None;
         if let Some(server) = &mut self.server {
             server.store_mut().work(part);
+            self.see_death();
         }
     }
 

@@ -69,7 +69,7 @@ impl World {
         let Some(disk) = self.disk.as_ref().filter(|_| self.angel.is_restarted()) else {
             return Stored::default();
         };
-        let stored = Stored::read(disk);
+        let stored = self.faults.without(disk, || Stored::read(disk));
         self.note(|| format!("  left are {stored:?}"));
         self.ledger.survived(&stored, &self.setup.queues);
         stored
@@ -77,8 +77,11 @@ impl World {
 
     /// A server has begun on what was left: each job that ran counts a crash, and no other one.
     pub(crate) fn check_crashes(&mut self, before: &Stored) {
-        let Some(disk) = &self.disk else { return };
-        let after = Stored::read(disk);
+        // While the disk fails they are counted when that can be written.
+        let Some(disk) = self.disk.as_ref().filter(|_| !self.faults.are_felt()) else {
+            return;
+        };
+        let after = self.faults.without(disk, || Stored::read(disk));
         assert!(after.running.is_empty(), "they do not run: {after:?}");
         for (no, row) in &before.jobs {
             let ran = before.running.contains(no);

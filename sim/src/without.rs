@@ -100,7 +100,7 @@ pub(crate) fn parts(setup: &Setup) -> Vec<String> {
 type Remove = fn(&mut Setup) -> bool;
 
 /// Each takes something out, and says whether it was there.
-const NAMED: [(&str, Remove); 9] = [
+const NAMED: [(&str, Remove); 10] = [
     ("operations", |setup| {
         std::mem::take(&mut setup.operations) > 0
     }),
@@ -119,6 +119,9 @@ const NAMED: [(&str, Remove); 9] = [
     }),
     ("wall-jumps", |setup| std::mem::take(&mut setup.wall_jumps)),
     ("deaths", |setup| std::mem::take(&mut setup.store.kills) > 0),
+    ("disk-faults", |setup| {
+        std::mem::take(&mut setup.store.faults) > 0
+    }),
     ("cuts", |setup| std::mem::take(&mut setup.cuts)),
 ];
 

@@ -3,6 +3,7 @@
 use crate::agenda::{Agenda, What};
 use crate::client::Client;
 use crate::dice::Dice;
+use crate::faults::Faults;
 use crate::ledger::Ledger;
 use crate::lively::Lively;
 use crate::restart::{Angel, Kills};
@@ -39,6 +40,7 @@ pub(crate) struct World {
     pub(crate) server: Option<Server>,
     pub(crate) angel: Angel,
     pub(crate) disk: Option<Disk>,
+    pub(crate) faults: Faults,
     pub(crate) plans: Plans,
     pub(crate) agenda: Agenda,
     pub(crate) workers: BTreeMap<u64, Worker>,
@@ -82,6 +84,7 @@ impl World {
         let mut world = Self {
             server: None,
             angel: Angel::new(&setup.text),
+            faults: Faults::new(seed, setup.store.faults, disk.as_ref()),
             disk,
             plans: Plans::default(),
             agenda: Agenda::default(),
@@ -113,6 +116,7 @@ impl World {
         };
         world.start_server();
         world.draw_kill();
+        world.plan_fault();
         if world.setup.wall_jumps {
             world
                 .agenda
@@ -176,7 +180,8 @@ impl World {
         let at = due.into_iter().chain(next).min();
         let at_time = at.expect("something is still to happen");
         let serves = self.server.is_some() && self.draining.is_none();
-        if at_time - now > CALM && serves && !self.store_is_busy() {
+        let is_well = !self.store_is_busy() && !self.faults.are_felt();
+        if at_time - now > CALM && serves && is_well {
             self.nothing_waits();
         }
         sim::advance(at_time);
@@ -215,7 +220,8 @@ impl World {
             server.check_invariants();
         }
         self.log.extend(server.write_log());
-        if server.is_done() {
+        let is_done = server.is_done();
+        if !self.see_death() && is_done {
             self.note(|| "the server is done".to_owned());
             let server = self.server.take().expect("it is there");
             server.end().expect("it ends well");
@@ -273,10 +279,15 @@ impl World {
             What::WallJumps => self.wall_jumps(),
             What::StoreWorks(part, no) => self.store_works(part, no),
             What::Rests => self.await_rest(),
+            What::DiskFails => self.disk_fails(),
+            What::DiskHeals => self.disk_heals(),
             What::Cleared => self.cleared(),
             What::Restarts => self.start_server(),
             // It died, and what is left is asked for once more.
-            What::Drain if self.ledger.unfinished != Some(0) => self.await_rest(),
+            What::Drain if self.ledger.unfinished != Some(0) || !self.faults.are_over() => {
+                self.ledger.unfinished = None;
+                self.await_rest();
+            }
             What::Drain => {
                 self.draining = Some(steady());
                 self.tell(ToServer::Drain, Vec::new());

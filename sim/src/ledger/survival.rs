@@ -3,8 +3,19 @@
 use super::{Ack, Ledger, Push};
 use crate::setup::Queue;
 use crate::survivors::Stored;
+use stoker_wire::Status;
 
 impl Ledger {
+    /// From now on some requests may be refused for it.
+    pub(crate) fn disk_fails(&mut self) {
+        self.disk_failed = true;
+    }
+
+    /// Whether a request may be answered so because of the disk.
+    pub(crate) fn may_fail(&self, status: Status) -> bool {
+        self.disk_failed && matches!(status, Status::UNAVAILABLE | Status::UNKNOWN)
+    }
+
     /// The server that it was sent to is dead: if it is not in the store then it never will be.
     pub(crate) fn cut(&mut self, no: u64) {
         self.jobs[no as usize].is_cut = true;

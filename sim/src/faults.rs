@@ -1,0 +1,189 @@
+//! A disk that fails for a while: calls of a sort end with an error, or it is full. It is well again before the end.
+
+use crate::agenda::What;
+use crate::dice::Dice;
+use crate::restart::Death;
+use crate::world::World;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use stoker_os::sim::Disk;
+use stoker_os::sim::vfs::{Call, Errno, Fault, Kind, Rng};
+use stoker_os::steady;
+
+/// What does not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Reading and writing.
+    Io,
+    /// Writes end somewhere.
+    Torn,
+    /// Syncs fail, and the next one may go well.
+    Sync,
+    /// The same, and the kernel takes for written what was not, as Linux does.
+    Lost,
+    /// There is no room.
+    Full,
+}
+
+/// How long after a disk is well again the store has noticed: it tries again every five seconds.
+const NOTICED: Duration = Duration::from_secs(12);
+/// What is free on a full disk at the most, bytes.
+const FREE: u64 = 40_000;
+
+pub(crate) struct Faults {
+    inner: Arc<Mutex<Inner>>,
+    /// How often the disk is still to fail.
+    left: u64,
+    /// What does not work now.
+    trouble: Option<Trouble>,
+    healed: Duration,
+}
+
+struct Inner {
+    dice: Rng,
+    trouble: Option<Trouble>,
+    /// Of so many calls one fails.
+    one_of: u64,
+    /// The server dies in so many calls from now, in this manner.
+    armed: Option<(u64, Death)>,
+}
+
+impl Faults {
+    pub(crate) fn new(seed: u64, left: u64, disk: Option<&Disk>) -> Self {
+        let inner = Arc::new(Mutex::new(Inner {
+            dice: Rng::new(seed),
+            trouble: None,
+            one_of: 1,
+            armed: None,
+        }));
+        if let Some(disk) = disk {
+            let inner = inner.clone();
+            disk.set_faults(move |call: &Call<'_>| lock(&inner).draw(call));
+        }
+        Self {
+            inner,
+            left,
+            trouble: None,
+            healed: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn arm(&self, calls: u64, death: Death) {
+        lock(&self.inner).armed = Some((calls, death));
+    }
+
+    /// The disk fails, or did so a short time ago.
+    pub(crate) fn are_felt(&self) -> bool {
+        self.trouble.is_some() || self.healed > Duration::ZERO && steady() < self.healed + NOTICED
+    }
+
+    pub(crate) fn are_over(&self) -> bool {
+        self.left == 0 && !self.are_felt()
+    }
+
+    /// Looks at the disk while nothing goes wrong.
+    pub(crate) fn without<T>(&self, disk: &Disk, look: impl FnOnce() -> T) -> T {
+        let trouble = lock(&self.inner).trouble.take();
+        let armed = lock(&self.inner).armed.take();
+        disk.set_capacity(None);
+        let seen = look();
+        if trouble == Some(Trouble::Full) {
+            disk.set_capacity(Some(disk.used()));
+        }
+        let mut inner = lock(&self.inner);
+        (inner.trouble, inner.armed) = (trouble, armed);
+        seen
+    }
+}
+
+impl Inner {
+    fn draw(&mut self, call: &Call<'_>) -> Option<Fault> {
+        match &mut self.armed {
+            Some((0, Death::Kill)) => {
+                self.armed = None;
+                return Some(Fault::Kill);
+            }
+            Some((0, Death::PowerCut)) => {
+                self.armed = None;
+                return Some(Fault::PowerCut(self.dice.next_u64()));
+            }
+            Some((calls, _)) => *calls -= 1,
+            None => {}
+        }
+        let trouble = self.trouble?;
+        if self.dice.below(self.one_of) > 0 {
+            return None;
+        }
+        match (trouble, call.kind) {
+            (Trouble::Io, Kind::Read | Kind::Write | Kind::Sync | Kind::Truncate)
+            | (Trouble::Sync, Kind::Sync) => Some(Fault::Error(Errno::IO)),
+            (Trouble::Torn, Kind::Write) => Some(Fault::Torn {
+                len: self.dice.below(call.len + 1),
+                error: Errno::IO,
+            }),
+            (Trouble::Lost, Kind::Sync) => Some(Fault::Lost {
+                kept: self.dice.below(4) as usize,
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How often a seed's disk fails.
+pub(crate) fn draw_faults(dice: &mut Dice) -> u64 {
+    let most = dice.weighted(&[(50, 0), (35, 1), (15, 4)]);
+    dice.within(0, most)
+}
+
+impl World {
+    pub(crate) fn plan_fault(&mut self) {
+        if self.faults.left > 0 {
+            let most = *self.dice("faults").of_all(&[50, 1_000, 20_000]);
+            let pause = self.dice("faults").millis(0, most);
+            self.agenda.plan(steady() + pause, What::DiskFails);
+        }
+    }
+
+    pub(crate) fn disk_fails(&mut self) {
+        let Some(disk) = self.disk.clone() else {
+            return;
+        };
+        let all = [
+            Trouble::Io,
+            Trouble::Torn,
+            Trouble::Sync,
+            Trouble::Lost,
+            Trouble::Full,
+        ];
+        let trouble = *self.dice("faults").of_all(&all);
+        let one_of = *self.dice("faults").of_all(&[1, 2, 20]);
+        self.note(|| format!("  {trouble:?}: one of {one_of} calls"));
+        if trouble == Trouble::Full {
+            let free = self.dice("faults").below(FREE);
+            disk.set_capacity(Some(disk.used() + free));
+        }
+        self.faults.left -= 1;
+        self.faults.trouble = Some(trouble);
+        self.ledger.disk_fails();
+        let mut inner = lock(&self.faults.inner);
+        (inner.trouble, inner.one_of) = (Some(trouble), one_of);
+        drop(inner);
+        let most = *self.dice("faults").of_all(&[100, 3_000, 20_000]);
+        let lasts = self.dice("faults").millis(20, most);
+        self.agenda.plan(steady() + lasts, What::DiskHeals);
+    }
+
+    pub(crate) fn disk_heals(&mut self) {
+        if let Some(disk) = &self.disk {
+            disk.set_capacity(None);
+        }
+        lock(&self.faults.inner).trouble = None;
+        self.faults.trouble = None;
+        self.faults.healed = steady();
+        self.plan_fault();
+    }
+}
