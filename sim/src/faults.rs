@@ -111,11 +111,15 @@ impl Inner {
             None => {}
         }
         let trouble = self.trouble?;
+        // A disk that fails at reading does so again and again: else nothing tells it from a damaged file.
+        if (trouble, call.kind) == (Trouble::Io, Kind::Read) {
+            return (self.one_of == 1).then_some(Fault::Error(Errno::IO));
+        }
         if self.dice.below(self.one_of) > 0 {
             return None;
         }
         match (trouble, call.kind) {
-            (Trouble::Io, Kind::Read | Kind::Write | Kind::Sync | Kind::Truncate)
+            (Trouble::Io, Kind::Write | Kind::Sync | Kind::Truncate)
             | (Trouble::Sync, Kind::Sync) => Some(Fault::Error(Errno::IO)),
             (Trouble::Torn, Kind::Write) => Some(Fault::Torn {
                 len: self.dice.below(call.len + 1),

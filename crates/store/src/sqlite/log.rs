@@ -79,6 +79,29 @@ fn keep_others_out(store: &Path) -> rusqlite::Result<Connection> {
     Ok(guard)
 }
 
+/// What is wrong with a store that SQLite calls damaged. It does so as well where the disk fails at reading.
+pub(super) fn why_damaged(store: &Path, file: &File, error: StoreError) -> StoreError {
+    let log = match stoker_os::open_file(&beside(store, "-wal"), Mode::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        log => log.and_then(|log| read_through(&log)),
+    };
+    match read_through(file).and(log) {
+        Ok(()) => error,
+        Err(error) => StoreError::io(store, &error),
+    }
+}
+
+fn read_through(file: &File) -> io::Result<()> {
+    let mut buffer = vec![0; AT_ONCE];
+    let mut at = 0;
+    loop {
+        match stoker_os::read_at(file, &mut buffer, at)? {
+            0 => return Ok(()),
+            count => at += count as u64,
+        }
+    }
+}
+
 fn write_over(log: &File) -> io::Result<()> {
     let mut buffer = vec![0; AT_ONCE];
     let mut at = 0;

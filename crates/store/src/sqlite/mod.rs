@@ -116,6 +116,14 @@ impl SqliteStore {
     /// Opens a store, or makes it.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
         let lock = Lock::take(path, options.socket.as_deref())?;
+        let (path, file) = (lock.path().to_owned(), lock.file());
+        match Self::open_locked(lock, options) {
+            Err(error @ StoreError::Damaged { .. }) => Err(log::why_damaged(&path, &file, error)),
+            opened => opened,
+        }
+    }
+
+    fn open_locked(lock: Lock, options: SqliteOptions) -> Result<Self, StoreError> {
         let path = &lock.path().to_owned();
         let io = |error: io::Error| StoreError::io(path, &error);
         let post = Arc::new(Post::new().map_err(io)?);

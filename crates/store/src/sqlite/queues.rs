@@ -74,9 +74,12 @@ impl Queues {
     pub(super) fn reload(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let loaded = Self::load(db)?;
         self.saved = loaded.saved;
-        for (queue, loaded) in self.queues.iter_mut().zip(loaded.queues) {
-            queue.tally = loaded.tally;
-            queue.safe = loaded.tally;
+        // Queues that are to be made with the next commit are not there, and have nothing yet.
+        let loaded = loaded.queues.iter().map(|queue| queue.tally);
+        let tallies = loaded.chain(std::iter::repeat(Tally::default()));
+        for (queue, tally) in self.queues.iter_mut().zip(tallies) {
+            queue.tally = tally;
+            queue.safe = tally;
         }
         Ok(())
     }
@@ -291,4 +294,25 @@ pub(super) fn described(db: &Connection) -> rusqlite::Result<Vec<Described>> {
             }
         })
         .collect())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    /// The first commit of a queue failed, and the file was opened anew: simulation, seed 10390.
+    #[test]
+    fn a_queue_that_is_not_in_the_file_has_nothing() {
+        let dir = stoker_testkit::Dir::new();
+        let db = crate::sqlite::schema::open(&dir.path().join("jobs.db"), 64).unwrap();
+        let mut queues = Queues::load(&db).unwrap();
+        let queue = queues.add("mails");
+        queues.get_mut(queue).unwrap().is_open = true;
+        queues.count(queue, State::Ready, 17);
+        queues.reload(&db).unwrap();
+        let mut told = Vec::new();
+        queues.tell_all(|_, counts| told.push(counts));
+        assert_eq!(told, [Counts::default()]);
+    }
 }
