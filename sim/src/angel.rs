@@ -1,12 +1,17 @@
 //! What the angel does: processes that begin, get signals and end.
 
 use crate::agenda::What;
+use crate::ledger::Death;
 use crate::model::Model;
 use crate::peer::Peer;
 use crate::worker::Worker;
 use crate::world::{ANGEL, SERVER, World};
+use std::time::Duration;
 use stoker_angel::{End, ToAngel, ToServer};
 use stoker_os::{Signal, receive_record, sim, steady};
+
+/// The server counts a run from when it sent its task, and the worker from when it looked.
+const NEAR: Duration = Duration::from_millis(500);
 
 impl World {
     pub(crate) fn angel_looks(&mut self) {
@@ -81,6 +86,7 @@ impl World {
                 is_soft,
                 printed: String::new(),
                 ended: None,
+                crashes: false,
             },
         );
         self.tell(
@@ -109,14 +115,7 @@ impl World {
         let Some(worker) = self.workers.remove(&key) else {
             return;
         };
-        let running = worker.run.as_ref().map(|run| run.task);
-        let running = running.filter(|task| task.is_job).map(|task| task.no);
-        // With half an answer it has not ended.
-        let unsaid = worker.ended.map(|(no, _, _)| no);
-        running
-            .into_iter()
-            .chain(unsaid)
-            .for_each(|no| self.ledger.died(no));
+        self.tasks_end(&worker);
         sim::end_process(worker.pid);
         drop(worker);
         let end = match by_signal {
@@ -124,6 +123,43 @@ impl World {
             false => End::Code(0),
         };
         self.tell(ToServer::Exited { worker: key, end }, Vec::new());
+    }
+}
+
+impl World {
+    /// What becomes of the tasks of a worker that dies.
+    fn tasks_end(&mut self, worker: &Worker) {
+        for no in worker.model.waiting_jobs() {
+            self.ledger.returned(no);
+        }
+        // With half an answer it has not ended.
+        let running = worker.run.as_ref().map(|run| run.task);
+        let running = running.filter(|task| task.is_job).map(|task| task.no);
+        let unsaid = worker.ended.map(|(no, _)| no);
+        for no in running.into_iter().chain(unsaid) {
+            let death = self.death_of(worker, no);
+            self.ledger.died(no, death, &self.setup);
+        }
+    }
+
+    /// How a worker's death looks to its job.
+    fn death_of(&self, worker: &Worker, no: u64) -> Death {
+        let pool = self
+            .pools
+            .get(&worker.key)
+            .and_then(|pool| self.setup.pool(pool));
+        let job = &self.ledger.jobs[no as usize];
+        let ran = steady() - job.began_at;
+        let own = job.options.timeout_ms.map(|ms| Some(u64::from(ms)));
+        let limit = own.or_else(|| self.setup.pools[pool?].task_timeout_ms.known());
+        let least = limit.map(|limit| limit.map_or(Duration::MAX, Duration::from_millis));
+        let leaves = worker.model.has("told") || worker.ended.is_some();
+        match (worker.crashes, least) {
+            // What was lent it counts from when the server had sent it.
+            (true, Some(least)) if ran + NEAR < least && !leaves => Death::Crash,
+            (false, Some(least)) if ran >= least && !leaves => Death::Overdue,
+            _ => Death::Unclear,
+        }
     }
 }
 

@@ -2,19 +2,20 @@
 
 use crate::agenda::What;
 use crate::client::{About, Client};
+use crate::coverage::features;
 use crate::dice::Dice;
-use crate::operator;
+use crate::operator::{self, Effect};
 use crate::peer::Peer;
+use crate::push::Options;
 use crate::world::{SOCKET, World};
 use std::path::Path;
 use std::time::Duration;
-use stoker_os::{sim, steady};
-use stoker_wire::Key;
+use stoker_os::{sim, steady, wall_ms};
 
 /// The first client's process.
 const CLIENT: i32 = 100_000;
 /// Jobs that hang and are tried again take long.
-const LONGEST_REST: Duration = Duration::from_secs(3_000);
+const LONGEST_REST: Duration = Duration::from_secs(8_000);
 
 impl World {
     pub(crate) fn client_acts(&mut self, no: usize) {
@@ -59,13 +60,14 @@ impl World {
         if !self.begins_action() {
             return;
         }
-        let (services, queues) = (self.setup.services.len() as u64, self.setup.queues.len());
+        let services = self.setup.services.len() as u64;
         let what = self.dice("asks").below(10);
         let life = self.lives * 100 + no as u64;
         // Every third client is root.
         if no.is_multiple_of(3) && self.dice("operator").below(100) < self.setup.operations {
             let setup = self.setup.clone();
-            let drawn = operator::draw(self.dice("operator"), &setup);
+            let jobs = self.ledger.jobs.len() as u64;
+            let drawn = operator::draw(self.dice("operator"), &setup, jobs);
             return self.operate(no, drawn);
         }
         if what < 2 && services > 0 {
@@ -84,22 +86,30 @@ impl World {
             }
             return;
         }
-        let queue = self.dice("asks").below(queues as u64) as usize;
+        self.ask_push(no, life);
+    }
+
+    fn ask_push(&mut self, no: usize, life: u64) {
+        let queues = self.setup.queues.len() as u64;
+        let queue = self.dice("asks").below(queues) as usize;
         let drawn = self.setup.queues[queue].clone();
-        let lane = self.dice("asks").below(3);
-        let key = match drawn.ordered {
-            true => 1 + life * 3 + lane,
-            false => lane,
-        };
-        let (mut more, mut wait): (Vec<(Key, Vec<u8>)>, _) = (Vec::new(), Duration::ZERO);
-        if !drawn.ordered && self.dice("asks").percent(20) {
-            let delay = self.dice("asks").within(1, 3_000);
-            more.push((Key::DELAY, delay.to_be_bytes().to_vec()));
-            wait = Duration::from_millis(delay);
+        let (rich, number) = (self.setup.rich, self.ledger.jobs.len() as u64);
+        let mut options = Options::draw(self.dice("asks"), &drawn, rich, life, number);
+        if drawn.ordered {
+            // Its order is by age alone.
+            options.due_at = None;
         }
-        let job = self.ledger.push(queue, key, wait);
+        let features = features(&options, &drawn);
+        let job = self.ledger.push(queue, (no % 3) as u32, options.clone());
         if let Some(client) = &mut self.clients[no] {
-            client.push(job, &drawn.name, key, &more);
+            let entry = &mut self.ledger.jobs[job as usize];
+            (entry.features, entry.open_beside) = (features, client.open.len() as u64);
+            let ahead = options.due_at.map(|due| due.saturating_sub(wall_ms()));
+            if let (Some(ahead), false) = (ahead, self.setup.wall_jumps) {
+                entry.not_before += Duration::from_millis(ahead);
+                entry.due_by = entry.not_before;
+            }
+            client.push(job, &drawn.name, &options);
         }
     }
 
@@ -108,14 +118,36 @@ impl World {
         no: usize,
         drawn: (&str, serde_json::Value, operator::Effect),
     ) {
-        let (method, request, effect) = drawn;
+        let (method, mut request, effect) = drawn;
+        if self.clients[no].is_none() {
+            return;
+        }
+        let about = match effect {
+            Effect::Changes(verb, filter) => {
+                let at = self.ledger.change(verb, filter, &self.setup);
+                let Some(change) = self.ledger.changes[at].request(&self.ledger, &self.setup)
+                else {
+                    return self.ledger.not_changed(at);
+                };
+                request = change;
+                About::Change(at)
+            }
+            Effect::Pauses(queue) => {
+                self.ledger.paused.insert(queue);
+                About::Operation
+            }
+            Effect::Limits(queue, limit) => {
+                self.setup.queues[queue].limit.changes_to(limit);
+                About::Steering
+            }
+            Effect::Rejected => About::WrongOperation,
+            // Reserves bound sizes and limits.
+            Effect::None if method != "stoker.job" => About::Steering,
+            Effect::None => About::Operation,
+        };
         self.note(|| format!("  {method} {request}"));
-        self.ledger.operates(effect);
+        self.ledger.coverage.asked(method, &request);
         if let Some(client) = &mut self.clients[no] {
-            let about = match effect {
-                operator::Effect::Rejected => About::WrongOperation,
-                _ => About::Operation,
-            };
             client.operate(about, method, &request);
         }
     }
@@ -149,10 +181,7 @@ impl World {
             self.ledger.unfinished
         );
         if self.ledger.unfinished == Some(0) {
-            self.clients[0] = None;
-            return self
-                .agenda
-                .plan(now + Duration::from_millis(10), What::Drain);
+            return self.look_at_rest();
         }
         if self.clients[0].is_none() {
             let from = stoker_os::Peer {
@@ -166,15 +195,50 @@ impl World {
             let name = self.setup.queues[queue].name.clone();
             self.operate(0, operator::resume(&name));
         }
+        self.operate(0, operator::release_all());
+        for pool in self.setup.pools.clone() {
+            self.operate(0, operator::size_of_file(&pool.name));
+        }
         if let Some(client) = &mut self.clients[0] {
             client.list_queues(About::Rest);
         }
         self.agenda.plan(now + Duration::from_secs(5), What::Rests);
     }
 
+    /// All jobs have ended: they are listed, then queues and workers, and then the server ends.
+    fn look_at_rest(&mut self) {
+        let soon = steady() + Duration::from_secs(1);
+        let Some(client) = self.clients[0]
+            .as_mut()
+            .filter(|client| client.open.is_empty())
+        else {
+            return self.agenda.plan(soon, What::Rests);
+        };
+        match self.ledger.next_page.take() {
+            None => {
+                self.ledger.lists_anew();
+                client.list_jobs(None);
+            }
+            Some(Some(after)) => client.list_jobs(Some(&after)),
+            Some(None) if self.at_rest => {
+                self.clients[0] = None;
+                return self.agenda.plan(soon, What::Drain);
+            }
+            Some(None) => {
+                self.at_rest = true;
+                self.ledger.next_page = Some(None);
+                client.list_queues(About::Queues);
+                let list = serde_json::json!({"op": "list"});
+                client.operate(About::Workers, "stoker.worker", &list);
+            }
+        }
+        self.agenda.plan(soon, What::Rests);
+    }
+
     pub(crate) fn hang_up(&mut self, no: usize) {
         if let Some(client) = self.clients[no].take() {
             for about in client.open.values() {
+                // What a change reaches is never known then: it stays open.
                 if let About::Job(job) = about {
                     self.ledger.unknown(*job);
                 }
@@ -184,7 +248,7 @@ impl World {
 
     pub(crate) fn client_looks(&mut self, no: usize) {
         let ended = match &mut self.clients[no] {
-            Some(client) => client.read(&mut self.ledger),
+            Some(client) => client.read(&mut self.ledger, &self.setup),
             None => return,
         };
         if ended {

@@ -1,7 +1,9 @@
 //! A client: some requests, and perhaps an early end.
 
+use crate::body::body;
 use crate::ledger::Ledger;
 use crate::peer::Peer;
+use crate::push::Options;
 use crate::setup::Setup;
 use std::collections::HashMap;
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
@@ -14,6 +16,14 @@ pub(crate) enum About {
     Own,
     /// What an operator wants.
     Operation,
+    /// The same, and reserves may forbid it.
+    Steering,
+    /// The same, with jobs that are to change: the how-manieth change.
+    Change(usize),
+    /// A page of all jobs, and the other lists, at the end.
+    Jobs,
+    Queues,
+    Workers,
     /// The same, and it is wrong.
     WrongOperation,
     /// Whether there is a job left.
@@ -23,6 +33,7 @@ pub(crate) enum About {
 pub(crate) struct Client {
     pub(crate) peer: Peer,
     next_id: u32,
+    prio: u8,
     pub(crate) open: HashMap<u32, About>,
 }
 
@@ -37,6 +48,7 @@ impl Client {
         Self {
             peer,
             next_id: 0,
+            prio: 3,
             open: HashMap::new(),
         }
     }
@@ -48,31 +60,40 @@ impl Client {
             name,
             meta: meta.as_meta(),
             body,
-            prio: 3,
+            prio: self.prio,
             ..Encode::new(Type::Req, self.next_id)
         });
     }
 
-    pub(crate) fn push(&mut self, no: u64, queue: &str, key: u64, more: &[(Key, Vec<u8>)]) {
+    pub(crate) fn push(&mut self, no: u64, queue: &str, options: &Options) {
         let mut meta = MetaBuf::new();
         meta.push(Key::QUEUE, queue.as_bytes());
-        if key > 0 {
-            meta.push(Key::FAIRNESS, format!("k{key}").as_bytes());
+        for (key, value) in options.meta() {
+            meta.push(key, &value);
         }
-        for (key, value) in more {
-            meta.push(*key, value);
-        }
-        self.ask(About::Job(no), "stoker.push", &meta, &no.to_be_bytes());
+        self.prio = options.priority;
+        self.ask(
+            About::Job(no),
+            "stoker.push",
+            &meta,
+            &body(no, 0, options.len),
+        );
+        self.prio = 3;
     }
 
     pub(crate) fn call(&mut self, no: u64, service: &str) {
         let name = format!("{service}.ask");
-        self.ask(About::Call, &name, &MetaBuf::new(), &no.to_be_bytes());
+        self.ask(About::Call, &name, &MetaBuf::new(), &body(no, 0, 8));
     }
 
     pub(crate) fn list_queues(&mut self, about: About) {
         let body = br#"{"op":"list"}"#;
         self.ask(about, "stoker.queue", &MetaBuf::new(), body);
+    }
+
+    pub(crate) fn list_jobs(&mut self, after: Option<&str>) {
+        let request = serde_json::json!({"op": "list", "limit": 1_000, "after": after});
+        self.operate(About::Jobs, "stoker.job", &request);
     }
 
     pub(crate) fn operate(&mut self, about: About, method: &str, request: &serde_json::Value) {
@@ -81,7 +102,7 @@ impl Client {
     }
 
     /// Reads answers. Returns whether the server has closed the connection.
-    pub(crate) fn read(&mut self, ledger: &mut Ledger) -> bool {
+    pub(crate) fn read(&mut self, ledger: &mut Ledger, setup: &Setup) -> bool {
         self.peer.flush();
         let open = &mut self.open;
         let ended = self.peer.take(|frame| {
@@ -91,7 +112,7 @@ impl Client {
             let about = open.remove(&frame.id);
             let about = about.unwrap_or_else(|| panic!("an answer to nothing: {frame:?}"));
             match about {
-                About::Job(no) => ledger.pushed(no, Status(frame.code), frame.body),
+                About::Job(no) => ledger.pushed(no, Status(frame.code), frame.body, setup),
                 About::Own => assert!(
                     matches!(Status(frame.code), Status::OK | Status::RESOURCE_EXHAUSTED),
                     "{frame:?}"
@@ -107,14 +128,54 @@ impl Client {
                         "a request that is wrong was answered {status:?}"
                     );
                 }
-                About::Operation => {
+                About::Operation | About::Steering => {
                     let status = Status(frame.code);
                     let text = String::from_utf8_lossy(frame.body);
+                    let is_reserved = about == About::Steering && text.contains("reserve");
                     assert!(
-                        matches!(status, Status::OK | Status::RESOURCE_EXHAUSTED)
-                            || ledger.may_fail(status),
+                        is_reserved
+                            || ledger.may_fail(status)
+                            || matches!(
+                                status,
+                                Status::OK | Status::RESOURCE_EXHAUSTED | Status::UNKNOWN
+                            ),
                         "an operator's request was answered {status:?}: {text}"
                     );
+                }
+                About::Change(at) => {
+                    let status = Status(frame.code);
+                    let body =
+                        || serde_json::from_slice::<serde_json::Value>(frame.body).expect("JSON");
+                    let count = |field: &str| body()[field].as_u64().unwrap_or(0);
+                    match status {
+                        Status::OK => {
+                            ledger.changed(at, Some((count("count"), count("held"))), setup)
+                        }
+                        Status::UNKNOWN => ledger.changed(at, None, setup),
+                        // A single job that is not there, or not in such a state.
+                        Status::NOT_FOUND
+                        | Status::FAILED_PRECONDITION
+                        | Status::ALREADY_EXISTS => {
+                            ledger.not_reached(at);
+                        }
+                        Status::RESOURCE_EXHAUSTED => ledger.not_changed(at),
+                        other if ledger.may_fail(other) => ledger.changed(at, None, setup),
+                        other => panic!(
+                            "a change was answered {other:?}: {}",
+                            String::from_utf8_lossy(frame.body)
+                        ),
+                    }
+                }
+                // It is asked for again.
+                _ if ledger.may_fail(Status(frame.code)) => {}
+                About::Jobs => ledger.page(frame.body),
+                About::Queues => {
+                    let list = serde_json::from_slice(frame.body).expect("JSON");
+                    ledger.queues_at_rest(&list, setup);
+                }
+                About::Workers => {
+                    let list = serde_json::from_slice(frame.body).expect("JSON");
+                    ledger.workers_at_rest(&list);
                 }
                 About::Rest => ledger.unfinished = Some(unfinished(frame.body)),
             }
@@ -129,18 +190,7 @@ fn unfinished(body: &[u8]) -> u64 {
     let queues = list["queues"].as_array().expect("a list");
     let count = |queue: &serde_json::Value| {
         let of = |field: &str| queue[field].as_u64().unwrap_or_else(|| panic!("{queue}"));
-        of("ready") + of("running") + of("delayed")
+        of("ready") + of("running") + of("delayed") + queue["suspended"].as_u64().unwrap_or(0)
     };
     queues.iter().map(count).sum()
-}
-
-impl Setup {
-    /// The services of a pool, which its workers must offer.
-    pub(crate) fn services_of<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a str> {
-        let all = self
-            .services
-            .iter()
-            .filter(move |service| service.pool == pool);
-        all.map(|service| service.name.as_str())
-    }
 }

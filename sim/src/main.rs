@@ -3,7 +3,9 @@
 mod agenda;
 mod angel;
 mod asks;
+mod body;
 mod client;
+mod coverage;
 mod dice;
 mod faults;
 mod late;
@@ -12,6 +14,7 @@ mod lively;
 mod model;
 mod operator;
 mod peer;
+mod push;
 mod restart;
 mod rule;
 mod runs;
@@ -24,6 +27,7 @@ mod without;
 mod worker;
 mod world;
 
+use coverage::Coverage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -33,7 +37,8 @@ use without::Without;
 use world::World;
 
 const HELP: &str = "\
-stoker-sim [--from N] [--seeds N] [--no-shrink]     so many seeds; the first that fails is made smaller and shown
+stoker-sim [--from N] [--seeds N] [--no-shrink] [--coverage]
+                                                    so many seeds; the first that fails is made smaller and shown
 stoker-sim --seed N [--without WHAT] [--shrink]     one seed with all that happens; without WHAT, or as small as it fails";
 
 fn main() -> ExitCode {
@@ -51,7 +56,8 @@ fn main() -> ExitCode {
     rule::remember_panics();
     let Some(seed) = number("--seed") else {
         let (first, seeds) = (number("--from"), number("--seeds"));
-        let failed = run(first.unwrap_or(0), seeds.unwrap_or(300));
+        let is_shown = is_given("--coverage");
+        let failed = run(first.unwrap_or(0), seeds.unwrap_or(300), is_shown);
         if let Some(seed) = failed.filter(|_| !is_given("--no-shrink")) {
             show_small(seed);
         }
@@ -71,7 +77,7 @@ fn main() -> ExitCode {
 /// Runs a seed with all that happens.
 fn show(seed: u64, without: &Without) -> ExitCode {
     let mut world = World::new(seed, without, true);
-    println!("{}", world.setup.text);
+    println!("{}", world.setup.text());
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     println!(
         "\nThe server's log:\n{}",
@@ -100,9 +106,10 @@ fn show_small(seed: u64) -> ExitCode {
 }
 
 /// Runs seeds on all cores. Returns the first that failed.
-fn run(first: u64, seeds: u64) -> Option<u64> {
+fn run(first: u64, seeds: u64, is_shown: bool) -> Option<u64> {
     let began = Instant::now();
     let (next, events) = (AtomicU64::new(first), AtomicU64::new(0));
+    let coverage = Mutex::new(Coverage::default());
     let failed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
@@ -113,7 +120,10 @@ fn run(first: u64, seeds: u64) -> Option<u64> {
                         return;
                     }
                     match one(seed) {
-                        Ok(count) => drop(events.fetch_add(count, Ordering::Relaxed)),
+                        Ok((count, seen)) => {
+                            events.fetch_add(count, Ordering::Relaxed);
+                            coverage.lock().expect("nobody panics with it").add(&seen);
+                        }
                         Err(text) => failed
                             .lock()
                             .expect("nobody panics with it")
@@ -137,6 +147,12 @@ fn run(first: u64, seeds: u64) -> Option<u64> {
     for (count, first, rule) in rule::count(&failed) {
         println!("{count:>6} first {first}: {rule}");
     }
+    if is_shown {
+        coverage
+            .into_inner()
+            .expect("nobody panics with it")
+            .print();
+    }
     failed.first().map(|(seed, _)| *seed)
 }
 
@@ -144,7 +160,7 @@ fn run(first: u64, seeds: u64) -> Option<u64> {
 const TWICE: u64 = 50;
 
 /// How many events it had, or what was wrong.
-fn one(seed: u64) -> Result<u64, String> {
+fn one(seed: u64) -> Result<(u64, Coverage), String> {
     let run = || {
         let mut world = World::new(seed, &Without::default(), false);
         world.run();
@@ -160,7 +176,8 @@ fn one(seed: u64) -> Result<u64, String> {
                 "the second time something else happened"
             );
         }
-        world.events
+        world.ledger.coverage.configured(&world.setup);
+        (world.events, std::mem::take(&mut world.ledger.coverage))
     };
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| rule::text_of(&*panic))
 }

@@ -32,6 +32,8 @@ pub(crate) enum Follows {
     Begins(Task),
     /// A task that ran does so no more.
     Ends(Task),
+    /// A task that it never began has its answer.
+    Drops(Task),
     /// It goes, and what it held goes back.
     Leaves,
 }
@@ -73,6 +75,12 @@ impl Model {
     /// Whether it could begin a task at once.
     pub(crate) fn is_free(&self) -> bool {
         matches!(self.state, "idle" | "asks") && self.waiting.is_empty() && !self.has("told")
+    }
+
+    /// Jobs that it has and has not begun.
+    pub(crate) fn waiting_jobs(&self) -> impl Iterator<Item = u64> {
+        let jobs = self.waiting.iter().filter(|task| task.is_job);
+        jobs.map(|task| task.no)
     }
 
     pub(crate) fn holds(&self) -> bool {
@@ -152,7 +160,9 @@ impl Model {
                 self.running = self.waiting.pop_front();
                 all.extend(self.running.map(Follows::Begins));
             }
-            Becomes::Over if is_beginning => drop(self.waiting.pop_front()),
+            Becomes::Over if is_beginning => {
+                all.extend(self.waiting.pop_front().map(Follows::Drops));
+            }
             Becomes::Over => all.extend(self.running.take().map(Follows::Ends)),
         }
         if let Some(next) = row.next {

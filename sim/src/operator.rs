@@ -1,74 +1,186 @@
 //! What an operator asks for, drawn.
 
 use crate::dice::Dice;
+use crate::ledger::{Filter, Verb};
+use crate::push::TYPES;
 use crate::setup::Setup;
 use serde_json::{Value, json};
 
 /// What an operator's request may change of what else holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Effect {
     None,
     Pauses(usize),
-    /// Jobs of that queue may end without having run.
-    Cancels(usize),
+    /// Jobs are changed: these.
+    Changes(Verb, Filter),
+    /// How many of its jobs may run at once.
+    Limits(usize, u64),
     /// It is not understood, and must be rejected.
     Rejected,
-    /// Failed jobs of that queue have all their tries once more.
-    Retries(usize),
 }
 
-/// The method, the request, and what follows from it.
-pub(crate) fn draw(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
-    let at = dice.below(setup.queues.len() as u64) as usize;
-    let queue = setup.queues[at].name.as_str();
-    let pool = format!("p{}", dice.below(setup.pools));
+/// The method, the request, and what follows from it. `jobs` there are so far.
+pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> (&'static str, Value, Effect) {
     match dice.below(10) {
-        0 => pause(queue, at),
-        1 => resume(queue),
-        2 => {
-            let state = *dice.of_all(&["ready", "delayed", "running"]);
-            let request = json!({"op": "cancel", "queue": queue, "state": state});
-            ("stoker.job", request, Effect::Cancels(at))
+        0..4 => {
+            let verb = verb(dice, setup);
+            let filter = filter(dice, setup, verb, jobs);
+            ("stoker.job", Value::Null, Effect::Changes(verb, filter))
         }
-        3 => {
-            let request = json!({"op": "retry", "queue": queue, "state": "failed"});
-            ("stoker.job", request, Effect::Retries(at))
-        }
-        4 => {
-            let max = dice.within(1, 8);
-            let min = dice.within(1, max);
-            let request = json!({"op": "scale", "pool": pool, "min": min, "max": max});
-            ("stoker.pool", request, Effect::None)
-        }
-        5 => {
-            let request = json!({"op": "set", "queue": queue, "weight": dice.within(1, 50)});
-            ("stoker.queue", request, Effect::None)
-        }
-        6 => {
-            let request = json!({"op": "set", "queue": queue, "limit": dice.within(1, 3)});
-            ("stoker.queue", request, Effect::None)
-        }
-        7 => {
-            let request = json!({"op": "list", "queue": queue, "limit": dice.within(1, 100)});
-            ("stoker.job", request, Effect::None)
-        }
-        8 => {
-            // What is ignored of a filter would mean all jobs of the queue.
-            let wrong = dice.of_all(&[r#""key":42"#, r#""older_ms":"7d""#, r#""sate":"ready""#]);
-            let text = format!(r#"{{"op":"cancel","queue":"{queue}",{wrong}}}"#);
-            let request = serde_json::from_str(&text).expect("JSON");
-            ("stoker.job", request, Effect::Rejected)
-        }
-        _ => ("stoker.worker", json!({"op": "list"}), Effect::None),
+        4 => look(dice, setup),
+        5 => wrong(dice, setup),
+        6 => workers(dice, setup),
+        _ => of_queue(dice, setup),
     }
 }
 
-fn pause(queue: &str, at: usize) -> (&'static str, Value, Effect) {
-    let request = json!({"op": "pause", "queue": queue});
-    ("stoker.queue", request, Effect::Pauses(at))
+fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
+    match dice.below(8) {
+        0 | 1 => Verb::Cancel,
+        2 => Verb::Retry(None),
+        3 => Verb::Retry(dice.percent(70).then(|| dice.within(1, 50))),
+        4 => Verb::Suspend,
+        5 => Verb::Release,
+        6 => Verb::Move(dice.below(setup.queues.len() as u64) as usize),
+        _ if dice.percent(50) => Verb::Discard,
+        _ => Verb::Edit(dice.within(1, 9) as u32),
+    }
+}
+
+fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
+    let mut filter = Filter::default();
+    if jobs > 0 && (matches!(verb, Verb::Edit(_)) || dice.percent(30)) {
+        filter.one = Some(dice.below(jobs));
+        return filter;
+    }
+    if dice.percent(70) {
+        filter.queue = Some(dice.below(setup.queues.len() as u64) as usize);
+    }
+    if dice.percent(25) {
+        filter.kind = Some(*dice.of_all(&TYPES));
+    }
+    if dice.percent(25) {
+        filter.key = Some(format!("k{}", dice.within(1, 4)));
+    }
+    if dice.percent(10) {
+        filter.older_ms = Some(dice.below(5_000));
+    }
+    if dice.percent(40) {
+        let all: &[&str] = match verb {
+            Verb::Retry(_) => &["failed", "cancelled"],
+            Verb::Discard => &["done", "failed", "cancelled"],
+            Verb::Release => &["delayed", "retrying", "suspended"],
+            _ => &["ready", "delayed", "retrying", "suspended"],
+        };
+        filter.states = all.iter().copied().filter(|_| dice.percent(50)).collect();
+    } else if verb == Verb::Cancel && dice.percent(20) {
+        filter.states = vec!["running"];
+    }
+    filter
+}
+
+fn queue_of(dice: &mut Dice, setup: &Setup) -> usize {
+    dice.below(setup.queues.len() as u64) as usize
+}
+
+/// What changes nothing.
+fn look(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let queue = &setup.queues[queue_of(dice, setup)].name;
+    let limit = dice.within(1, 100);
+    let (method, request) = match dice.below(7) {
+        0 => (
+            "stoker.job",
+            json!({"op": "list", "queue": queue, "limit": limit, "newest": dice.percent(50)}),
+        ),
+        1 => (
+            "stoker.job",
+            json!({"op": "count", "queue": queue, "state": "failed"}),
+        ),
+        2 => (
+            "stoker.job",
+            json!({"op": "groups", "queue": queue, "limit": limit}),
+        ),
+        3 => (
+            "stoker.job",
+            json!({"op": "export", "queue": queue, "limit": limit}),
+        ),
+        4 => ("stoker.worker", json!({"op": "list"})),
+        5 => ("stoker.quarantine", json!({"op": "list"})),
+        _ => ("stoker.queue", json!({"op": "find", "queue": queue})),
+    };
+    (method, request, Effect::None)
+}
+
+/// What is ignored of a filter would mean all jobs of the queue.
+fn wrong(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let queue = &setup.queues[queue_of(dice, setup)].name;
+    let wrong = dice.of_all(&[r#""key":42"#, r#""older_ms":"7d""#, r#""sate":"ready""#]);
+    let text = format!(r#"{{"op":"cancel","queue":"{queue}",{wrong}}}"#);
+    let request = serde_json::from_str(&text).expect("JSON");
+    ("stoker.job", request, Effect::Rejected)
+}
+
+fn workers(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let pool = &dice.of_all(&setup.pools).name;
+    let request = match dice.below(4) {
+        0 => json!({"op": "scale", "pool": pool, "reset": true}),
+        1 => json!({"op": "reload", "pool": pool}),
+        2 => json!({"op": "reload"}),
+        _ => {
+            let max = dice.within(1, 8);
+            let min = dice.within(1, max);
+            json!({"op": "scale", "pool": pool, "min": min, "max": max})
+        }
+    };
+    ("stoker.pool", request, Effect::None)
+}
+
+fn of_queue(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let at = queue_of(dice, setup);
+    let queue = setup.queues[at].name.as_str();
+    match dice.below(6) {
+        0 | 1 => {
+            let request = json!({"op": "pause", "queue": queue});
+            ("stoker.queue", request, Effect::Pauses(at))
+        }
+        2 => resume(queue),
+        3 => {
+            let request = json!({"op": "set", "queue": queue, "weight": dice.within(1, 50)});
+            ("stoker.queue", request, Effect::None)
+        }
+        4 => {
+            let limit = dice.within(1, 3);
+            let request = json!({"op": "set", "queue": queue, "limit": limit});
+            ("stoker.queue", request, Effect::Limits(at, limit))
+        }
+        _ => {
+            let request = json!({"op": "set", "queue": queue, "reset": true});
+            ("stoker.queue", request, Effect::Limits(at, u64::MAX))
+        }
+    }
 }
 
 pub(crate) fn resume(queue: &str) -> (&'static str, Value, Effect) {
     let request = json!({"op": "resume", "queue": queue});
     ("stoker.queue", request, Effect::None)
+}
+
+/// Whatever waits until somebody releases it.
+pub(crate) fn release_all() -> (&'static str, Value, Effect) {
+    let states = vec!["suspended"];
+    let filter = Filter {
+        states,
+        ..Filter::default()
+    };
+    (
+        "stoker.job",
+        Value::Null,
+        Effect::Changes(Verb::Release, filter),
+    )
+}
+
+/// A pool of a smaller size may keep all of its workers for others.
+pub(crate) fn size_of_file(pool: &str) -> (&'static str, Value, Effect) {
+    let request = json!({"op": "scale", "pool": pool, "reset": true});
+    ("stoker.pool", request, Effect::None)
 }

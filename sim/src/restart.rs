@@ -274,7 +274,7 @@ impl World {
             self.agenda
                 .plan(steady() + Duration::from_secs(5), What::Rests);
             self.clear();
-            self.angel.renew(&self.setup.text.clone());
+            self.angel.renew(&self.setup.text());
             return self.cut_clients();
         }
         match death {
@@ -286,7 +286,7 @@ impl World {
                 self.cut_clients();
             }
             Death::PowerCut => {
-                self.angel.renew(&self.setup.text.clone());
+                self.angel.renew(&self.setup.text());
                 self.cut_clients();
                 (0..self.clients.len()).for_each(|no| self.hang_up(no));
                 self.cleared_workers();

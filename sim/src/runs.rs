@@ -1,7 +1,7 @@
 //! What workers do with their tasks.
 
 use crate::agenda::What;
-use crate::ledger::Ack;
+use crate::ledger::{Ack, Answer, Death};
 use crate::lively::Act;
 use crate::model::{Follows, Task};
 use crate::worker::{Run, Worker};
@@ -11,6 +11,8 @@ use stoker_os::steady;
 
 /// A worker that can't write waits so long before it looks again.
 const BLOCKED: Duration = Duration::from_micros(300);
+/// Whatever hangs is killed for it, or ends by itself after all.
+const HANGS: Duration = Duration::from_secs(200);
 
 impl World {
     pub(crate) fn worker_looks(&mut self, key: u64) {
@@ -19,7 +21,7 @@ impl World {
         if let Some(worker) = self.workers.get_mut(&key)
             && worker.looks()
         {
-            worker.read(&mut all);
+            worker.read(&mut all, &mut self.ledger, &self.setup);
         }
         self.follow(key, all);
     }
@@ -34,7 +36,7 @@ impl World {
         {
             let is_running = worker.run.is_some();
             if is_running && !worker.model.has("struck") {
-                worker.read(&mut all);
+                worker.read(&mut all, &mut self.ledger, &self.setup);
             }
             // The code may catch what strikes it, and go on.
             if hears || !worker.model.has("struck") {
@@ -87,10 +89,15 @@ impl World {
                 Follows::Begins(task) => self.begins(key, task),
                 Follows::Ends(task) => {
                     worker.run = None;
-                    let is_done = status == "OK" || worker.model.has("acked");
-                    let failed = status == "ERROR" && !is_done;
-                    worker.ended = task.is_job.then_some((task.no, is_done, failed));
+                    let answer = answer_of(status);
+                    match (task.is_job, answer) {
+                        (true, Some(answer)) => worker.ended = Some((task.no, answer)),
+                        (true, None) => self.gives_back(task),
+                        (false, _) => {}
+                    }
                 }
+                Follows::Drops(task) if task.is_job => self.ledger.dropped(task.no),
+                Follows::Drops(_) => {}
                 Follows::Leaves => self.plan_death(key, false),
             }
         }
@@ -111,7 +118,7 @@ impl World {
 
     fn gives_back(&mut self, task: Task) {
         if task.is_job {
-            self.ledger.died(task.no);
+            self.ledger.died(task.no, Death::Unclear, &self.setup);
         }
     }
 
@@ -126,7 +133,7 @@ impl World {
             return;
         };
         if task.is_job {
-            self.ledger.begins(task.no, worker.pid, &self.setup.queues);
+            self.ledger.begins(task.no, worker.pid, &self.setup);
         }
         worker.run = Some(Run {
             no,
@@ -183,8 +190,15 @@ impl World {
                 self.write_output(key, task);
                 self.plan_run(key);
             }
-            Some(Act::Dies) => self.dies(key, true),
-            Some(Act::Hangs) | None => {}
+            Some(Act::Dies) => {
+                worker.crashes = true;
+                self.dies(key, true);
+            }
+            Some(Act::Hangs) => {
+                run.acts.push_back((HANGS, Act::Dies));
+                self.plan_run(key);
+            }
+            None => {}
         }
     }
 
@@ -219,9 +233,21 @@ impl World {
             .workers
             .get_mut(&key)
             .and_then(|worker| worker.ended.take());
-        if let Some((no, done, failed)) = ended {
-            self.ledger.ends(no, done, failed);
+        if let Some((no, answer)) = ended {
+            self.ledger.ends(no, answer, &self.setup);
         }
+    }
+}
+
+/// What the ledger hears of an answer; nothing if the task goes back.
+fn answer_of(frame: &str) -> Option<Answer> {
+    match frame {
+        "OK" => Some(Answer::Done),
+        "ERROR" => Some(Answer::Error),
+        "RETRY" => Some(Answer::Retry(None)),
+        "FAILED" => Some(Answer::Failed),
+        "CANCELLED" => Some(Answer::Cancelled),
+        _ => None,
     }
 }
 

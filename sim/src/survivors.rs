@@ -1,5 +1,6 @@
 //! What stands in the store's file between two servers, and when all is over.
 
+use crate::body::number;
 use crate::storing::FILE;
 use crate::world::World;
 use rusqlite::config::DbConfig;
@@ -13,7 +14,7 @@ use stoker_store::tools;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) attempt: u32,
-    crashes: u32,
+    pub(crate) crashes: u32,
 }
 
 /// What the file has, jobs by the numbers that their pushes gave them.
@@ -41,7 +42,7 @@ impl Stored {
             }
             let mut all = db.prepare("SELECT body, attempt, crashes, id FROM jobs")?;
             let rows = all.query_map([], |row| {
-                let no = number(row.get_ref(0)?.as_blob()?);
+                let no = number(row.get_ref(0)?.as_blob()?).unwrap_or(u64::MAX);
                 let (attempt, crashes) = (row.get(1)?, row.get(2)?);
                 Ok((row.get::<_, i64>(3)?, no, Row { attempt, crashes }))
             })?;
@@ -59,10 +60,6 @@ impl Stored {
     }
 }
 
-fn number(body: &[u8]) -> u64 {
-    body.try_into().map_or(u64::MAX, u64::from_be_bytes)
-}
-
 impl World {
     /// Between two servers: compares what is left with what was promised.
     pub(crate) fn check_what_survived(&mut self) -> Stored {
@@ -71,7 +68,7 @@ impl World {
         };
         let stored = self.faults.without(disk, || Stored::read(disk));
         self.note(|| format!("  left are {stored:?}"));
-        self.ledger.survived(&stored, &self.setup.queues);
+        self.ledger.survived(&stored, &self.setup);
         stored
     }
 

@@ -1,5 +1,7 @@
 //! A worker process, as an SDK makes one: what it does by the table, and what its code does.
 
+use crate::body::number;
+use crate::ledger::{Answer, Ledger};
 use crate::lively::Act;
 use crate::model::{Follows, Model, Task};
 use crate::peer::Peer;
@@ -33,8 +35,10 @@ pub(crate) struct Worker {
     pub(crate) is_soft: bool,
     /// What its task has printed and its SDK has not sent.
     pub(crate) printed: String,
-    /// A run of a job that ended when the answer is written: its number, whether it is done, and whether it failed.
-    pub(crate) ended: Option<(u64, bool, bool)>,
+    /// A run of a job that ended when the answer is written: its number, and the answer.
+    pub(crate) ended: Option<(u64, Answer)>,
+    /// Its task has killed it.
+    pub(crate) crashes: bool,
 }
 
 impl Worker {
@@ -62,12 +66,15 @@ impl Worker {
     }
 
     /// Reads all that is there, in one go.
-    pub(crate) fn read(&mut self, all: &mut Vec<Follows>) {
+    pub(crate) fn read(&mut self, all: &mut Vec<Follows>, ledger: &mut Ledger, setup: &Setup) {
         let model = &mut self.model;
         let ended = self.peer.take(|frame| match frame.kind {
             Type::Req => {
-                let no = u64::from_be_bytes(frame.body.try_into().expect("a number"));
+                let no = number(frame.body).expect("a number");
                 let is_job = frame.meta.get(Key::JOB_ID).is_some();
+                if is_job {
+                    ledger.delivered(no, &frame, setup);
+                }
                 model.comes(Task::new(frame.id, no, is_job), all);
             }
             Type::Cancel => model.cancels(frame.id, all),

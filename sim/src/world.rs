@@ -30,7 +30,7 @@ const OWN: usize = 3;
 /// If nothing happens for so long, nothing is under way: not even what a slow store does.
 const CALM: Duration = Duration::from_millis(400);
 /// Until then everything has to be well.
-const PATIENCE: Duration = Duration::from_secs(7_200);
+const PATIENCE: Duration = Duration::from_secs(20_000);
 /// A drain ends within so much more than the longest grace.
 const LONGEST_DRAIN: Duration = Duration::from_secs(90);
 
@@ -59,6 +59,8 @@ pub(crate) struct World {
     pub(crate) looking: Vec<What>,
     /// All was asked since then.
     pub(crate) waits_since: Option<Duration>,
+    /// Nothing runs any more, and it was looked at.
+    pub(crate) at_rest: bool,
     pub(crate) draining: Option<Duration>,
     pub(crate) circles: u32,
     pub(crate) events: u64,
@@ -83,7 +85,7 @@ impl World {
         let disk = setup.store.disk(seed);
         let mut world = Self {
             server: None,
-            angel: Angel::new(&setup.text),
+            angel: Angel::new(&setup.text()),
             faults: Faults::new(seed, setup.store.faults, disk.as_ref()),
             disk,
             plans: Plans::default(),
@@ -93,7 +95,7 @@ impl World {
             pools: HashMap::new(),
             clients: (0..setup.clients).map(|_| None).collect(),
             lives: 0,
-            ledger: Ledger::default(),
+            ledger: Ledger::new(is_loud),
             asked: 0,
             runs: 0,
             calls: 0,
@@ -102,6 +104,7 @@ impl World {
             seed,
             looking: Vec::new(),
             waits_since: None,
+            at_rest: false,
             draining: None,
             circles: 0,
             events: 0,
@@ -148,7 +151,7 @@ impl World {
         while !self.is_over {
             self.step();
         }
-        self.ledger.at_rest(&self.setup.queues);
+        self.ledger.at_rest(&self.setup);
         let log = String::from_utf8_lossy(&self.log);
         self.ledger.check_output(&log);
         // All workers are honest.
@@ -204,9 +207,8 @@ impl World {
             return;
         }
         let ready = self.workers.values().filter(|worker| worker.is_free());
-        let pools = ready.filter_map(|worker| self.pools.get(&worker.key).cloned());
-        self.ledger
-            .nothing_waits(&pools.collect(), &self.setup.queues);
+        let pools = ready.filter_map(|worker| self.setup.pool(self.pools.get(&worker.key)?));
+        self.ledger.nothing_waits(&pools.collect(), &self.setup);
     }
 
     pub(crate) fn turn(&mut self) {

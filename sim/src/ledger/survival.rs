@@ -1,8 +1,9 @@
-//! What must hold over the death of a server.
+//! What must hold over the death of a server. What its store has kept is known exactly then: the model goes on from there.
 
-use super::{Ack, Ledger, Push};
-use crate::setup::Queue;
-use crate::survivors::Stored;
+use super::count::Count;
+use super::{End, Job, Ledger, Push, State};
+use crate::setup::Setup;
+use crate::survivors::{Row, Stored};
 use stoker_wire::Status;
 
 impl Ledger {
@@ -22,52 +23,104 @@ impl Ledger {
     }
 
     /// This is what is left in the store, and no server works on it.
-    pub(crate) fn survived(&mut self, stored: &Stored, queues: &[Queue]) {
-        for (no, job) in (0..).zip(&mut self.jobs) {
-            let queue = &queues[job.queue];
-            let may_be_cancelled = self.cancelled.contains(&job.queue);
-            let is_retried = self.retried.contains_key(&job.queue);
-            let Some(row) = stored.jobs.get(&no) else {
-                let is_ended = job.ended_runs > 0 || job.ack != Ack::None;
-                let may_be_gone = is_ended || may_be_cancelled;
-                // What is acknowledged when it is delivered is over by then, and may not have begun.
-                let may_be_lost = may_be_gone || queue.on_delivery;
-                assert!(
-                    job.push != Push::Accepted || may_be_lost,
-                    "job {no} was accepted, and is lost"
-                );
-                let is_answered = job.push == Push::Accepted;
-                job.is_gone |= (job.is_cut || is_answered) && !may_be_gone;
-                job.may_be_over |= queue.on_delivery;
-                if job.is_gone {
-                    self.waiting.remove(&no);
-                }
-                continue;
-            };
-            assert_ne!(
-                job.push,
-                Push::Refused,
-                "job {no} was refused, and is there"
-            );
-            assert!(!job.is_gone, "job {no} was gone, and is there");
-            assert!(
-                !(queue.on_delivery && job.runs > 0) || is_retried,
-                "job {no} was acknowledged when it was delivered, and is to run again"
-            );
-            assert!(
-                job.ack != Ack::Safe || is_retried,
-                "job {no} was acknowledged, which was safe, and is to run again"
-            );
-            // An end that was not committed did not happen.
-            job.done = false;
-            job.failures = job.failures.min(row.attempt);
+    pub(crate) fn survived(&mut self, stored: &Stored, setup: &Setup) {
+        for no in 0..self.jobs.len() as u64 {
+            match stored.jobs.get(&no) {
+                Some(row) => self.is_left(no, *row, setup),
+                None => self.is_missing(no, setup),
+            }
         }
         for no in stored.jobs.keys() {
             let job = self.jobs.get(*no as usize);
             let job = job.unwrap_or_else(|| panic!("nobody has pushed job {no}"));
             // Its key goes on with what had not ended.
-            let last = self.last_begun.entry((job.queue, job.key)).or_default();
-            *last = (*last).min(*no);
+            let key = job.options.key.clone().unwrap_or_default();
+            for queue in &job.queues {
+                let last = self.last_begun.entry((*queue, key.clone())).or_default();
+                *last = (*last).min(*no);
+            }
         }
+    }
+
+    fn is_missing(&mut self, no: u64, setup: &Setup) {
+        let job = self.touch(no, "is not left");
+        let is_early = job.is_done_early(setup);
+        let may_be_over = job.may_be_over_now();
+        let accepted = job.push == Push::Accepted;
+        assert!(
+            !accepted || may_be_over || is_early,
+            "job {no} was accepted, and is lost: {job:?}"
+        );
+        job.is_lost |= (job.is_cut || accepted) && !may_be_over;
+        job.may_be_over |= is_early;
+        if !matches!(job.state, State::Ended(_)) {
+            job.may_have_ended = true;
+        }
+        if job.is_lost {
+            self.waiting.remove(&no);
+        }
+    }
+
+    fn is_left(&mut self, no: u64, row: Row, setup: &Setup) {
+        let job = self.touch(no, "is left");
+        assert_ne!(
+            job.push,
+            Push::Refused,
+            "job {no} was refused, and is there"
+        );
+        assert!(!job.is_lost, "job {no} was gone, and is there");
+        let is_early = job
+            .queue()
+            .is_some_and(|queue| setup.queues[queue].on_delivery.known() == Some(true));
+        assert!(
+            !(is_early && job.runs > 0) || job.revived || job.displaced,
+            "job {no} was acknowledged when it was delivered, and is to run again"
+        );
+        assert!(
+            !job.is_safe || job.revived,
+            "job {no} was acknowledged, which was safe, and is to run again"
+        );
+        let is_cancelled = job.state == State::Ended(End::Cancelled) && job.is_sure();
+        assert!(!is_cancelled, "job {no} was cancelled, and is to run again");
+        let (attempt, crashes) = (row.attempt, row.crashes);
+        assert!(
+            attempt <= job.attempts.high,
+            "job {no}: {attempt} attempts are left of {job:?}"
+        );
+        assert!(
+            crashes <= job.crashes.high,
+            "job {no}: {crashes} crashes are left of {job:?}"
+        );
+        job.goes_on_from(row);
+    }
+}
+
+impl Job {
+    /// It may be over without a word, or with one that was lost.
+    fn may_be_over_now(&self) -> bool {
+        self.ended_runs > 0
+            || !self.is_sure()
+            || self.may_be_gone
+            || matches!(self.state, State::Ended(_))
+    }
+
+    /// What the store has of it holds. An end that was not committed did not happen.
+    fn goes_on_from(&mut self, row: Row) {
+        if self.state != State::Suspended {
+            self.state = State::Waits;
+        }
+        (self.runs_at, self.acked, self.over_at) = (None, false, None);
+        self.attempts = Count {
+            low: row.attempt,
+            high: row.attempt,
+        };
+        // If it ran, that was one more, which may have been the last.
+        self.crashes = Count {
+            low: row.crashes,
+            high: row.crashes + 1,
+        };
+        self.exceptions.maybe_none();
+        (self.may_have_ended, self.may_run_again) = (true, false);
+        self.may_be_gone = false;
     }
 }

@@ -1,0 +1,16 @@
+//! What a job carries: its number, so that whoever gets it can be held to account, which version of it this is, and a filling.
+
+/// A job's payload.
+pub(crate) fn body(no: u64, version: u32, len: usize) -> Vec<u8> {
+    let mut body = format!("{no}.{version}.").into_bytes();
+    let filling = (0..).map(|at: u64| b'a' + ((no + at) % 23) as u8);
+    let rest = len.saturating_sub(body.len());
+    body.extend(filling.take(rest));
+    body
+}
+
+/// The number in a payload.
+pub(crate) fn number(body: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(body).ok()?;
+    text.split('.').next()?.parse().ok()
+}

@@ -1,0 +1,211 @@
+//! What the seeds have drawn: each event of a job, in each state, with each option; and each key of the configuration and
+//! each operation. What is never drawn finds nothing.
+
+use crate::ledger::{End, Job, State};
+use crate::push::Options;
+use crate::setup::{Queue, Setup};
+use std::collections::BTreeMap;
+
+pub(crate) const EVENTS: [&str; 13] = [
+    "push answered",
+    "push unknown",
+    "delivered",
+    "returned",
+    "begins",
+    "answered done",
+    "answered error",
+    "answered retry",
+    "answered failed",
+    "crashed",
+    "overran its time",
+    "was cut off",
+    "changed",
+];
+const STATES: [&str; 7] = [
+    "waits",
+    "suspended",
+    "held",
+    "runs",
+    "done",
+    "failed",
+    "cancelled",
+];
+const FEATURES: [&str; 24] = [
+    "nothing",
+    "priority",
+    "key",
+    "delay",
+    "due_at",
+    "tries",
+    "backoff",
+    "retry_until",
+    "max_exceptions",
+    "timeout",
+    "fail_on_timeout",
+    "unique",
+    "unique_until_start",
+    "unique_for",
+    "idempotency",
+    "type",
+    "keep_result",
+    "cost",
+    "queue.ordered",
+    "queue.ack",
+    "queue.limit",
+    "queue.per_key",
+    "queue.keep_done",
+    "queue.strict",
+];
+
+type Table = [[[u32; FEATURES.len()]; STATES.len()]; EVENTS.len()];
+
+#[derive(Debug)]
+pub(crate) struct Coverage {
+    table: Box<Table>,
+    /// How often each key of the configuration, and each operation with each of its fields, was drawn.
+    pub(crate) names: BTreeMap<String, u64>,
+}
+
+impl Default for Coverage {
+    fn default() -> Self {
+        let table = [[[0; FEATURES.len()]; STATES.len()]; EVENTS.len()];
+        Self {
+            table: Box::new(table),
+            names: BTreeMap::new(),
+        }
+    }
+}
+
+impl Coverage {
+    pub(crate) fn happened(&mut self, event: &str, job: &Job) {
+        let Some(event) = EVENTS.iter().position(|known| *known == event) else {
+            return;
+        };
+        let row = &mut self.table[event][state_of(job)];
+        let mut rest = job.features;
+        while rest > 0 {
+            row[rest.trailing_zeros() as usize] += 1;
+            rest &= rest - 1;
+        }
+    }
+
+    /// The keys of a configuration.
+    pub(crate) fn configured(&mut self, setup: &Setup) {
+        let sections = setup.sections();
+        for (section, key) in
+            sections.flat_map(|section| section.keys.iter().map(move |(key, _)| (section, key)))
+        {
+            let kind = section.head.split('.').next().unwrap_or_default();
+            *self.names.entry(format!("{kind}.{key}")).or_default() += 1;
+        }
+    }
+
+    /// An operator asks for it.
+    pub(crate) fn asked(&mut self, method: &str, request: &serde_json::Value) {
+        let op = request["op"].as_str().unwrap_or_default();
+        for field in request
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(field, _)| field)
+        {
+            *self
+                .names
+                .entry(format!("{method} {op} {field}"))
+                .or_default() += 1;
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        let cells = self.table.as_flattened_mut().as_flattened_mut().iter_mut();
+        for (cell, more) in cells.zip(other.table.as_flattened().as_flattened()) {
+            *cell += more;
+        }
+        for (name, count) in &other.names {
+            *self.names.entry(name.clone()).or_default() += count;
+        }
+    }
+
+    /// A line for each event and state, with the options that were never drawn.
+    pub(crate) fn print(&self) {
+        println!("event, state: how often; options that were never seen there");
+        for (event, states) in EVENTS.iter().zip(self.table.iter()) {
+            for (state, cells) in STATES.iter().zip(states) {
+                let all: u64 = cells.iter().map(|cell| u64::from(*cell)).sum();
+                if let Some(why) = impossible(event, state) {
+                    assert_eq!(all, 0, "{event} of a job that is {state}: {why}");
+                    continue;
+                }
+                let zero = FEATURES.iter().zip(cells).filter(|(_, cell)| **cell == 0);
+                let zero: Vec<&str> = zero.map(|(feature, _)| *feature).collect();
+                println!("  {event}, {state}: {all}; {}", zero.join(" "));
+            }
+        }
+        for (name, count) in &self.names {
+            println!("  {name}: {count}");
+        }
+    }
+}
+
+/// Why a job can't see this event in this state.
+fn impossible(event: &str, state: &str) -> Option<&'static str> {
+    let ended = ["done", "failed", "cancelled"].contains(&state);
+    match event {
+        "begins" if state != "held" => Some("only what a worker holds begins"),
+        "answered done" | "answered error" | "answered retry" | "answered failed"
+            if state == "held" || state == "waits" =>
+        {
+            Some("only what runs is answered")
+        }
+        "crashed" | "overran its time" if state == "held" || state == "waits" => {
+            Some("only what runs crashes")
+        }
+        "push unknown" if ended => None,
+        _ => None,
+    }
+}
+
+fn state_of(job: &Job) -> usize {
+    match job.state {
+        State::Waits => 0,
+        State::Suspended => 1,
+        State::Held => 2,
+        State::Runs => 3,
+        State::Ended(End::Done) => 4,
+        State::Ended(End::Failed) => 5,
+        State::Ended(End::Cancelled) => 6,
+    }
+}
+
+/// What of a push and its queue is out of the ordinary, a bit for each feature.
+pub(crate) fn features(options: &Options, queue: &Queue) -> u64 {
+    let unique = options.unique.as_ref();
+    let has = [
+        options.priority != 3,
+        options.key.is_some(),
+        options.delay.is_some(),
+        options.due_at.is_some(),
+        options.tries.is_some(),
+        !options.backoff_ms.is_empty(),
+        options.retry_until.is_some(),
+        options.max_exceptions.is_some(),
+        options.timeout_ms.is_some(),
+        options.fail_on_timeout,
+        unique.is_some(),
+        unique.is_some_and(|unique| unique.until_start),
+        unique.is_some_and(|unique| unique.for_ms.is_some()),
+        options.idempotency.is_some(),
+        options.kind.is_some(),
+        options.keep_result_ms.is_some(),
+        options.cost.is_some(),
+        queue.ordered,
+        queue.on_delivery.known() == Some(true),
+        queue.section.get("limit").is_some(),
+        queue.section.get("per_key").is_some(),
+        queue.section.get("keep_done").is_some(),
+        queue.is_strict.known() == Some(true),
+    ];
+    let bits = has.iter().enumerate();
+    let bits = bits.fold(0, |bits, (at, has)| bits | u64::from(*has) << (at + 1));
+    if bits == 0 { 1 } else { bits }
+}

@@ -1,0 +1,438 @@
+//! What operators change of jobs: exactly those that they name.
+//!
+//! Between request and answer jobs go on, so of some nobody can say whether they were reached. A job to which nothing
+//! happened meanwhile, and which was in a state that is known, must have been reached or must not.
+
+use super::{End, Job, Ledger, Push, State};
+use crate::body::body;
+use crate::setup::Setup;
+use serde_json::{Value, json};
+use std::time::Duration;
+use stoker_os::steady;
+use stoker_wire::{Frame, Key};
+
+/// What is under way to a worker has reached it after this time.
+const REACHED: Duration = Duration::from_secs(1);
+
+/// Which jobs are meant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    pub(crate) queue: Option<usize>,
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) key: Option<String>,
+    pub(crate) states: Vec<&'static str>,
+    /// One job, by its number here.
+    pub(crate) one: Option<u64>,
+    /// Older than that, milliseconds: nobody can say exactly which these are.
+    pub(crate) older_ms: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Cancel,
+    /// With so many a second, if that is said.
+    Retry(Option<u64>),
+    Discard,
+    Suspend,
+    Release,
+    Move(usize),
+    /// To this version of its payload.
+    Edit(u32),
+}
+
+/// Whether a change reaches a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reach {
+    No,
+    Maybe,
+    Surely,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) verb: Verb,
+    pub(crate) filter: Filter,
+    asked_at: Duration,
+    /// Jobs that may be meant, with their stamps when it was asked for.
+    meant: Vec<(u64, Reach, u64)>,
+    is_over: bool,
+}
+
+/// Jobs that run again, so many a second.
+#[derive(Clone, Debug)]
+pub(crate) struct Rate {
+    since: Duration,
+    per_second: u64,
+    jobs: Vec<u64>,
+    begun: u64,
+}
+
+impl Change {
+    /// The operation and the rest of its request.
+    pub(crate) fn request(&self, ledger: &Ledger, setup: &Setup) -> Option<Value> {
+        let mut request = json!({"op": self.op()});
+        let filter = &self.filter;
+        let mut put = |field: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                request[field] = value;
+            }
+        };
+        let named = |queue: usize| Value::from(setup.queues[queue].name.clone());
+        put("queue", filter.queue.map(named));
+        put("type", filter.kind.map(Value::from));
+        put("key", filter.key.clone().map(Value::from));
+        put("older_ms", filter.older_ms.map(Value::from));
+        match filter.states.len() {
+            0 => {}
+            1 => put("state", Some(filter.states[0].into())),
+            _ => put("states", Some(filter.states.clone().into())),
+        }
+        if let Some(one) = filter.one {
+            put("id", Some(ledger.jobs[one as usize].id.clone()?.into()));
+        }
+        let means_all = filter.queue.is_none() && filter.kind.is_none() && filter.key.is_none();
+        let means_all = means_all && filter.states.is_empty() && filter.older_ms.is_none();
+        put(
+            "all",
+            (means_all && filter.one.is_none()).then(|| true.into()),
+        );
+        match self.verb {
+            Verb::Retry(per_second) => put("per_second", per_second.map(Value::from)),
+            Verb::Move(to) => put("to", Some(named(to))),
+            Verb::Edit(version) => {
+                let no = filter.one?;
+                let len = ledger.jobs[no as usize].options.len;
+                let text = String::from_utf8(body(no, version, len)).ok()?;
+                put("body", Some(text.into()));
+                put("codec", Some(0.into()));
+            }
+            _ => {}
+        }
+        Some(request)
+    }
+
+    fn op(&self) -> &'static str {
+        match self.verb {
+            Verb::Cancel => "cancel",
+            Verb::Retry(_) => "retry",
+            Verb::Discard => "discard",
+            Verb::Suspend => "suspend",
+            Verb::Release => "release",
+            Verb::Move(_) => "move",
+            Verb::Edit(_) => "edit",
+        }
+    }
+}
+
+impl Ledger {
+    /// An operator asks for a change. Returns its number.
+    pub(crate) fn change(&mut self, verb: Verb, filter: Filter, setup: &Setup) -> usize {
+        let now = steady();
+        let mut meant = Vec::new();
+        for no in 0..self.jobs.len() as u64 {
+            let job = &self.jobs[no as usize];
+            let reach = job
+                .named_by(no, &filter)
+                .min(job.reached_by(verb, &filter, setup));
+            let reach = match self.is_calm(job) || verb == Verb::Cancel {
+                true => reach,
+                false => reach.min(Reach::Maybe),
+            };
+            if job.named_by(no, &filter) != Reach::No {
+                if reach != Reach::No {
+                    // From now on it may be in force.
+                    self.apply(verb, no, Reach::Maybe, setup);
+                }
+                let job = &mut self.jobs[no as usize];
+                job.changing += 1;
+                meant.push((no, reach, job.stamp));
+            }
+        }
+        self.changes.push(Change {
+            verb,
+            filter,
+            asked_at: now,
+            meant,
+            is_over: false,
+        });
+        self.changes.len() - 1
+    }
+
+    /// A job is pushed while changes are under way.
+    pub(super) fn meet_changes(&mut self, no: u64) {
+        let job = &mut self.jobs[no as usize];
+        for change in self.changes.iter_mut().filter(|change| !change.is_over) {
+            if job.named_by(no, &change.filter) != Reach::No {
+                job.changing += 1;
+                change.meant.push((no, Reach::Maybe, 0));
+            }
+        }
+    }
+
+    /// No worker can have a job that waits: its time has not come, or its queue has been paused for long.
+    fn is_calm(&self, job: &Job) -> bool {
+        let is_far = job.not_before > steady() + REACHED;
+        job.state != State::Waits || is_far
+    }
+
+    /// An operator was answered: so many were changed, or it is not known (`None`).
+    pub(crate) fn changed(&mut self, at: usize, answer: Option<(u64, u64)>, setup: &Setup) {
+        let change = self.changes[at].clone();
+        assert!(!change.is_over, "a change is answered once");
+        self.changes[at].is_over = true;
+        let (mut surely, mut maybe) = (0, 0);
+        let mut reached = Vec::new();
+        for (no, reach, stamp) in &change.meant {
+            let job = &mut self.jobs[*no as usize];
+            job.changing -= 1;
+            let still = job.stamp == *stamp && answer.is_some();
+            let reach = if still { *reach } else { Reach::Maybe };
+            match reach {
+                Reach::Surely => surely += 1,
+                Reach::Maybe => maybe += 1,
+                Reach::No => continue,
+            }
+            reached.push((*no, reach));
+        }
+        if let Some((count, _)) = answer {
+            assert!(
+                (surely..=surely + maybe).contains(&count),
+                "{} of {:?} reached {count} jobs, and it must be {surely} and perhaps {maybe} more",
+                change.op(),
+                change.filter
+            );
+        }
+        let surely = reached.iter().filter(|(_, reach)| *reach == Reach::Surely);
+        let jobs: Vec<u64> = surely.map(|(no, _)| *no).collect();
+        for (no, reach) in reached {
+            self.apply(change.verb, no, reach, setup);
+        }
+        if let (Verb::Retry(Some(per_second)), Some(_)) = (change.verb, answer) {
+            let since = change.asked_at;
+            self.rates.push(Rate {
+                since,
+                per_second,
+                jobs,
+                begun: 0,
+            });
+        }
+    }
+
+    /// The one job that was named is not there, or in no such state.
+    pub(crate) fn not_reached(&mut self, at: usize) {
+        let change = &self.changes[at];
+        let surely = change.meant.iter().find(|(no, reach, stamp)| {
+            *reach == Reach::Surely && self.jobs[*no as usize].stamp == *stamp
+        });
+        assert!(
+            surely.is_none(),
+            "{} did not reach job {surely:?}",
+            change.op()
+        );
+        self.not_changed(at);
+    }
+
+    /// It was refused: nothing has changed.
+    pub(crate) fn not_changed(&mut self, at: usize) {
+        self.changes[at].is_over = true;
+        for (no, _, _) in self.changes[at].meant.clone() {
+            self.jobs[no as usize].changing -= 1;
+        }
+    }
+
+    fn apply(&mut self, verb: Verb, no: u64, reach: Reach, setup: &Setup) {
+        let now = steady();
+        self.touch(no, "changed");
+        let sure = reach == Reach::Surely;
+        // What changes it once more takes it out of its turn.
+        self.rates
+            .iter_mut()
+            .for_each(|rate| rate.jobs.retain(|job| *job != no));
+        let job = &mut self.jobs[no as usize];
+        job.is_to_cancel |= verb == Verb::Cancel;
+        match verb {
+            Verb::Cancel if sure => {
+                job.end(End::Cancelled);
+                job.may_have_ended = false;
+            }
+            Verb::Cancel => job.may_have_ended = true,
+            Verb::Discard => job.may_be_gone = true,
+            Verb::Retry(_) if sure => job.revive(),
+            Verb::Retry(_) => job.may_be_revived(),
+            Verb::Suspend => {
+                (job.may_rest, job.displaced) = (!sure, true);
+                if sure {
+                    job.state = State::Suspended;
+                }
+            }
+            Verb::Release => job.release(sure, now),
+            Verb::Move(to) => job.moved(to, sure, setup),
+            Verb::Edit(version) if sure => job.versions = (version, version),
+            Verb::Edit(version) => job.versions.1 = job.versions.1.max(version),
+        }
+    }
+
+    /// Jobs that run again at a rate keep it.
+    pub(super) fn check_rate(&mut self, no: u64) {
+        let job = &self.jobs[no as usize];
+        let first = job.revived && !job.is_released;
+        for rate in self
+            .rates
+            .iter_mut()
+            .filter(|rate| first && rate.jobs.contains(&no))
+        {
+            let due = rate.since + Duration::from_millis(rate.begun * 1_000 / rate.per_second);
+            assert!(
+                steady() + super::EARLY >= due,
+                "job {no} runs again as number {} of {} a second, {:?} after it was asked for",
+                rate.begun,
+                rate.per_second,
+                steady() - rate.since
+            );
+            rate.begun += 1;
+            rate.jobs.retain(|job| *job != no);
+        }
+    }
+}
+
+impl Job {
+    /// Changes that are under way may have come true: what is seen of it now is so.
+    pub(super) fn may_be_anything(&mut self, frame: &Frame<'_>, setup: &Setup) {
+        self.queues = setup.queue(frame.name).into_iter().collect();
+        let attempt = u32::from(frame.attempt);
+        let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
+        self.attempts.is_seen(attempt);
+        self.crashes.is_seen(crashes);
+        self.exceptions.maybe_none();
+        self.displaced = true;
+        self.not_before = Duration::ZERO;
+        self.versions = (0, 9);
+    }
+
+    fn named_by(&self, no: u64, filter: &Filter) -> Reach {
+        let is_named = filter.one.is_none_or(|one| one == no)
+            && filter
+                .kind
+                .is_none_or(|kind| self.options.kind == Some(kind))
+            && (filter.key.is_none() || filter.key == self.options.key)
+            && filter
+                .queue
+                .is_none_or(|queue| self.changing > 0 || self.queues.contains(&queue));
+        if !is_named || self.push == Push::Refused {
+            return Reach::No;
+        }
+        let is_known = self.push == Push::Accepted
+            && self.is_sure()
+            && (filter.queue.is_none() || self.queue().is_some())
+            && filter.older_ms.is_none()
+            && !self.may_be_gone;
+        if is_known {
+            Reach::Surely
+        } else {
+            Reach::Maybe
+        }
+    }
+
+    fn reached_by(&self, verb: Verb, filter: &Filter, setup: &Setup) -> Reach {
+        if !self.is_sure() {
+            return Reach::Maybe;
+        }
+        let states = self.may_be();
+        let applies = |state: &&&str| {
+            verb.applies_to(state) && (filter.states.is_empty() || filter.states.contains(state))
+        };
+        let count = states.iter().filter(applies).count();
+        let reach = match count {
+            0 => Reach::No,
+            _ if count == states.len() => Reach::Surely,
+            _ => Reach::Maybe,
+        };
+        // Another one may have its key by now, or it is forgotten.
+        let ended = matches!(self.state, State::Ended(_));
+        let keyed = matches!(verb, Verb::Retry(_) | Verb::Move(_)) && self.options.unique.is_some();
+        let forgotten = ended
+            && self
+                .queues
+                .iter()
+                .any(|queue| setup.queues[*queue].may_forget());
+        let stays = matches!(verb, Verb::Move(to) if self.queues.contains(&to));
+        // It counts as done once it is on its way.
+        let leaves = matches!(self.state, State::Waits | State::Held) && self.is_done_early(setup);
+        if leaves {
+            return Reach::Maybe;
+        }
+        match keyed || forgotten || stays {
+            true => reach.min(Reach::Maybe),
+            false => reach,
+        }
+    }
+
+    /// The states in which it may be, as the server calls them.
+    fn may_be(&self) -> &'static [&'static str] {
+        match self.state {
+            State::Waits | State::Held => &["ready", "delayed", "retrying", "running"],
+            State::Runs => &["ready", "running", "done", "failed", "retrying"],
+            State::Suspended => &["suspended"],
+            State::Ended(End::Done) => &["done"],
+            State::Ended(End::Failed) => &["failed"],
+            State::Ended(End::Cancelled) => &["cancelled"],
+        }
+    }
+
+    fn revive(&mut self) {
+        self.may_be_revived();
+        (self.state, self.acked, self.may_run_again) = (State::Waits, false, false);
+        self.attempts = Default::default();
+        self.exceptions = Default::default();
+        self.crashes = Default::default();
+    }
+
+    fn may_be_revived(&mut self) {
+        (self.may_run_again, self.revived, self.displaced) = (true, true, true);
+        self.attempts.maybe_none();
+        self.exceptions.maybe_none();
+        self.crashes.maybe_none();
+        self.over_at = None;
+        self.not_before = Duration::ZERO;
+        self.is_released = false;
+    }
+
+    fn release(&mut self, sure: bool, now: Duration) {
+        self.not_before = self.not_before.min(now);
+        (self.displaced, self.is_released) = (true, true);
+        if sure {
+            self.due_by = self.due_by.min(now);
+            self.may_rest = false;
+        }
+        if sure && self.state == State::Suspended {
+            self.state = State::Waits;
+        }
+    }
+
+    fn moved(&mut self, to: usize, sure: bool, setup: &Setup) {
+        self.displaced = true;
+        if sure {
+            self.queues = vec![to];
+        } else if !self.queues.contains(&to) {
+            self.queues.push(to);
+        }
+        if self.queues.iter().any(|queue| setup.queues[*queue].ordered) {
+            self.not_before = self.not_before.min(steady());
+        }
+    }
+}
+
+impl Verb {
+    fn applies_to(self, state: &str) -> bool {
+        let ended = ["done", "failed", "cancelled"].contains(&state);
+        match self {
+            Self::Cancel => !ended,
+            Self::Retry(_) => ["failed", "cancelled"].contains(&state),
+            Self::Discard => ended,
+            Self::Suspend => ["ready", "delayed", "retrying"].contains(&state),
+            Self::Release => ["delayed", "retrying", "suspended"].contains(&state),
+            Self::Move(_) => !["done", "running"].contains(&state),
+            Self::Edit(_) => ["failed", "cancelled", "suspended", "delayed"].contains(&state),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! A count that the simulation can't always know exactly: whoever was killed may have been counted or not.
+
+/// At least and at the most so many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) low: u32,
+    pub(crate) high: u32,
+}
+
+impl Count {
+    pub(crate) fn one_more(&mut self) {
+        self.low += 1;
+        self.high += 1;
+    }
+
+    pub(crate) fn maybe_one_more(&mut self) {
+        self.high += 1;
+    }
+
+    /// It may have been set to zero.
+    pub(crate) fn maybe_none(&mut self) {
+        self.low = 0;
+    }
+
+    /// The server says how many there are. Returns whether that can be; from now on it is known.
+    pub(crate) fn is_seen(&mut self, seen: u32) -> bool {
+        let can_be = (self.low..=self.high).contains(&seen);
+        (self.low, self.high) = (seen, seen);
+        can_be
+    }
+}

@@ -1,0 +1,335 @@
+//! One job as the simulation knows it, and what an answer or a death means for it.
+
+use super::count::Count;
+use crate::push::Options;
+use crate::setup::{Queue, Setup};
+use std::time::Duration;
+use stoker_os::{steady, wall_ms};
+
+/// The server reads its clocks within so much of what happens.
+const NEAR_MS: u64 = 500;
+/// How much more often a job may kill workers while its pool's version is blamed for it.
+const PATIENCE: u32 = 3;
+
+/// Whether a push was accepted, as far as its client knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Push {
+    /// Nobody has answered yet.
+    Open,
+    /// Its client hung up: it may be in the store or not.
+    Unknown,
+    Accepted,
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    Failed,
+    Cancelled,
+}
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// For a worker, for its time or for its next run.
+    Waits,
+    Suspended,
+    /// A worker has it and has not begun it.
+    Held,
+    Runs,
+    Ended(End),
+}
+
+/// How a run ended, in its worker's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Done,
+    Error,
+    Retry(Option<Duration>),
+    Failed,
+    Cancelled,
+}
+
+/// How far its own code's word that it is done has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ack {
+    /// It may be in the store or not.
+    Asked,
+    Safe,
+}
+
+/// How a worker died on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// By itself.
+    Crash,
+    /// The server had it killed for the time that the run took.
+    Overdue,
+    /// For something else, or nobody knows.
+    Unclear,
+}
+
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// The queues in which it may be: one, unless it was moved and nobody knows.
+    pub(crate) queues: Vec<usize>,
+    pub(crate) options: Options,
+    pub(crate) uid: u32,
+    pub(crate) push: Push,
+    /// As its client got it.
+    pub(crate) id: Option<String>,
+    pub(crate) state: State,
+    /// The process that runs it.
+    pub(crate) runs_at: Option<i32>,
+    pub(crate) began_at: Duration,
+    /// It counts as done before its run ends.
+    pub(crate) acked: bool,
+    /// That is in the store.
+    pub(crate) is_safe: bool,
+    /// An operator has asked for its end.
+    pub(crate) is_to_cancel: bool,
+    /// It may have ended, by what nobody told.
+    pub(crate) may_have_ended: bool,
+    /// It may be forgotten.
+    pub(crate) may_be_gone: bool,
+    /// It may run again although it has ended.
+    pub(crate) may_run_again: bool,
+    /// It may be suspended.
+    pub(crate) may_rest: bool,
+    /// It may have lost its place among others.
+    pub(crate) displaced: bool,
+    /// Operators' changes under way that may concern it.
+    pub(crate) changing: u32,
+    pub(crate) attempts: Count,
+    pub(crate) exceptions: Count,
+    pub(crate) crashes: Count,
+    /// Runs that ended, in whatever way.
+    pub(crate) ended_runs: u32,
+    /// The server that it was sent to is dead.
+    pub(crate) is_cut: bool,
+    /// And it was not in the store when the next one began.
+    pub(crate) is_lost: bool,
+    /// Because it may have been over when it was delivered.
+    pub(crate) may_be_over: bool,
+    /// Runs that began.
+    pub(crate) runs: u32,
+    /// Its payload's, the oldest and the newest that it may have.
+    pub(crate) versions: (u32, u32),
+    /// It must not begin before.
+    pub(crate) not_before: Duration,
+    /// Its time has come by then, if it never ran.
+    pub(crate) due_by: Duration,
+    pub(crate) asked_at: Duration,
+    pub(crate) answered_at: Duration,
+    pub(crate) accepted_at: Duration,
+    /// When it ended or was refused.
+    pub(crate) over_at: Option<Duration>,
+    /// Requests of its client that were open when it was pushed.
+    pub(crate) open_beside: u64,
+    /// It was run again after its end.
+    pub(crate) revived: bool,
+    /// It need not wait for its time any longer.
+    pub(crate) is_released: bool,
+    /// What of its push and its queue is out of the ordinary.
+    pub(crate) features: u64,
+    /// Changes with everything that happens to it.
+    pub(crate) stamp: u64,
+}
+
+impl Job {
+    pub(crate) fn new(queue: usize, uid: u32, options: Options) -> Self {
+        let delay = options.delay.unwrap_or_default();
+        Self {
+            queues: vec![queue],
+            uid,
+            push: Push::Open,
+            id: None,
+            state: State::Waits,
+            runs_at: None,
+            began_at: Duration::ZERO,
+            acked: false,
+            is_safe: false,
+            is_to_cancel: false,
+            may_have_ended: false,
+            may_be_gone: false,
+            may_run_again: false,
+            may_rest: false,
+            displaced: options.due_at.is_some(),
+            changing: 0,
+            attempts: Count::default(),
+            exceptions: Count::default(),
+            crashes: Count::default(),
+            ended_runs: 0,
+            is_cut: false,
+            is_lost: false,
+            may_be_over: false,
+            runs: 0,
+            versions: (0, 0),
+            not_before: steady() + delay,
+            due_by: steady() + delay,
+            asked_at: steady(),
+            answered_at: Duration::ZERO,
+            accepted_at: Duration::ZERO,
+            over_at: None,
+            open_beside: 0,
+            revived: false,
+            is_released: false,
+            features: 0,
+            stamp: 0,
+            options,
+        }
+    }
+
+    /// Its queue, if that is known.
+    pub(crate) fn queue(&self) -> Option<usize> {
+        (self.queues.len() == 1).then(|| self.queues[0])
+    }
+
+    /// Whether it is known what it does.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.changing == 0 && !self.may_have_ended && !self.may_run_again && !self.may_rest
+    }
+
+    /// It has ended for certain, and is not to run again.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended(_)) && self.changing == 0 && !self.may_run_again
+    }
+
+    /// It may count as done as soon as it is on its way to a worker.
+    pub(crate) fn is_done_early(&self, setup: &Setup) -> bool {
+        let on_delivery = |queue: &usize| setup.queues[*queue].on_delivery.known() != Some(false);
+        self.queues.iter().any(on_delivery)
+    }
+
+    /// Runs that it may have, 0 for no bound; `None` if that is not known.
+    pub(crate) fn tries(&self, queues: &[Queue]) -> Option<u16> {
+        if self.options.retry_until.is_some() {
+            return Some(0);
+        }
+        self.options
+            .tries
+            .or_else(|| queues[self.queue()?].tries.known())
+    }
+
+    pub(crate) fn end(&mut self, end: End) {
+        self.state = State::Ended(end);
+        self.over_at = Some(steady());
+    }
+
+    fn wait(&mut self, after: Duration) {
+        self.state = State::Waits;
+        self.not_before = steady() + after;
+    }
+
+    /// Its run was answered.
+    pub(crate) fn answered(&mut self, answer: Answer, queues: &[Queue]) {
+        self.runs_at = None;
+        self.ended_runs += 1;
+        if self.acked {
+            // Its word that it is done came before.
+            self.may_run_again = false;
+            return;
+        }
+        self.attempts.one_more();
+        match answer {
+            Answer::Done => self.end(End::Done),
+            Answer::Failed => self.end(End::Failed),
+            Answer::Cancelled => {
+                assert!(
+                    self.is_to_cancel,
+                    "it was cancelled, and nobody asked for it: {self:?}"
+                );
+                self.attempts.low -= 1;
+                self.end(End::Cancelled);
+            }
+            Answer::Error => {
+                self.exceptions.one_more();
+                self.goes_on(None, queues);
+            }
+            Answer::Retry(after) => self.goes_on(after, queues),
+        }
+    }
+
+    /// Its run failed: another one follows, unless it was the last.
+    fn goes_on(&mut self, after: Option<Duration>, queues: &[Queue]) {
+        let (is_last, may_be_last) = self.is_last(queues);
+        if is_last {
+            return self.end(End::Failed);
+        }
+        self.wait(after.unwrap_or_else(|| self.least_wait(queues)));
+        self.may_have_ended |= may_be_last || self.changing > 0;
+    }
+
+    fn is_last(&self, queues: &[Queue]) -> (bool, bool) {
+        let (mut is, mut may) = (false, false);
+        match self.tries(queues) {
+            Some(0) => {}
+            Some(tries) => {
+                is |= self.attempts.low >= u32::from(tries);
+                may |= self.attempts.high >= u32::from(tries);
+            }
+            None => may = true,
+        }
+        if let Some(max) = self.options.max_exceptions {
+            is |= self.exceptions.low >= u32::from(max);
+            may |= self.exceptions.high >= u32::from(max);
+        }
+        if let Some(until) = self.options.retry_until {
+            // A job that is run again has as long as it had.
+            is |= wall_ms() >= until + NEAR_MS && !self.revived;
+            may |= self.revived;
+            may |= wall_ms() + NEAR_MS >= until;
+        }
+        (is, may)
+    }
+
+    /// The least that it waits for its next run.
+    fn least_wait(&self, queues: &[Queue]) -> Duration {
+        let own = &self.options.backoff_ms;
+        let nth = self.attempts.low.max(1) as usize - 1;
+        let known = self.attempts.low == self.attempts.high;
+        let list: &[u32] = match (own.is_empty(), self.queue()) {
+            (false, _) => own,
+            (true, Some(queue)) => &queues[queue].backoff_ms,
+            (true, None) => &[],
+        };
+        let wait = match known {
+            true => list.get(nth).or(list.last()),
+            false => list.iter().min(),
+        };
+        Duration::from_millis(u64::from(wait.copied().unwrap_or(0)))
+    }
+
+    /// Its worker died while it ran.
+    pub(crate) fn died(&mut self, death: Death, queues: &[Queue], budget: Option<u32>) {
+        self.runs_at = None;
+        self.ended_runs += 1;
+        if self.acked {
+            return;
+        }
+        self.state = State::Waits;
+        self.may_have_ended |= self.changing > 0;
+        match death {
+            Death::Crash => {
+                self.crashes.one_more();
+                if budget.is_some_and(|budget| self.crashes.low >= budget * PATIENCE) {
+                    return self.end(End::Failed);
+                }
+                self.may_have_ended |= budget.is_none_or(|budget| self.crashes.high >= budget);
+            }
+            Death::Overdue => {
+                self.attempts.one_more();
+                match self.options.fail_on_timeout {
+                    true => self.end(End::Failed),
+                    false => self.goes_on(None, queues),
+                }
+            }
+            Death::Unclear => {
+                self.attempts.maybe_one_more();
+                self.crashes.maybe_one_more();
+                self.may_have_ended = true;
+            }
+        }
+    }
+}

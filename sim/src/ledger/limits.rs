@@ -1,0 +1,98 @@
+//! Limits: nothing is refused unless one is met, and none is exceeded.
+
+use super::{Job, Ledger, Push, State};
+use crate::setup::Setup;
+use std::time::Duration;
+
+/// The store counts what has ended some time later.
+const LATE: Duration = Duration::from_secs(1);
+/// Bodies of all pushes together that may fill the least memory that is drawn.
+const MUCH: usize = 8 << 20;
+
+impl Ledger {
+    /// Jobs that at some time since then may have been where this one asked to be.
+    fn count(&self, since: Duration, mut fits: impl FnMut(&Job) -> bool) -> u64 {
+        let may = |job: &&Job| job.over_at.is_none_or(|over| over + LATE >= since) && fits(job);
+        self.jobs.iter().filter(may).count() as u64
+    }
+
+    /// A push was refused for a limit that some may have met.
+    pub(super) fn check_refusal(&mut self, no: u64, text: &[u8], setup: &Setup) {
+        let (since, uid) = {
+            let job = &mut self.jobs[no as usize];
+            job.over_at = Some(job.answered_at);
+            (job.asked_at, job.uid)
+        };
+        let job = &self.jobs[no as usize];
+        let (queue, open) = (&setup.queues[job.queues[0]], job.open_beside);
+        let waiting = self.count(since, |other| other.queues.contains(&job.queues[0])) - 1;
+        let pushes = self.jobs.iter().filter(|other| {
+            let is_open = other.push == Push::Open || other.push == Push::Unknown;
+            other.uid == uid && (is_open || other.answered_at >= since)
+        });
+        let pushes = pushes.count() as u64 - 1;
+        let bytes: usize = self.jobs.iter().map(|job| job.options.len + 256).sum();
+        let is_met = queue.max_waiting.all().any(|max| waiting >= max)
+            || pushes >= setup.quotas.user_pushes
+            || open >= setup.quotas.max_inflight
+            || bytes > MUCH
+            || self.disk_failed;
+        assert!(
+            is_met,
+            "job {no}: refused beside {waiting} in its queue, {pushes} pushes of its user and {open} requests of its \
+             client: {}",
+            String::from_utf8_lossy(text)
+        );
+    }
+
+    /// A push was accepted: its queue had room.
+    pub(super) fn check_accepted(&self, no: u64, setup: &Setup) {
+        let new = &self.jobs[no as usize];
+        let Some(max) = setup.queues[new.queues[0]].max_waiting.known() else {
+            return;
+        };
+        let waits = |job: &&Job| {
+            let is_old = job.push == Push::Accepted && job.answered_at < new.asked_at;
+            let is_there = job.queue() == Some(new.queues[0]);
+            is_old
+                && is_there
+                && job.is_sure()
+                && job.state == State::Waits
+                && !job.is_done_early(setup)
+        };
+        let waiting = self.jobs.iter().filter(waits).count() as u64;
+        assert!(
+            waiting <= max,
+            "job {no}: accepted beside {waiting} that wait, of {max}"
+        );
+    }
+
+    /// A run has begun: no more of its queue or key run than may.
+    pub(super) fn check_running(&self, no: u64, queue: usize, setup: &Setup) {
+        let of = &setup.queues[queue];
+        let begun = &self.jobs[no as usize];
+        let most = |limits: &crate::setup::Setting<u64>| limits.all().max().unwrap_or(u64::MAX);
+        let (limit, mut per_key) = (most(&of.limit), most(&of.per_key));
+        if of.ordered {
+            per_key = 1;
+        }
+        if limit == u64::MAX && per_key == u64::MAX {
+            return;
+        }
+        let runs = |job: &&Job| job.runs_at.is_some() && job.queue() == Some(queue);
+        let all = self.jobs.iter().filter(runs).count() as u64;
+        assert!(
+            all <= limit,
+            "job {no}: {all} jobs of its queue run, of {limit}"
+        );
+        // Jobs without a key are one group only where order is kept.
+        if begun.options.key.is_some() || of.ordered {
+            let same = |job: &&Job| runs(job) && job.options.key == begun.options.key;
+            let keyed = self.jobs.iter().filter(same).count() as u64;
+            assert!(
+                keyed <= per_key,
+                "job {no}: {keyed} jobs of its key run, of {per_key}"
+            );
+        }
+    }
+}

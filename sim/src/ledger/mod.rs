@@ -1,0 +1,372 @@
+//! What was asked and what became of it, and what must never be. Whatever the simulation can't know it leaves open; what it
+//! knows must be so.
+
+mod change;
+mod count;
+mod job;
+mod keys;
+mod limits;
+mod rest;
+mod survival;
+
+pub(crate) use change::{Change, Filter, Verb};
+pub(crate) use job::{Ack, Answer, Death, End, Job, Push, State};
+
+use crate::body::body;
+use crate::coverage::Coverage;
+use crate::push::{Options, PASSED};
+use crate::setup::Setup;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+use stoker_os::steady;
+use stoker_wire::{Frame, Key, Status};
+
+/// A job may begin so long after it is due: the store looks, and the answer took its time.
+const LATE: Duration = Duration::from_secs(1);
+/// It may begin so much before: clocks are read once a turn, and count milliseconds.
+const EARLY: Duration = Duration::from_millis(2);
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) jobs: Vec<Job>,
+    /// The job that began last, by queue and key. One that was pushed later has a higher number.
+    last_begun: HashMap<(usize, String), u64>,
+    /// Jobs that have not ended, as the server has told.
+    pub(crate) unfinished: Option<u64>,
+    /// Accepted jobs that may begin and have not.
+    waiting: BTreeSet<u64>,
+    /// Queues that were paused at some time.
+    pub(crate) paused: BTreeSet<usize>,
+    /// What operators have asked to be changed.
+    pub(crate) changes: Vec<Change>,
+    /// A worker has gone by its own will.
+    pub(crate) has_leavers: bool,
+    /// The disk has failed at some time.
+    disk_failed: bool,
+    /// Failed jobs that are run again at a rate.
+    rates: Vec<change::Rate>,
+    /// What the server has told of each job at the end.
+    listed: BTreeMap<String, serde_json::Value>,
+    /// Behind which job the next page of the list begins, if there is one; `None` until a page was told.
+    pub(crate) next_page: Option<Option<String>>,
+    by_id: HashMap<String, u64>,
+    stamp: u64,
+    /// It tells what happens to each job.
+    is_loud: bool,
+    pub(crate) coverage: Coverage,
+}
+
+impl Ledger {
+    pub(crate) fn new(is_loud: bool) -> Self {
+        Self {
+            is_loud,
+            ..Self::default()
+        }
+    }
+
+    /// Something has happened to a job.
+    fn touch(&mut self, no: u64, event: &'static str) -> &mut Job {
+        self.stamp += 1;
+        let job = &mut self.jobs[no as usize];
+        job.stamp = self.stamp;
+        self.coverage.happened(event, job);
+        if self.is_loud {
+            println!(
+                "{:>12}   job {no}: {event} ({:?})",
+                steady().as_micros(),
+                job.state
+            );
+        }
+        job
+    }
+
+    pub(crate) fn push(&mut self, queue: usize, uid: u32, options: Options) -> u64 {
+        self.jobs.push(Job::new(queue, uid, options));
+        let no = self.jobs.len() as u64 - 1;
+        self.meet_changes(no);
+        no
+    }
+
+    pub(crate) fn pushed(&mut self, no: u64, status: Status, text: &[u8], setup: &Setup) {
+        let open = self.jobs[no as usize].push;
+        assert_eq!(open, Push::Open, "job {no}: a push is answered once");
+        self.jobs[no as usize].answered_at = steady();
+        match status {
+            Status::OK => self.accepted(no, text, setup),
+            Status::RESOURCE_EXHAUSTED => self.check_refusal(no, text, setup),
+            Status::ALREADY_EXISTS => self.check_taken(no, text),
+            Status::UNAVAILABLE => {}
+            // A commit is in doubt.
+            Status::UNKNOWN if self.disk_failed => {}
+            other => panic!("job {no}: its push was answered {other:?}"),
+        }
+        let job = self.touch(no, "push answered");
+        job.push = match status {
+            Status::OK => Push::Accepted,
+            Status::UNKNOWN => Push::Unknown,
+            _ => Push::Refused,
+        };
+        let refused = job.push == Push::Refused;
+        assert!(!(refused && job.runs > 0), "job {no}: refused, and it ran");
+    }
+
+    fn accepted(&mut self, no: u64, text: &[u8], setup: &Setup) {
+        let id = String::from_utf8_lossy(text).into_owned();
+        let before = self.by_id.insert(id.clone(), no);
+        assert_eq!(before, None, "two pushes have one id: {id}");
+        self.check_accepted(no, setup);
+        self.check_unique(no, setup);
+        let job = &mut self.jobs[no as usize];
+        job.accepted_at = steady();
+        assert!(
+            !job.is_lost || job.may_be_over,
+            "job {no} was accepted, and is lost"
+        );
+        if let Some(seen) = job.id.replace(id.clone()) {
+            assert_eq!(seen, id, "job {no}: ran under another id");
+        }
+        if job.state == State::Waits && job.runs == 0 && !job.is_lost {
+            self.waiting.insert(no);
+        }
+    }
+
+    /// Its client hung up before it was answered.
+    pub(crate) fn unknown(&mut self, no: u64) {
+        self.touch(no, "push unknown").push = Push::Unknown;
+    }
+
+    /// A worker has read it.
+    pub(crate) fn delivered(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
+        self.waiting.remove(&no);
+        let job = self.touch(no, "delivered");
+        if job.changing > 0 {
+            job.may_be_anything(frame, setup);
+        }
+        assert_ne!(job.push, Push::Refused, "job {no}: refused, and delivered");
+        assert!(
+            !job.is_lost,
+            "job {no}: delivered, and was not in the store"
+        );
+        assert!(!job.is_over(), "job {no}: delivered after its end: {job:?}");
+        let queue = setup.queue(frame.name);
+        let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
+        assert!(job.queues.contains(&queue), "job {no}: is of another queue");
+        job.queues = vec![queue];
+        let attempt = u32::from(frame.attempt);
+        assert!(
+            job.attempts.is_seen(attempt),
+            "job {no}: attempt {attempt}: {job:?}"
+        );
+        let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
+        assert!(
+            job.crashes.is_seen(crashes),
+            "job {no}: {crashes} crashes: {job:?}"
+        );
+        job.check_frame(no, frame, setup);
+        (job.state, job.may_have_ended) = (State::Held, false);
+        (job.may_run_again, job.may_rest) = (false, false);
+    }
+
+    /// A worker gives it back without having begun it, or died before it had.
+    pub(crate) fn returned(&mut self, no: u64) {
+        let job = self.touch(no, "returned");
+        if !matches!(job.state, State::Ended(_)) {
+            job.state = State::Waits;
+            job.may_have_ended |= job.changing > 0;
+        }
+    }
+
+    /// A worker has answered it without having begun it: it was cancelled, or its time was up by then.
+    pub(crate) fn dropped(&mut self, no: u64) {
+        let job = self.touch(no, "dropped");
+        if !matches!(job.state, State::Ended(_)) {
+            job.state = State::Waits;
+            job.attempts.maybe_one_more();
+            job.may_have_ended = true;
+        }
+    }
+
+    pub(crate) fn begins(&mut self, no: u64, worker: i32, setup: &Setup) {
+        let early = self.jobs[no as usize].not_before;
+        assert!(
+            steady() + EARLY >= early,
+            "job {no}: begins before {early:?}"
+        );
+        let job = self.touch(no, "begins");
+        assert_eq!(job.runs_at, None, "job {no}: runs twice at once");
+        assert_eq!(job.state, State::Held, "job {no}: begins undelivered");
+        job.state = State::Runs;
+        (job.runs_at, job.began_at, job.runs) = (Some(worker), steady(), job.runs + 1);
+        let queue = job.queue().expect("it was delivered");
+        match setup.queues[queue].on_delivery.known() {
+            Some(true) => {
+                job.acked = true;
+                job.end(End::Done);
+            }
+            Some(false) => {}
+            None => job.may_have_ended = true,
+        }
+        self.check_order(no, queue, setup);
+        self.check_running(no, queue, setup);
+        self.check_rate(no);
+    }
+
+    fn check_order(&mut self, no: u64, queue: usize, setup: &Setup) {
+        let job = &self.jobs[no as usize];
+        if !setup.queues[queue].ordered || job.displaced {
+            return;
+        }
+        let key = job.options.key.clone().unwrap_or_default();
+        let last = self.last_begun.entry((queue, key)).or_default();
+        assert!(no >= *last, "job {no}: runs after job {last} of its key");
+        *last = no;
+    }
+
+    pub(crate) fn ends(&mut self, no: u64, answer: Answer, setup: &Setup) {
+        let event = match answer {
+            Answer::Done => "answered done",
+            Answer::Error => "answered error",
+            Answer::Retry(_) => "answered retry",
+            Answer::Failed => "answered failed",
+            Answer::Cancelled => "answered cancelled",
+        };
+        let job = self.touch(no, event);
+        assert!(job.runs_at.is_some(), "job {no}: ends, and did not run");
+        job.answered(answer, &setup.queues);
+    }
+
+    /// Its code has said that it is done, and the server, perhaps, that this is safe.
+    pub(crate) fn acknowledged(&mut self, no: u64, ack: Ack) {
+        let job = &mut self.jobs[no as usize];
+        if ack == Ack::Safe && job.is_safe {
+            return;
+        }
+        let job = self.touch(no, "acknowledged");
+        job.acked = true;
+        job.end(End::Done);
+        job.is_safe = ack == Ack::Safe;
+        job.may_run_again = !job.is_safe;
+    }
+
+    /// One that is acknowledged on delivery has its one run with whoever gets it. A worker that leaves then may not have
+    /// looked at it, and what it says about that is not trusted.
+    fn is_left_behind(&self, job: &Job, setup: &Setup) -> bool {
+        self.has_leavers && job.is_done_early(setup)
+    }
+
+    /// Its worker died while it ran.
+    pub(crate) fn died(&mut self, no: u64, death: Death, setup: &Setup) {
+        let event = match death {
+            Death::Crash => "crashed",
+            Death::Overdue => "overran its time",
+            Death::Unclear => "was cut off",
+        };
+        let job = self.touch(no, event);
+        let pool = job.queue().map(|queue| setup.queues[queue].pool);
+        let budget = pool.and_then(|pool| setup.pools[pool].crash_budget.known());
+        job.died(death, &setup.queues, budget);
+    }
+
+    /// A page of all jobs, at the end.
+    pub(crate) fn page(&mut self, body: &[u8]) {
+        let page = serde_json::from_slice(body).expect("JSON");
+        self.next_page = Some(self.listed(&page));
+    }
+
+    /// A line that is logged as one job's was written by that job.
+    pub(crate) fn check_output(&self, log: &str) {
+        for line in log.lines() {
+            let Some((head, no)) = line.split_once(": wrote-") else {
+                continue;
+            };
+            let Ok(no) = no.trim().parse::<usize>() else {
+                continue;
+            };
+            let tag = head.rsplit(' ').next().unwrap_or_default();
+            // More than one task may have written it, or none that is known.
+            let is_one = tag.len() == 36;
+            if let Some(id) = self.jobs[no].id.as_deref().filter(|_| is_one) {
+                assert_eq!(id, tag, "what job {no} wrote is logged as another one's");
+            }
+        }
+    }
+
+    /// No worker of these pools has anything to do, and some could begin at once: no job may wait for them.
+    pub(crate) fn nothing_waits(&self, idle: &BTreeSet<usize>, setup: &Setup) {
+        for no in &self.waiting {
+            let job = &self.jobs[*no as usize];
+            let Some(queue) = job.queue() else { continue };
+            // Of a key whose order is kept the next one waits until that before is tried again.
+            let is_due = steady() >= job.accepted_at.max(job.due_by) + LATE;
+            let may_wait = !is_due
+                || !job.is_sure()
+                || job.state != State::Waits
+                || setup.queues[queue].ordered
+                || self.paused.contains(&queue)
+                || (setup.wall_jumps && job.options.due_at.is_some())
+                || self.is_left_behind(job, setup)
+                || setup.keeps_workers(setup.queues[queue].pool);
+            assert!(
+                may_wait || !idle.contains(&setup.queues[queue].pool),
+                "job {no} waits, and a worker of its pool is idle: {job:?}"
+            );
+        }
+    }
+}
+
+impl Job {
+    /// What a worker is told of it is what its push said.
+    fn check_frame(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
+        let queue = &setup.queues[self.queues[0]];
+        let meta = |key: Key| frame.meta.get(key);
+        let id = meta(Key::JOB_ID).map(hyphenated).unwrap_or_default();
+        let known = self.id.get_or_insert_with(|| id.clone());
+        assert_eq!(*known, id, "job {no}: was accepted under another id");
+        if let Some(tries) = self.tries(&setup.queues) {
+            let told = frame.meta.uint(Key::TRIES);
+            assert_eq!(told, Some(u64::from(tries)), "job {no}: other tries");
+        }
+        let key = self.options.key.as_ref().map(|key| key.as_bytes());
+        assert_eq!(meta(Key::FAIRNESS), key, "job {no}: another key");
+        assert_eq!(
+            meta(PASSED),
+            self.options.passed,
+            "job {no}: what is passed on"
+        );
+        let priority = if queue.ordered {
+            3
+        } else {
+            self.options.priority
+        };
+        assert!(
+            self.displaced || frame.prio == priority,
+            "job {no}: priority {}",
+            frame.prio
+        );
+        let limit = match self.options.timeout_ms {
+            Some(own) => Some(Some(u64::from(own))),
+            None => setup.pools[queue.pool].task_timeout_ms.known(),
+        };
+        if let Some(limit) = limit {
+            let told = frame.meta.uint(Key::TIMEOUT);
+            assert_eq!(told, limit, "job {no}: another timeout");
+        }
+        let (from, to) = self.versions;
+        let seen = (from..=to).find(|version| frame.body == body(no, *version, self.options.len));
+        let seen = seen.unwrap_or_else(|| {
+            panic!(
+                "job {no}: another body: {}",
+                String::from_utf8_lossy(frame.body)
+            )
+        });
+        self.versions = (seen, seen);
+    }
+}
+
+/// An id as people read it.
+fn hyphenated(id: &[u8]) -> String {
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let cuts = [0..8, 8..12, 12..16, 16..20, 20..32];
+    let parts = cuts.map(|cut| hex.get(cut).unwrap_or_default().to_owned());
+    parts.join("-")
+}

@@ -1,0 +1,264 @@
+//! What must be so when all is over.
+
+use super::{End, Job, Ledger, Push, State};
+use crate::setup::Setup;
+use crate::storing::Engine;
+use serde_json::Value;
+use std::collections::HashMap;
+
+impl Ledger {
+    /// What was told of jobs before does not count.
+    pub(crate) fn lists_anew(&mut self) {
+        self.listed.clear();
+    }
+
+    /// A page of all jobs that the server knows. Returns behind which the next one begins.
+    pub(crate) fn listed(&mut self, page: &Value) -> Option<String> {
+        for job in page["jobs"].as_array().into_iter().flatten() {
+            let id = job["id"].as_str().unwrap_or_default().to_owned();
+            let before = self.listed.insert(id, job.clone());
+            assert_eq!(before, None, "a list has a job twice: {job}");
+        }
+        page["next"].as_str().map(str::to_owned)
+    }
+
+    /// Nothing runs, and nothing is wrong any more.
+    pub(crate) fn at_rest(&self, setup: &Setup) {
+        for (no, job) in self.jobs.iter().enumerate() {
+            assert_eq!(job.runs_at, None, "job {no} still runs");
+            assert_ne!(
+                job.push,
+                Push::Open,
+                "job {no}: its push was never answered"
+            );
+            if job.push == Push::Accepted && job.is_sure() && !self.is_left_behind(job, setup) {
+                let ended = matches!(job.state, State::Ended(_));
+                assert!(ended, "job {no} was accepted and never ended: {job:?}");
+            }
+        }
+        self.compare(setup);
+    }
+
+    /// What the server has told of each job is what was seen of it.
+    fn compare(&self, setup: &Setup) {
+        for (no, job) in self.jobs.iter().enumerate() {
+            let Some(id) = job.id.as_ref().filter(|_| job.push != Push::Refused) else {
+                continue;
+            };
+            match self.listed.get(id) {
+                Some(told) => job.is_as_told(no, told, setup),
+                None => assert!(
+                    self.may_be_missing(job, setup),
+                    "job {no} is forgotten: {job:?}"
+                ),
+            }
+        }
+        let known: std::collections::HashSet<&String> =
+            self.jobs.iter().filter_map(|job| job.id.as_ref()).collect();
+        let strange = self.listed.keys().filter(|id| !known.contains(id)).count();
+        let unknown = self
+            .jobs
+            .iter()
+            .filter(|job| job.push == Push::Unknown && job.id.is_none());
+        let unknown = unknown.count();
+        assert!(
+            strange <= unknown,
+            "{strange} jobs that nobody pushed, and {unknown} that nobody heard of"
+        );
+    }
+
+    fn may_be_missing(&self, job: &Job, setup: &Setup) -> bool {
+        let Some(queue) = job.queue() else {
+            return true;
+        };
+        let of = &setup.queues[queue];
+        if job.may_be_gone || of.forgets_soon || !job.is_sure() {
+            return true;
+        }
+        let like = |other: &Job| match job.state {
+            State::Ended(End::Failed) => other.may_be_failed(),
+            _ => other.may_be_done(),
+        };
+        let mates = self.jobs.iter().filter(|other| {
+            other.push != Push::Refused && other.queues.contains(&queue) && like(other)
+        });
+        let keep = match job.state {
+            State::Ended(End::Failed) => &of.keep_failed,
+            _ => &of.keep_done,
+        };
+        let mates = mates.count() as u64;
+        keep.all().any(|keep| mates > keep)
+    }
+
+    /// The queues at rest, as the server lists them.
+    pub(crate) fn queues_at_rest(&self, list: &Value, setup: &Setup) {
+        let mut listed: HashMap<(String, String), u64> = HashMap::new();
+        for job in self.listed.values() {
+            let text = |field: &str| job[field].as_str().unwrap_or_default().to_owned();
+            *listed.entry((text("queue"), text("state"))).or_default() += 1;
+        }
+        for queue in list["queues"].as_array().into_iter().flatten() {
+            let number = |field: &str| queue[field].as_u64().unwrap_or(0);
+            for field in ["ready", "running", "delayed", "suspended"] {
+                assert_eq!(number(field), 0, "at rest {field} is not zero: {queue}");
+            }
+            let name = queue["name"].as_str().unwrap_or_default();
+            let Some(at) = setup.queue(name) else {
+                continue;
+            };
+            let kept = |state: &str| {
+                listed
+                    .get(&(name.to_owned(), state.to_owned()))
+                    .copied()
+                    .unwrap_or(0)
+            };
+            assert_eq!(
+                number("failed"),
+                kept("failed"),
+                "failed jobs that are kept: {queue}"
+            );
+            let of = &setup.queues[at];
+            let most =
+                |setting: &crate::setup::Setting<u64>| setting.all().max().unwrap_or(u64::MAX);
+            if setup.store.engine == Engine::Sqlite {
+                // It tidies up at its leisure.
+                continue;
+            }
+            let done = kept("done") + kept("cancelled");
+            assert!(
+                done <= most(&of.keep_done),
+                "{done} done jobs are kept: {queue}"
+            );
+            assert!(
+                kept("failed") <= most(&of.keep_failed),
+                "too many failed jobs are kept: {queue}"
+            );
+            self.check_totals(at, number("done"), number("cancelled"), queue, setup);
+        }
+    }
+
+    /// What has ended so far, where all of it is known.
+    fn check_totals(&self, at: usize, done: u64, cancelled: u64, queue: &Value, setup: &Setup) {
+        let mut of = self
+            .jobs
+            .iter()
+            .filter(|job| job.push != Push::Refused && job.queues.contains(&at));
+        let is_known = of.all(|job| {
+            job.push == Push::Accepted
+                && job.is_sure()
+                && !job.displaced
+                && !job.revived
+                && job.queues.len() == 1
+        });
+        let moved = self
+            .changes
+            .iter()
+            .any(|change| matches!(change.verb, super::Verb::Move(_)));
+        if !is_known || moved || setup.store.kills > 0 {
+            return;
+        }
+        let of = self
+            .jobs
+            .iter()
+            .filter(|job| job.push == Push::Accepted && job.queues[0] == at);
+        let count = |end: End| {
+            of.clone()
+                .filter(|job| job.state == State::Ended(end))
+                .count() as u64
+        };
+        assert_eq!(
+            done,
+            count(End::Done),
+            "jobs that were done so far: {queue}"
+        );
+        assert_eq!(
+            cancelled,
+            count(End::Cancelled),
+            "jobs that were cancelled so far: {queue}"
+        );
+    }
+
+    /// The workers at rest.
+    pub(crate) fn workers_at_rest(&self, list: &Value) {
+        for worker in list["workers"].as_array().into_iter().flatten() {
+            assert_eq!(
+                worker["lent"].as_u64(),
+                Some(0),
+                "at rest it holds a task: {worker}"
+            );
+            assert!(worker["task"].is_null(), "at rest it runs a task: {worker}");
+        }
+        for pool in list["pools"].as_array().into_iter().flatten() {
+            assert_eq!(
+                pool["busy"].as_u64(),
+                Some(0),
+                "at rest a worker is busy: {pool}"
+            );
+        }
+    }
+}
+
+impl Job {
+    fn may_be_done(&self) -> bool {
+        !self.is_sure()
+            || self.may_be_gone
+            || matches!(self.state, State::Ended(End::Done | End::Cancelled))
+    }
+
+    fn may_be_failed(&self) -> bool {
+        !self.is_sure()
+            || self.may_be_gone
+            || self.revived
+            || self.state == State::Ended(End::Failed)
+    }
+
+    fn is_as_told(&self, no: usize, told: &Value, setup: &Setup) {
+        let text = |field: &str| told[field].as_str();
+        let number = |field: &str| told[field].as_u64().unwrap_or(u64::MAX) as u32;
+        let queue = text("queue").and_then(|name| setup.queue(name));
+        let queue = queue.unwrap_or_else(|| panic!("job {no}: is in no queue: {told}"));
+        assert!(
+            self.queues.contains(&queue),
+            "job {no}: is in another queue: {told}"
+        );
+        assert_eq!(
+            text("key"),
+            self.options.key.as_deref(),
+            "job {no}: has another key: {told}"
+        );
+        assert_eq!(
+            text("type"),
+            self.options.kind,
+            "job {no}: is of another type: {told}"
+        );
+        let priority = u32::from(self.options.priority);
+        let ordered =
+            self.queues.iter().any(|queue| setup.queues[*queue].ordered) || self.displaced;
+        assert!(
+            ordered || number("priority") == priority,
+            "job {no}: another priority: {told}"
+        );
+        if !self.is_sure() {
+            return;
+        }
+        let state = match self.state {
+            State::Ended(End::Done) => "done",
+            State::Ended(End::Failed) => "failed",
+            State::Ended(End::Cancelled) => "cancelled",
+            State::Waits | State::Suspended | State::Held | State::Runs => return,
+        };
+        assert_eq!(
+            text("state"),
+            Some(state),
+            "job {no}: ended otherwise: {told}, {self:?}"
+        );
+        if !self.acked {
+            let attempt = number("attempt");
+            let can_be = (self.attempts.low..=self.attempts.high).contains(&attempt);
+            assert!(can_be, "job {no}: ended otherwise: {told}, {self:?}");
+            let crashes = number("crashes");
+            let can_be = (self.crashes.low..=self.crashes.high).contains(&crashes);
+            assert!(can_be, "job {no}: other crashes: {told}, {self:?}");
+        }
+    }
+}

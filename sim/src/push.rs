@@ -1,0 +1,181 @@
+//! What a push says of its job, drawn.
+
+use crate::dice::Dice;
+use crate::setup::Queue;
+use std::time::Duration;
+use stoker_os::wall_ms;
+use stoker_wire::Key;
+
+/// All that a push can say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) priority: u8,
+    pub(crate) key: Option<String>,
+    pub(crate) delay: Option<Duration>,
+    /// By the clock on the wall, milliseconds.
+    pub(crate) due_at: Option<u64>,
+    pub(crate) tries: Option<u16>,
+    pub(crate) backoff_ms: Vec<u32>,
+    pub(crate) retry_until: Option<u64>,
+    pub(crate) max_exceptions: Option<u16>,
+    pub(crate) timeout_ms: Option<u32>,
+    pub(crate) fail_on_timeout: bool,
+    pub(crate) unique: Option<Unique>,
+    pub(crate) idempotency: Option<String>,
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) keep_result_ms: Option<u64>,
+    /// What passes through to the worker.
+    pub(crate) passed: Option<&'static [u8]>,
+    pub(crate) cost: Option<u32>,
+    pub(crate) len: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Unique {
+    pub(crate) key: String,
+    pub(crate) until_start: bool,
+    pub(crate) for_ms: Option<u64>,
+}
+
+/// A key of ours, which the broker only passes on.
+pub(crate) const PASSED: Key = Key(0x90);
+pub(crate) const TYPES: [&str; 3] = ["Mail", "Invoice", "Report"];
+
+impl Options {
+    /// `life` tells one life of a connection from all others: where order counts, a key is of one life only.
+    pub(crate) fn draw(dice: &mut Dice, queue: &Queue, rich: bool, life: u64, no: u64) -> Self {
+        let lane = dice.below(3);
+        let key = match queue.ordered {
+            true => Some(format!("k{}", 1 + life * 3 + lane)),
+            false => (lane > 0).then(|| format!("k{lane}")),
+        };
+        let mut options = Self {
+            priority: 3,
+            key,
+            len: *dice.of_all(&[8, 8, 40, 300]),
+            ..Self::default()
+        };
+        if !queue.ordered && dice.percent(20) {
+            options.delay = Some(Duration::from_millis(dice.within(1, 3_000)));
+        }
+        if rich {
+            options.enrich(dice, queue, no);
+        }
+        options
+    }
+
+    fn enrich(&mut self, dice: &mut Dice, queue: &Queue, no: u64) {
+        let some = |dice: &mut Dice| dice.percent(15);
+        if dice.percent(30) {
+            self.priority = dice.below(8) as u8;
+        }
+        if some(dice) && self.delay.is_none() && !queue.ordered {
+            // Up to a minute ago, or soon.
+            self.due_at = Some(wall_ms() - 60_000 + dice.below(63_000));
+        }
+        if some(dice) {
+            self.tries = Some(dice.below(4) as u16);
+        }
+        if some(dice) {
+            let count = dice.within(1, 3);
+            self.backoff_ms = (0..count).map(|_| dice.below(1_500) as u32).collect();
+        }
+        if some(dice) {
+            self.retry_until = Some(wall_ms() + dice.below(20_000));
+        }
+        if some(dice) {
+            self.max_exceptions = Some(dice.within(1, 3) as u16);
+        }
+        if some(dice) {
+            self.timeout_ms = Some(dice.within(100, 5_000) as u32);
+        }
+        self.fail_on_timeout = some(dice);
+        if some(dice) {
+            self.unique = Some(Unique {
+                key: format!("u{}", dice.below(4)),
+                until_start: dice.percent(30),
+                for_ms: dice.percent(30).then(|| dice.within(1, 5_000)),
+            });
+        }
+        if some(dice) {
+            self.idempotency = Some(format!("i{no}"));
+        }
+        if dice.percent(40) {
+            self.kind = Some(TYPES[dice.below(3) as usize]);
+        }
+        if some(dice) {
+            self.keep_result_ms = Some(dice.below(100_000));
+        }
+        if some(dice) {
+            self.passed = Some(b"passed on");
+        }
+        if some(dice) {
+            self.cost = Some(dice.within(1, 3) as u32);
+        }
+        if dice.percent(3) {
+            self.len = dice.within(1_000, 100_000) as usize;
+        }
+    }
+
+    /// As a frame carries it.
+    pub(crate) fn meta(&self) -> Vec<(Key, Vec<u8>)> {
+        let mut meta: Vec<(Key, Vec<u8>)> = Vec::new();
+        let mut put =
+            |key: Key, value: Option<Vec<u8>>| meta.extend(value.map(|value| (key, value)));
+        let millis = |time: Duration| (time.as_millis() as u64).to_be_bytes().to_vec();
+        put(
+            Key::FAIRNESS,
+            self.key.as_ref().map(|key| key.clone().into_bytes()),
+        );
+        put(Key::DELAY, self.delay.map(millis));
+        put(Key::DUE_AT, self.due_at.map(|at| at.to_be_bytes().to_vec()));
+        put(
+            Key::TRIES,
+            self.tries.map(|tries| tries.to_be_bytes().to_vec()),
+        );
+        let backoff: Vec<u8> = self
+            .backoff_ms
+            .iter()
+            .flat_map(|ms| ms.to_be_bytes())
+            .collect();
+        put(Key::BACKOFF, (!backoff.is_empty()).then_some(backoff));
+        put(
+            Key::RETRY_UNTIL,
+            self.retry_until.map(|at| at.to_be_bytes().to_vec()),
+        );
+        put(
+            Key::MAX_EXCEPTIONS,
+            self.max_exceptions.map(|max| max.to_be_bytes().to_vec()),
+        );
+        put(
+            Key::TIMEOUT,
+            self.timeout_ms.map(|ms| ms.to_be_bytes().to_vec()),
+        );
+        put(Key::FAIL_ON_TIMEOUT, self.fail_on_timeout.then(Vec::new));
+        if let Some(unique) = &self.unique {
+            put(Key::UNIQUE, Some(unique.key.clone().into_bytes()));
+            put(Key::UNIQUE_UNTIL_START, unique.until_start.then(Vec::new));
+            put(
+                Key::UNIQUE_FOR,
+                unique.for_ms.map(|ms| ms.to_be_bytes().to_vec()),
+            );
+        }
+        put(
+            Key::IDEMPOTENCY,
+            self.idempotency
+                .as_ref()
+                .map(|key| key.clone().into_bytes()),
+        );
+        put(
+            Key::JOB_TYPE,
+            self.kind.map(|kind| kind.as_bytes().to_vec()),
+        );
+        put(
+            Key::KEEP_RESULT,
+            self.keep_result_ms.map(|ms| ms.to_be_bytes().to_vec()),
+        );
+        put(Key::COST, self.cost.map(|cost| cost.to_be_bytes().to_vec()));
+        put(PASSED, self.passed.map(<[u8]>::to_vec));
+        meta
+    }
+}

@@ -1,0 +1,311 @@
+//! What a seed is about: a configuration, how busy it is, and how much goes wrong.
+
+mod section;
+mod sections;
+mod setting;
+
+use crate::dice::Dice;
+use crate::storing::Store;
+pub(crate) use section::Section;
+pub(crate) use setting::Setting;
+
+/// A pool as it was drawn.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    pub(crate) name: String,
+    pub(crate) section: Section,
+    /// The longest that a task may run, milliseconds; `None` for no bound.
+    pub(crate) task_timeout_ms: Setting<Option<u64>>,
+    pub(crate) crash_budget: Setting<u32>,
+}
+
+/// A queue as it was drawn.
+#[derive(Clone, Debug)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    pub(crate) section: Section,
+    pub(crate) pool: usize,
+    pub(crate) tries: Setting<u16>,
+    /// What a list of waits says; empty if there is none.
+    pub(crate) backoff_ms: Vec<u32>,
+    pub(crate) ordered: bool,
+    /// Acknowledged when it is delivered: it runs at most once.
+    pub(crate) on_delivery: Setting<bool>,
+    pub(crate) max_waiting: Setting<u64>,
+    pub(crate) limit: Setting<u64>,
+    pub(crate) per_key: Setting<u64>,
+    /// Priorities go by class alone.
+    pub(crate) is_strict: Setting<bool>,
+    pub(crate) keep_done: Setting<u64>,
+    pub(crate) keep_failed: Setting<u64>,
+    /// It forgets jobs that have ended after a time within reach.
+    pub(crate) forgets_soon: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) name: String,
+    pub(crate) section: Section,
+    pub(crate) pool: usize,
+}
+
+/// How likely in per cent a run goes wrong, and in which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    pub(crate) error: u64,
+    pub(crate) retry: u64,
+    pub(crate) crash: u64,
+    pub(crate) hang: u64,
+    /// Of a client's connections.
+    pub(crate) hang_up: u64,
+}
+
+/// Limits that one connection or one user meets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quotas {
+    pub(crate) max_inflight: u64,
+    pub(crate) user_pushes: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) stoker: Section,
+    pub(crate) log: Section,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) services: Vec<Service>,
+    pub(crate) quotas: Quotas,
+    pub(crate) trouble: Trouble,
+    /// In per cent of what clients do.
+    pub(crate) operations: u64,
+    /// Pushes say more than their queue.
+    pub(crate) rich: bool,
+    /// Requests that all clients make together.
+    pub(crate) requests: u64,
+    pub(crate) clients: u64,
+    /// Runs take this long at the most, microseconds.
+    pub(crate) longest_us: u64,
+    pub(crate) store: Store,
+    pub(crate) wall_jumps: bool,
+    /// Reads and writes are cut short.
+    pub(crate) cuts: bool,
+}
+
+impl Setup {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut dice = Dice::of(seed, "setup");
+        let store = Store::draw(&mut Dice::of(seed, "store setup"));
+        let stoker = sections::stoker(&mut dice);
+        let log = sections::log(&mut dice);
+        let pools: Vec<Pool> = (0..dice.within(1, 2))
+            .map(|no| Pool::read(sections::pool(&mut dice, &format!("p{no}"))))
+            .collect();
+        let mut spare: Vec<u64> = pools
+            .iter()
+            .map(|pool| least_workers(&pool.section))
+            .collect();
+        let queues = (0..dice.within(1, 4)).map(|no| {
+            let pool = dice.below(pools.len() as u64) as usize;
+            let (name, of) = (format!("q{no}"), &pools[pool].name);
+            Queue::read(
+                pool,
+                sections::queue(&mut dice, &name, of, &mut spare[pool]),
+            )
+        });
+        let queues = queues.collect();
+        let services = (0..dice.below(3)).map(|no| {
+            let pool = dice.below(pools.len() as u64) as usize;
+            let (name, of) = (format!("s{no}"), &pools[pool].name);
+            Service::read(
+                pool,
+                sections::service(&mut dice, &name, of, &mut spare[pool]),
+            )
+        });
+        let services = services.collect();
+        Self {
+            quotas: Quotas::read(&stoker),
+            stoker,
+            log,
+            pools,
+            queues,
+            services,
+            trouble: trouble(&mut dice),
+            operations: *dice.of_all(&[0, 0, 2, 15, 40]),
+            rich: dice.percent(60),
+            requests: dice.within(20, 300),
+            clients: dice.within(1, 6),
+            longest_us: *dice.of_all(&[50, 150, 1_000, 20_000, 300_000]),
+            // Delays follow the wall over a restart.
+            wall_jumps: dice.percent(25) && store.kills == 0,
+            store,
+            cuts: dice.percent(30),
+        }
+    }
+
+    /// The configuration as a file has it.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        self.stoker.write(&mut text);
+        text += &self.store.section();
+        self.log.write(&mut text);
+        self.pools
+            .iter()
+            .for_each(|pool| pool.section.write(&mut text));
+        self.queues
+            .iter()
+            .for_each(|queue| queue.section.write(&mut text));
+        self.services
+            .iter()
+            .for_each(|service| service.section.write(&mut text));
+        text
+    }
+
+    pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
+        let pools = self.pools.iter().map(|pool| &pool.section);
+        let queues = self.queues.iter().map(|queue| &queue.section);
+        let services = self.services.iter().map(|service| &service.section);
+        [&self.stoker, &self.log]
+            .into_iter()
+            .chain(pools)
+            .chain(queues)
+            .chain(services)
+    }
+
+    pub(crate) fn pool(&self, name: &str) -> Option<usize> {
+        self.pools.iter().position(|pool| pool.name == name)
+    }
+
+    /// Some workers of this pool are kept for certain queues or services.
+    pub(crate) fn keeps_workers(&self, pool: usize) -> bool {
+        let queues = self.queues.iter().map(|queue| (queue.pool, &queue.section));
+        let services = self
+            .services
+            .iter()
+            .map(|service| (service.pool, &service.section));
+        let mut all = queues.chain(services);
+        all.any(|(of, section)| of == pool && section.number("keep", 0) > 0)
+    }
+
+    /// The queues that are known by this name.
+    pub(crate) fn queue(&self, name: &str) -> Option<usize> {
+        self.queues.iter().position(|queue| queue.name == name)
+    }
+
+    /// The services of a pool, which its workers must offer.
+    pub(crate) fn services_of<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a str> {
+        let at = self.pool(pool);
+        let all = self.services.iter();
+        let all = all.filter(move |service| Some(service.pool) == at);
+        all.map(|service| service.name.as_str())
+    }
+}
+
+impl Pool {
+    fn read(section: Section) -> Self {
+        Self {
+            name: section.head.replace("pool.", ""),
+            task_timeout_ms: Setting::new(section.millis("task_timeout", 60_000)),
+            crash_budget: Setting::new(section.number("crash_budget", 3) as u32),
+            section,
+        }
+    }
+}
+
+impl Queue {
+    fn read(pool: usize, section: Section) -> Self {
+        let times = section.millis("keep_done_for", 86_400_000).into_iter();
+        let times = times.chain(section.millis("keep_failed_for", 86_400_000));
+        Self {
+            name: section.head.replace("queue.", ""),
+            pool,
+            tries: Setting::new(section.number("tries", 1) as u16),
+            backoff_ms: backoff_of(section.get("backoff").unwrap_or_default()),
+            ordered: section.get("ordered") == Some("true"),
+            on_delivery: Setting::new(section.get("ack") == Some("\"delivery\"")),
+            max_waiting: Setting::new(section.number("max_waiting", 10_000_000)),
+            limit: Setting::new(section.number("limit", u64::MAX)),
+            per_key: Setting::new(section.number("per_key", u64::MAX)),
+            is_strict: Setting::new(section.get("age_step") == Some("\"none\"")),
+            keep_done: Setting::new(section.number("keep_done", 10_000)),
+            keep_failed: Setting::new(section.number("keep_failed", 100_000)),
+            forgets_soon: times.min().is_some_and(|least| least < 10_000_000),
+            section,
+        }
+    }
+}
+
+impl Queue {
+    /// It may have forgotten jobs that ended.
+    pub(crate) fn may_forget(&self) -> bool {
+        let few = |keep: &Setting<u64>| keep.all().any(|keep| keep < 1_000);
+        self.forgets_soon || few(&self.keep_done) || few(&self.keep_failed)
+    }
+}
+
+impl Service {
+    fn read(pool: usize, section: Section) -> Self {
+        Self {
+            name: section.head.replace("service.", ""),
+            pool,
+            section,
+        }
+    }
+}
+
+impl Quotas {
+    fn read(section: &Section) -> Self {
+        Self {
+            max_inflight: section.number("max_inflight", 1_024),
+            user_pushes: section.number("user_pushes", 50_000),
+        }
+    }
+}
+
+fn least_workers(section: &Section) -> u64 {
+    workers_of(section).0
+}
+
+fn workers_of(section: &Section) -> (u64, u64) {
+    let text = section.get("workers").unwrap_or_default();
+    let digits = text.split(|letter: char| !letter.is_ascii_digit());
+    let mut numbers = digits.filter_map(|part| part.parse().ok());
+    let mut next = || numbers.next().expect("a pool has two numbers of workers");
+    (next(), next())
+}
+
+/// The waits of a list, milliseconds.
+fn backoff_of(text: &str) -> Vec<u32> {
+    match text {
+        "[\"0s\"]" => vec![0],
+        "[\"100ms\", \"2s\"]" => vec![100, 2_000],
+        _ => Vec::new(),
+    }
+}
+
+/// A third of the seeds is mild, or nothing would ever get far.
+fn trouble(dice: &mut Dice) -> Trouble {
+    let none = Trouble {
+        error: 0,
+        retry: 0,
+        crash: 0,
+        hang: 0,
+        hang_up: 0,
+    };
+    if dice.percent(33) {
+        return none;
+    }
+    let mut some = |most| {
+        if dice.percent(50) {
+            dice.below(most)
+        } else {
+            0
+        }
+    };
+    Trouble {
+        error: some(20),
+        retry: some(15),
+        crash: some(8),
+        hang: some(4),
+        hang_up: some(6),
+    }
+}

@@ -1,0 +1,69 @@
+//! One section of a configuration file: its keys and their values as they are written.
+
+use crate::dice::Dice;
+use std::fmt::Write;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    pub(crate) head: String,
+    pub(crate) keys: Vec<(&'static str, String)>,
+}
+
+impl Section {
+    pub(crate) fn new(head: String) -> Self {
+        let keys = Vec::new();
+        Self { head, keys }
+    }
+
+    pub(crate) fn put(&mut self, key: &'static str, value: impl ToString) {
+        self.keys.retain(|(known, _)| *known != key);
+        self.keys.push((key, value.to_string()));
+    }
+
+    /// One of these, half of the time: what is not said has its default.
+    pub(crate) fn maybe(&mut self, dice: &mut Dice, key: &'static str, values: &[&str]) {
+        if dice.percent(50) {
+            let value = *dice.of_all(values);
+            self.put(key, value);
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        let mut all = self.keys.iter();
+        all.find(|(known, _)| *known == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// A number, or what it is if nothing is said.
+    pub(crate) fn number(&self, key: &str, or: u64) -> u64 {
+        self.get(key)
+            .map_or(or, |value| value.parse().expect("a number"))
+    }
+
+    /// A time in milliseconds; `None` for "none".
+    pub(crate) fn millis(&self, key: &str, or: u64) -> Option<u64> {
+        self.get(key)
+            .map_or(Some(or), |value| millis(value.trim_matches('"')))
+    }
+
+    pub(crate) fn write(&self, text: &mut String) {
+        writeln!(text, "[{}]", self.head).ok();
+        for (key, value) in &self.keys {
+            writeln!(text, "{key} = {value}").ok();
+        }
+    }
+}
+
+fn millis(text: &str) -> Option<u64> {
+    let at = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let number: u64 = text[..at].parse().ok()?;
+    let unit = match &text[at..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        other => unreachable!("no unit of time: {other}"),
+    };
+    Some(number * unit)
+}
