@@ -175,14 +175,14 @@ impl World {
     pub(crate) fn await_rest(&mut self) {
         let now = steady();
         let since = *self.waits_since.get_or_insert(now);
+        if self.ledger.unfinished == Some(0) {
+            return self.look_at_rest();
+        }
         assert!(
             now - since < LONGEST_REST,
             "jobs are left: {:?}",
             self.ledger.unfinished
         );
-        if self.ledger.unfinished == Some(0) {
-            return self.look_at_rest();
-        }
         if self.clients[0].is_none() {
             let from = stoker_os::Peer {
                 pid: CLIENT,

@@ -188,7 +188,16 @@ impl Job {
 
     /// Whether it is known what it does.
     pub(crate) fn is_sure(&self) -> bool {
-        self.changing == 0 && !self.may_have_ended && !self.may_run_again && !self.may_rest
+        !self.is_hasty()
+            && self.changing == 0
+            && !self.may_have_ended
+            && !self.may_run_again
+            && !self.may_rest
+    }
+
+    /// Its time may be up before its worker has looked at it.
+    pub(crate) fn is_hasty(&self) -> bool {
+        self.options.timeout_ms.is_some_and(|ms| ms < 1_000)
     }
 
     /// It has ended for certain, and is not to run again.

@@ -139,7 +139,7 @@ impl Ledger {
     pub(crate) fn delivered(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
         self.waiting.remove(&no);
         let job = self.touch(no, "delivered");
-        if job.changing > 0 {
+        if job.changing > 0 || job.is_hasty() {
             job.may_be_anything(frame, setup);
         }
         assert_ne!(job.push, Push::Refused, "job {no}: refused, and delivered");

@@ -144,6 +144,10 @@ impl Core {
         };
         // One whose source has heard an outcome must not come back as a retry.
         let cancelled = self.is_unwanted(task);
+        if verdict == Verdict::Cancelled && !cancelled && self.tasks[task].nudged.is_some() {
+            // Its worker had not begun it when its time was up: that says nothing against running it again.
+            return self.timed_out(task);
+        }
         if verdict != Verdict::Cancelled {
             self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
         }

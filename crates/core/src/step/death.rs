@@ -123,7 +123,7 @@ impl Core {
     }
 
     /// A task that ran longer than it may has used up one of its tries.
-    fn timed_out(&mut self, task: TaskId) {
+    pub(crate) fn timed_out(&mut self, task: TaskId) {
         let Origin::Job { tries } = self.tasks[task].origin else {
             self.finish(task, Outcome::TimedOut);
             return;

@@ -300,6 +300,24 @@ fn a_worker_that_understands_has_time_to_end_its_task() {
     ));
 }
 
+/// Found by the simulation, seed 869: a worker that stood still until the time of its task was up finds the task and its
+/// end together, and says CANCELLED, which nobody had asked for.
+#[test]
+fn a_job_that_was_not_begun_in_its_time_runs_again() {
+    let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let task = w.bring(job(mail).limit(secs(1)));
+    w.pass(secs(1));
+    w.answer(task, Answer::Cancelled);
+    assert!(matches!(
+        w.end(task),
+        Some(End::Retry {
+            cause: Cause::TimedOut,
+            ..
+        })
+    ));
+}
+
 /// It died by itself before the kill came: still its task's fault, not the clock's.
 #[test]
 fn a_job_that_retries_goes_back_to_its_store() {
