@@ -175,7 +175,7 @@ impl World {
     pub(crate) fn await_rest(&mut self) {
         let now = steady();
         let since = *self.waits_since.get_or_insert(now);
-        if self.ledger.unfinished == Some(0) {
+        if self.ledger.unfinished == Some(0) && self.clients[0].is_some() {
             return self.look_at_rest();
         }
         assert!(

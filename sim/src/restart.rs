@@ -269,6 +269,7 @@ impl World {
         self.server = None;
         self.forget_plans();
         self.ledger.unfinished = None;
+        (self.at_rest, self.ledger.next_page) = (false, None);
         if self.draining.take().is_some() {
             // The angel was told to end, and does not start another one; somebody starts Stoker once more.
             self.agenda

@@ -112,7 +112,7 @@ impl Ledger {
                     .copied()
                     .unwrap_or(0)
             };
-            if of.forgets_soon {
+            if setup.queues[at].forgets_soon {
                 continue;
             }
             assert_eq!(
