@@ -23,6 +23,8 @@ pub(crate) enum What {
     /// A client connects, asks for something, or hangs up.
     ClientActs(usize),
     ClientLooks(usize),
+    /// A hostile client looks at its connection, or makes one.
+    HostileActs(usize),
     WallJumps,
     /// A part of the store does what it was asked, by a plan that may not count any more.
     StoreWorks(Part, u64),
@@ -50,6 +52,7 @@ impl fmt::Display for What {
             Self::Dies(worker, false) => write!(f, "worker {worker} exits"),
             Self::ClientActs(client) => write!(f, "client {client} acts"),
             Self::ClientLooks(client) => write!(f, "client {client} reads"),
+            Self::HostileActs(no) => write!(f, "hostile client {no} acts"),
             Self::WallJumps => write!(f, "the wall clock is set"),
             Self::StoreWorks(part, _) => write!(f, "the store works: {part:?}"),
             Self::Rests => write!(f, "is there a job left?"),

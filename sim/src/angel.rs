@@ -53,7 +53,7 @@ impl World {
     }
 
     pub(crate) fn spawned(&mut self, key: u64) {
-        let Some(_spec) = self.spawning.remove(&key) else {
+        let Some(spec) = self.spawning.remove(&key) else {
             return;
         };
         if self.dice("angel").percent(2) && self.setup.trouble.crash > 0 {
@@ -84,6 +84,8 @@ impl World {
                 run: None,
                 is_ready: false,
                 is_soft,
+                is_rogue: false,
+                name: spec.name,
                 printed: String::new(),
                 ended: None,
                 crashes: false,

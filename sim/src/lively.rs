@@ -16,6 +16,8 @@ pub(crate) enum Act {
     Dies,
     /// Goes on for ever.
     Hangs,
+    /// The worker does what the protocol forbids.
+    BreaksProtocol,
 }
 
 /// In per cent.
@@ -29,6 +31,10 @@ pub(crate) struct Lively {
     pub(crate) deaf: u64,
     /// Runs that end their worker, by its own will.
     leaves: u64,
+    /// Runs in which their worker breaks the protocol, in a thousand.
+    rogue: u64,
+    /// Hostile clients, at once.
+    pub(crate) hostile: usize,
 }
 
 impl Lively {
@@ -38,6 +44,8 @@ impl Lively {
             busy: *dice.of_all(&[0, 0, 10, 60]),
             soft: *dice.of_all(&[0, 50, 100]),
             deaf: *dice.of_all(&[0, 50, 100]),
+            rogue: *dice.of_all(&[0, 0, 0, 3, 20]),
+            hostile: *dice.of_all(&[0, 0, 0, 1, 3]),
             leaves: *dice.of_all(&[0, 0, 1, 5]),
         }
     }
@@ -72,7 +80,10 @@ impl Lively {
         let bad = trouble.error + trouble.retry + trouble.crash + trouble.hang;
         let of_job = |event| Act::Does(if is_job { event } else { "throws" });
         let end = dice.weighted(&[
-            (10 * (100 - bad) - self.leaves, Act::Does("returns")),
+            (
+                10 * (100 - bad) - self.leaves - self.rogue,
+                Act::Does("returns"),
+            ),
             (9 * trouble.error, Act::Does("throws")),
             (trouble.error, of_job("fails")),
             (10 * trouble.retry, of_job("retries")),
@@ -80,6 +91,7 @@ impl Lively {
             (5 * trouble.crash, Act::Does("exits")),
             (10 * trouble.hang, Act::Hangs),
             (self.leaves, Act::Does("returned")),
+            (self.rogue, Act::BreaksProtocol),
         ]);
         (end, dice.micros(0, 2 * setup.longest_us))
     }

@@ -83,6 +83,10 @@ impl Model {
         jobs.map(|task| task.no)
     }
 
+    pub(crate) fn next_waiting(&self) -> Option<Task> {
+        self.waiting.front().copied()
+    }
+
     pub(crate) fn holds(&self) -> bool {
         self.running.is_some() || !self.waiting.is_empty()
     }

@@ -35,6 +35,31 @@ impl Peer {
         true
     }
 
+    /// Writes what need not be frames.
+    pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+        self.flush();
+    }
+
+    /// Reads all that is there, and looks at none of it. Returns whether that was the end.
+    pub(crate) fn skip(&mut self) -> bool {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match read(&self.fd, &mut buffer) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Closes the connection, in the middle of whatever it was.
+    pub(crate) fn hang_up(&mut self) {
+        // In its place stands a pipe that nobody has the other end of.
+        (self.fd, _) = sim::pipe();
+        self.out.clear();
+    }
+
     /// Whether something waits to be written, and could be.
     pub(crate) fn could_write(&self) -> bool {
         !self.out.is_empty() && sim::is_writable(&self.fd)

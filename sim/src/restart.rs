@@ -103,6 +103,11 @@ impl Angel {
         self.servers * WORKERS
     }
 
+    /// Servers so far.
+    pub(crate) fn servers(&self) -> u64 {
+        self.servers
+    }
+
     /// There was a server before.
     pub(crate) fn is_restarted(&self) -> bool {
         self.servers > 0

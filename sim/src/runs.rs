@@ -32,6 +32,7 @@ impl World {
         let mut all = Vec::new();
         if let Some(worker) = self.workers.get_mut(&key)
             && worker.is_ready
+            && !worker.is_rogue
             && worker.model.state != "gone"
         {
             let is_running = worker.run.is_some();
@@ -190,6 +191,7 @@ impl World {
                 self.write_output(key, task);
                 self.plan_run(key);
             }
+            Some(Act::BreaksProtocol) => self.breaks_protocol(key),
             Some(Act::Dies) => {
                 worker.crashes = true;
                 self.dies(key, true);
@@ -254,6 +256,6 @@ fn answer_of(frame: &str) -> Option<Answer> {
 impl Worker {
     /// Whether it could begin a task, or has one.
     pub(crate) fn is_free(&self) -> bool {
-        self.is_ready && self.model.is_free()
+        self.is_ready && !self.is_rogue && self.model.is_free()
     }
 }

@@ -31,6 +31,10 @@ pub(crate) struct Worker {
     pub(crate) model: Model,
     pub(crate) run: Option<Run>,
     pub(crate) is_ready: bool,
+    /// It has broken the protocol, and does nothing any more.
+    pub(crate) is_rogue: bool,
+    /// As the log calls it.
+    pub(crate) name: String,
     /// It offers `soft_cancel`.
     pub(crate) is_soft: bool,
     /// What its task has printed and its SDK has not sent.
@@ -62,7 +66,7 @@ impl Worker {
 
     /// Whether it would do something with what is on its socket.
     pub(crate) fn looks(&self) -> bool {
-        self.is_ready && self.model.reads()
+        self.is_ready && !self.is_rogue && self.model.reads()
     }
 
     /// Reads all that is there, in one go.
@@ -70,8 +74,10 @@ impl Worker {
         let model = &mut self.model;
         let ended = self.peer.take(|frame| match frame.kind {
             Type::Req => {
-                let no = number(frame.body).expect("a number");
-                let is_job = frame.meta.get(Key::JOB_ID).is_some();
+                // Hostile clients send what is no number.
+                let no = number(frame.body);
+                let is_job = frame.meta.get(Key::JOB_ID).is_some() && no.is_some();
+                let no = no.unwrap_or_default();
                 if is_job {
                     ledger.delivered(no, &frame, setup);
                 }

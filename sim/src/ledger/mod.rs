@@ -186,6 +186,12 @@ impl Ledger {
         }
     }
 
+    /// A worker that breaks the protocol has it, and may have answered for it.
+    pub(crate) fn lied_about(&mut self, no: u64) {
+        self.dropped(no);
+        self.jobs[no as usize].crashes.maybe_one_more();
+    }
+
     pub(crate) fn begins(&mut self, no: u64, worker: i32, setup: &Setup) {
         let early = self.jobs[no as usize].not_before;
         assert!(

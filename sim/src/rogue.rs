@@ -1,0 +1,138 @@
+//! Workers that break the protocol. From then on they do nothing more, and wait for what the server does about it.
+
+use crate::agenda::What;
+use crate::dice::Dice;
+use crate::ledger::Death;
+use crate::world::World;
+use std::time::Duration;
+use stoker_os::steady;
+use stoker_wire::{Encode, Status, Type};
+
+/// How a worker breaks the protocol while it runs a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    AnswersUnknown,
+    AnswersWaiting,
+    Asks,
+    Welcomes,
+    Garbage,
+    TooLong,
+    HalfFrame,
+    GoesAway,
+    Returns,
+    HelloTwice,
+    AsksForTasks,
+    StartsUnknown,
+    HangsUp,
+}
+
+const ALL: [Fault; 13] = [
+    Fault::AnswersUnknown,
+    Fault::AnswersWaiting,
+    Fault::Asks,
+    Fault::Welcomes,
+    Fault::Garbage,
+    Fault::TooLong,
+    Fault::HalfFrame,
+    Fault::GoesAway,
+    Fault::Returns,
+    Fault::HelloTwice,
+    Fault::AsksForTasks,
+    Fault::StartsUnknown,
+    Fault::HangsUp,
+];
+
+/// What a worker does not survive itself, whatever the server does.
+const PATIENCE: Duration = Duration::from_secs(200);
+/// An id that no task has.
+const UNKNOWN: u32 = 4_000_000;
+
+impl Fault {
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
+        *dice.of_all(&ALL)
+    }
+
+    /// What is written, by one that runs `task`, and has another one waiting.
+    fn bytes(self, task: u32, waiting: Option<u32>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut put = |kind: Type, code: u8, id: u32, name: &str, body: &[u8]| {
+            let frame = Encode {
+                code,
+                name,
+                body,
+                ..Encode::new(kind, id)
+            };
+            stoker_wire::encode(&mut out, frame);
+        };
+        let ok = Status::OK.0;
+        match self {
+            Self::AnswersUnknown => put(Type::Res, ok, UNKNOWN, "", b""),
+            Self::AnswersWaiting => put(Type::Res, ok, waiting.unwrap_or(UNKNOWN), "", b""),
+            Self::Asks => put(Type::Req, 0, 1, "s0.ask", b"12345678"),
+            Self::Welcomes => put(Type::Welcome, 0, 0, "", b"{}"),
+            Self::GoesAway => (0..50).for_each(|_| put(Type::Goaway, 0, 0, "", b"")),
+            Self::Returns => put(Type::Res, Status::RETURNED.0, task, "", b""),
+            Self::HelloTwice => put(Type::Hello, 0, 0, "", br#"{"v":[1],"role":"worker"}"#),
+            Self::AsksForTasks => put(Type::Ready, 0, 0, "", b""),
+            Self::StartsUnknown => put(Type::Started, 0, UNKNOWN, "", b""),
+            Self::Garbage => out.extend_from_slice(b"\0\0\0\x05Fatal error: something on line 5"),
+            Self::TooLong => out.extend_from_slice(&[0x7f; 60]),
+            Self::HalfFrame | Self::HangsUp => out.extend_from_slice(&[0, 0, 1, 0, 2, 0]),
+        }
+        out
+    }
+}
+
+impl World {
+    pub(crate) fn breaks_protocol(&mut self, key: u64) {
+        let fault = Fault::draw(self.dice("rogue"));
+        self.note(|| format!("  worker {key}: {fault:?}"));
+        let Some(run) = self
+            .workers
+            .get(&key)
+            .and_then(|worker| worker.run.as_ref())
+        else {
+            return;
+        };
+        let id = run.task.id;
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        let waiting = worker.model.next_waiting();
+        worker
+            .peer
+            .put_bytes(&fault.bytes(id, waiting.map(|task| task.id)));
+        if fault == Fault::HangsUp {
+            worker.peer.hang_up();
+        }
+        worker.is_rogue = true;
+        // Where no time bounds a task nobody else ends it.
+        self.agenda.plan(steady() + PATIENCE, What::Dies(key, true));
+        let all: Vec<u64> = worker.model.waiting_jobs().collect();
+        // It may have been sent a job meanwhile that is acknowledged on delivery, and does not look at it.
+        self.ledger.has_leavers = true;
+        self.rogues.insert(worker.name.clone());
+        // Whatever it had: the server may give it to another one at once, or take a wrong answer for a right one.
+        if let Some(run) = worker.run.take()
+            && run.task.is_job
+        {
+            self.ledger.died(run.task.no, Death::Unclear, &self.setup);
+            // It may have said that it never began it.
+            self.ledger.jobs[run.task.no as usize].may_run_again = true;
+        }
+        all.into_iter().for_each(|no| self.ledger.lied_about(no));
+    }
+
+    /// Each worker that was killed for a fault has committed one.
+    pub(crate) fn check_faults(&self, log: &str) {
+        // Lines about their tasks say it too, and name no worker.
+        let is_fault = |line: &&str| {
+            line.contains(" is killed: it broke the protocol")
+                || line.contains(" broke the protocol: ") && !line.contains("it broke")
+        };
+        for line in log.lines().filter(is_fault) {
+            let is_known = line.split(' ').any(|word| self.rogues.contains(word));
+            assert!(is_known, "an honest worker was killed: {line}");
+        }
+    }
+}
