@@ -7,6 +7,8 @@ mod body;
 mod client;
 mod coverage;
 mod dice;
+#[cfg(test)]
+mod every;
 mod faults;
 mod hostile;
 mod late;

@@ -260,9 +260,10 @@ impl World {
         self.plan_store();
         for what in ready {
             if !self.looking.contains(&what) {
-                let delay = match self.dice("looks").percent(95) {
-                    true => self.dice("looks").micros(1, 200),
-                    false => self.dice("looks").millis(1, 300),
+                let (slow, quick) = self.setup.looks;
+                let delay = match self.dice("looks").percent(slow) {
+                    true => self.dice("looks").millis(1, 300),
+                    false => self.dice("looks").micros(1, quick),
                 };
                 self.agenda.plan(steady() + delay, what);
                 self.looking.push(what);

@@ -80,6 +80,8 @@ pub(crate) struct Job {
     /// As its client got it.
     pub(crate) id: Option<String>,
     pub(crate) state: State,
+    /// Workers that have it and have not begun it.
+    pub(crate) holders: u32,
     /// The process that runs it.
     pub(crate) runs_at: Option<i32>,
     pub(crate) began_at: Duration,
@@ -146,6 +148,7 @@ impl Job {
             push: Push::Open,
             id: None,
             state: State::Waits,
+            holders: 0,
             runs_at: None,
             began_at: Duration::ZERO,
             acked: false,

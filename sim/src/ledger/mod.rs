@@ -142,6 +142,11 @@ impl Ledger {
         if job.changing > 0 || job.is_hasty() {
             job.may_be_anything(frame, setup);
         }
+        let early = job.not_before;
+        assert!(
+            steady() + EARLY >= early,
+            "job {no}: delivered before {early:?}"
+        );
         assert_ne!(job.push, Push::Refused, "job {no}: refused, and delivered");
         assert!(
             !job.is_lost,
@@ -164,13 +169,15 @@ impl Ledger {
         );
         job.check_frame(no, frame, setup);
         (job.state, job.may_have_ended) = (State::Held, false);
+        job.holders += 1;
         (job.may_run_again, job.may_rest) = (false, false);
     }
 
     /// A worker gives it back without having begun it, or died before it had.
     pub(crate) fn returned(&mut self, no: u64) {
         let job = self.touch(no, "returned");
-        if !matches!(job.state, State::Ended(_)) {
+        job.holders -= 1;
+        if job.state == State::Held && job.holders == 0 {
             job.state = State::Waits;
             job.may_have_ended |= job.changing > 0;
         }
@@ -179,8 +186,11 @@ impl Ledger {
     /// A worker has answered it without having begun it: it was cancelled, or its time was up by then.
     pub(crate) fn dropped(&mut self, no: u64) {
         let job = self.touch(no, "dropped");
+        job.holders -= 1;
         if !matches!(job.state, State::Ended(_)) {
-            job.state = State::Waits;
+            if job.state == State::Held && job.holders == 0 {
+                job.state = State::Waits;
+            }
             job.attempts.maybe_one_more();
             job.may_have_ended = true;
         }
@@ -188,22 +198,22 @@ impl Ledger {
 
     /// A worker that breaks the protocol has it, and may have answered for it.
     pub(crate) fn lied_about(&mut self, no: u64) {
-        self.dropped(no);
-        self.jobs[no as usize].crashes.maybe_one_more();
+        let job = self.touch(no, "lied about");
+        job.attempts.maybe_one_more();
+        job.crashes.maybe_one_more();
+        (job.may_have_ended, job.may_run_again) = (true, true);
     }
 
     pub(crate) fn begins(&mut self, no: u64, worker: i32, setup: &Setup) {
-        let early = self.jobs[no as usize].not_before;
-        assert!(
-            steady() + EARLY >= early,
-            "job {no}: begins before {early:?}"
-        );
         let job = self.touch(no, "begins");
         assert_eq!(job.runs_at, None, "job {no}: runs twice at once");
-        assert_eq!(job.state, State::Held, "job {no}: begins undelivered");
+        assert!(job.holders > 0, "job {no}: begins undelivered");
+        job.holders -= 1;
         job.state = State::Runs;
         (job.runs_at, job.began_at, job.runs) = (Some(worker), steady(), job.runs + 1);
-        let queue = job.queue().expect("it was delivered");
+        let Some(queue) = job.queue() else {
+            return;
+        };
         match setup.queues[queue].on_delivery.known() {
             Some(true) => {
                 job.acked = true;

@@ -4,6 +4,7 @@ use super::count::Count;
 use super::{End, Job, Ledger, Push, State};
 use crate::setup::Setup;
 use crate::survivors::{Row, Stored};
+use std::time::Duration;
 use stoker_wire::Status;
 
 impl Ledger {
@@ -110,6 +111,10 @@ impl Job {
             self.state = State::Waits;
         }
         (self.runs_at, self.acked, self.over_at) = (None, false, None);
+        if self.runs > 0 {
+            // So its next run may be the one that it had.
+            self.not_before = Duration::ZERO;
+        }
         self.attempts = Count {
             low: row.attempt,
             high: row.attempt,

@@ -86,6 +86,9 @@ pub(crate) struct Setup {
     /// Runs take this long at the most, microseconds.
     pub(crate) longest_us: u64,
     pub(crate) store: Store,
+    /// Of the looks of peers so many in a hundred are late, and the others take so many microseconds at the most. Only
+    /// where none is late do runs look quick to the server, and it lends more than one task.
+    pub(crate) looks: (u64, u64),
     pub(crate) wall_jumps: bool,
     /// Reads and writes are cut short.
     pub(crate) cuts: bool,
@@ -134,11 +137,12 @@ impl Setup {
             rich: dice.percent(60),
             requests: dice.within(20, 300),
             clients: dice.within(1, 6),
-            longest_us: *dice.of_all(&[50, 150, 1_000, 20_000, 300_000]),
+            longest_us: *dice.of_all(&[20, 50, 150, 1_000, 20_000, 300_000]),
             // Delays follow the wall over a restart.
             wall_jumps: dice.percent(25) && store.kills == 0,
             store,
             cuts: dice.percent(30),
+            looks: *dice.of_all(&[(5, 200), (0, 20), (0, 60), (1, 50)]),
         }
     }
 

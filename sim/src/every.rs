@@ -1,0 +1,143 @@
+//! Every option is drawn: what the reference pages list, which are made from the program, is drawn by some seed, or named here
+//! with the reason why it is not. Whoever adds an option finds this failing.
+
+use crate::coverage::Coverage;
+use crate::dice::Dice;
+use crate::ledger::{Ledger, Verb};
+use crate::operator::{self, Effect};
+use crate::push::Options;
+use crate::setup::Setup;
+use std::collections::BTreeSet;
+use stoker_os::sim;
+use stoker_wire::Key;
+
+const SEEDS: u64 = 400;
+
+/// Keys of the configuration that are not drawn.
+const KEYS: [(&str, &str); 14] = [
+    ("stoker.socket", "the angel binds it"),
+    ("stoker.socket_mode", "the angel sets it"),
+    ("stoker.socket_group", "the angel sets it"),
+    ("pool.command", "always the same: nothing is executed"),
+    ("pool.user", "the angel changes users; it needs an account"),
+    (
+        "pool.protocol",
+        "processes without the protocol get no tasks: integration tests have them",
+    ),
+    ("pool.token", "no worker dials in here yet"),
+    ("store.path", "drawn with the engine"),
+    ("store.driver", "drawn with the engine"),
+    ("store.sync", "drawn with the engine"),
+    ("log.format", "the rule of attribution reads lines of text"),
+    ("log.file", "the simulation takes the log from memory"),
+    ("log.max_size", "of a file"),
+    ("log.keep_files", "of a file"),
+];
+
+/// Operations that are not drawn.
+const OPERATIONS: [(&str, &str); 7] = [
+    ("stoker.job show", "by id, at the end of integration tests"),
+    (
+        "stoker.job import",
+        "its copies have no push: conformance tests have them",
+    ),
+    (
+        "stoker.queue remove",
+        "queues of the configuration can't be removed",
+    ),
+    ("stoker.queue list", "asked for at every step of the end"),
+    ("stoker.quarantine show", "needs the number of an entry"),
+    ("stoker.quarantine clear", "needs the number of an entry"),
+    ("stoker.worker list", "asked for at the end"),
+];
+
+#[test]
+fn every_key_of_the_configuration_is_drawn() {
+    let mut coverage = Coverage::default();
+    (0..SEEDS).for_each(|seed| coverage.configured(&Setup::draw(seed)));
+    let page = include_str!("../../docs/reference/config.md");
+    let (mut section, mut known) = (String::new(), 0);
+    for line in page.lines() {
+        if let Some(head) = line.strip_prefix("## `[") {
+            let end = head.find(['.', ']']).expect("a section");
+            section = head[..end].to_owned();
+        } else if let Some(key) = line.strip_prefix("| `") {
+            let key = format!("{section}.{}", key.split('`').next().unwrap_or_default());
+            known += 1;
+            let is_excused = KEYS.iter().any(|(name, _)| *name == key);
+            assert!(
+                is_excused || coverage.names.contains_key(&key),
+                "{key} is never drawn: add it to setup/sections.rs"
+            );
+        }
+    }
+    assert!(known > 60, "the page was read");
+}
+
+#[test]
+fn every_operation_is_drawn() {
+    let mut drawn = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let (setup, mut dice) = (Setup::draw(seed), Dice::of(seed, "operator"));
+        let mut ledger = Ledger::new(false);
+        for _ in 0..20 {
+            let (method, mut request, effect) = operator::draw(&mut dice, &setup, 0);
+            if let Effect::Changes(verb, filter) = effect {
+                let at = ledger.change(verb, filter, &setup);
+                let op = match verb {
+                    Verb::Edit(_) => Some(serde_json::json!({"op": "edit"})),
+                    _ => ledger.changes[at].request(&ledger, &setup),
+                };
+                request = op.expect("it names no job");
+            }
+            drawn.insert(format!(
+                "{method} {}",
+                request["op"].as_str().unwrap_or_default()
+            ));
+        }
+    }
+    let page = include_str!("../../docs/reference/methods.md");
+    let mut method = "";
+    for line in page.lines() {
+        if let Some(head) = line.strip_prefix("## `") {
+            method = head.trim_end_matches('`');
+        } else if let Some(op) = line.strip_prefix("### `") {
+            let name = format!("{method} {}", op.split('`').next().unwrap_or_default());
+            let is_excused = OPERATIONS.iter().any(|(known, _)| *known == name);
+            assert!(
+                is_excused || drawn.contains(&name),
+                "{name} is never drawn: add it to operator.rs"
+            );
+        }
+    }
+    assert!(drawn.len() > 15, "they were drawn: {drawn:?}");
+}
+
+#[test]
+fn every_option_of_a_push_is_drawn() {
+    sim::reset(1_800_000_000_000);
+    let mut drawn = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let (setup, mut dice) = (Setup::draw(seed), Dice::of(seed, "asks"));
+        for queue in &setup.queues {
+            let options = Options::draw(&mut dice, queue, true, 1, 1);
+            drawn.extend(options.meta().iter().map(|(key, _)| key.0));
+        }
+    }
+    // The queue's name is always there, only a worker has a task to push from, and the others the broker tells workers.
+    let others = [
+        Key::QUEUE,
+        Key::PARENT,
+        Key::JOB_ID,
+        Key::CRASHES,
+        Key::CREATED_AT,
+        Key::CHECKPOINT,
+    ];
+    drawn.extend(others.map(|key| key.0));
+    for key in (1..=255).map(Key).filter(|key| key.is_for_push()) {
+        assert!(
+            drawn.contains(&key.0),
+            "the key {key:?} of a push is never drawn: add it to push.rs"
+        );
+    }
+}
