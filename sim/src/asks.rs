@@ -99,6 +99,9 @@ impl World {
             // Its order is by age alone.
             options.due_at = None;
         }
+        if rich && self.dice("asks").percent(10) && self.push_again(no) {
+            return;
+        }
         let features = features(&options, &drawn);
         let job = self.ledger.push(queue, (no % 3) as u32, options.clone());
         if let Some(client) = &mut self.clients[no] {
@@ -111,6 +114,20 @@ impl World {
             }
             client.push(job, &drawn.name, &options);
         }
+    }
+
+    /// Pushes once more what this user has pushed under an idempotency key. Returns whether there is such a job.
+    fn push_again(&mut self, no: usize) -> bool {
+        let Some((job, queue)) = self.ledger.repeatable((no % 3) as u32) else {
+            return false;
+        };
+        let options = self.ledger.jobs[job as usize].options.clone();
+        let name = self.setup.queues[queue].name.clone();
+        if let Some(client) = &mut self.clients[no] {
+            let at = self.ledger.pushes_again(job);
+            client.push_again(at, job, &name, &options);
+        }
+        true
     }
 
     pub(crate) fn operate(
@@ -180,8 +197,9 @@ impl World {
         }
         assert!(
             now - since < LONGEST_REST,
-            "jobs are left: {:?}",
-            self.ledger.unfinished
+            "jobs are left: {:?}, {}",
+            self.ledger.unfinished,
+            self.ledger.left()
         );
         if self.clients[0].is_none() {
             let from = stoker_os::Peer {
@@ -230,6 +248,9 @@ impl World {
                 client.list_queues(About::Queues);
                 let list = serde_json::json!({"op": "list"});
                 client.operate(About::Workers, "stoker.worker", &list);
+                for (no, id) in self.ledger.some_to_show() {
+                    client.show(no, &id);
+                }
             }
         }
         self.agenda.plan(soon, What::Rests);

@@ -24,6 +24,10 @@ pub(crate) enum About {
     Jobs,
     Queues,
     Workers,
+    /// One job with all that is known of it.
+    Shown(u64),
+    /// A push that was accepted before, under its idempotency key: the how-manieth of these.
+    Again(usize),
     /// The same, and it is wrong.
     WrongOperation,
     /// Whether there is a job left.
@@ -66,18 +70,21 @@ impl Client {
     }
 
     pub(crate) fn push(&mut self, no: u64, queue: &str, options: &Options) {
+        self.push_as(About::Job(no), no, queue, options);
+    }
+
+    pub(crate) fn push_again(&mut self, at: usize, no: u64, queue: &str, options: &Options) {
+        self.push_as(About::Again(at), no, queue, options);
+    }
+
+    fn push_as(&mut self, about: About, no: u64, queue: &str, options: &Options) {
         let mut meta = MetaBuf::new();
         meta.push(Key::QUEUE, queue.as_bytes());
         for (key, value) in options.meta() {
             meta.push(key, &value);
         }
         self.prio = options.priority;
-        self.ask(
-            About::Job(no),
-            "stoker.push",
-            &meta,
-            &body(no, 0, options.len),
-        );
+        self.ask(about, "stoker.push", &meta, &body(no, 0, options.len));
         self.prio = 3;
     }
 
@@ -89,6 +96,11 @@ impl Client {
     pub(crate) fn list_queues(&mut self, about: About) {
         let body = br#"{"op":"list"}"#;
         self.ask(about, "stoker.queue", &MetaBuf::new(), body);
+    }
+
+    pub(crate) fn show(&mut self, no: u64, id: &str) {
+        let request = serde_json::json!({"op": "show", "id": id});
+        self.operate(About::Shown(no), "stoker.job", &request);
     }
 
     pub(crate) fn list_jobs(&mut self, after: Option<&str>) {
@@ -177,6 +189,12 @@ impl Client {
                     let list = serde_json::from_slice(frame.body).expect("JSON");
                     ledger.workers_at_rest(&list);
                 }
+                About::Shown(no) if frame.code == Status::OK.0 => {
+                    let shown = serde_json::from_slice(frame.body).expect("JSON");
+                    ledger.shown(no, &shown);
+                }
+                About::Shown(_) => {}
+                About::Again(at) => ledger.pushed_again(at, Status(frame.code), frame.body),
                 About::Rest => ledger.unfinished = Some(unfinished(frame.body)),
             }
         });

@@ -75,6 +75,13 @@ impl World {
                     worker.send(frame, id);
                     status = if frame == "GOAWAY" { status } else { frame };
                     self.ledger.has_leavers |= frame == "GOAWAY";
+                    if let Some(run) = worker
+                        .run
+                        .as_ref()
+                        .filter(|run| frame == "CHECKPOINT" && run.task.is_job)
+                    {
+                        self.ledger.jobs[run.task.no as usize].has_saved = true;
+                    }
                     if let Some(run) = worker.run.as_ref().filter(|_| frame == "ACK") {
                         self.ledger.acknowledged(run.task.no, Ack::Asked);
                     }

@@ -1,7 +1,7 @@
 //! A worker process, as an SDK makes one: what it does by the table, and what its code does.
 
 use crate::body::number;
-use crate::ledger::{Answer, Ledger};
+use crate::ledger::{Answer, Ledger, SAVED};
 use crate::lively::Act;
 use crate::model::{Follows, Model, Task};
 use crate::peer::Peer;
@@ -110,7 +110,7 @@ impl Worker {
                 EventKind::PROGRESS.0,
                 br#"{"percent":5,"text":"on"}"#,
             ),
-            "CHECKPOINT" => (Type::Event, EventKind::CHECKPOINT.0, b"here"),
+            "CHECKPOINT" => (Type::Event, EventKind::CHECKPOINT.0, SAVED),
             "ACK" => (Type::Event, EventKind::ACK.0, b""),
             "LAST_WORDS" => (Type::Event, EventKind::LAST_WORDS.0, br#"{"class":"exit"}"#),
             "OK" => (Type::Res, Status::OK.0, b"done"),

@@ -129,6 +129,8 @@ pub(crate) struct Job {
     pub(crate) over_at: Option<Duration>,
     /// Requests of its client that were open when it was pushed.
     pub(crate) open_beside: u64,
+    /// One of its runs has saved something for the next.
+    pub(crate) has_saved: bool,
     /// It was run again after its end.
     pub(crate) revived: bool,
     /// It need not wait for its time any longer.
@@ -176,6 +178,7 @@ impl Job {
             accepted_at: Duration::ZERO,
             over_at: None,
             open_beside: 0,
+            has_saved: false,
             revived: false,
             is_released: false,
             features: 0,

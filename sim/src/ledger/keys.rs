@@ -4,9 +4,17 @@ use super::{Job, Ledger, Push, State};
 use crate::setup::Setup;
 use std::time::Duration;
 use stoker_os::steady;
+use stoker_wire::Status;
 
 /// Between what the simulation sees and what the store has done may lie so much.
 const SLACK: Duration = Duration::from_millis(500);
+
+/// A push that is made once more.
+#[derive(Debug)]
+pub(super) struct Again {
+    no: u64,
+    answered_at: Option<Duration>,
+}
 
 impl Ledger {
     /// A push was accepted: nobody else may hold its unique key for certain.
@@ -23,6 +31,60 @@ impl Ledger {
                 "job {no} was accepted although job {other} holds its unique key: {:?}",
                 self.jobs[other]
             );
+        }
+    }
+
+    /// A job is pushed once more. Returns the how-manieth time that is of all.
+    pub(crate) fn pushes_again(&mut self, no: u64) -> usize {
+        self.again.push(Again {
+            no,
+            answered_at: None,
+        });
+        self.again.len() - 1
+    }
+
+    /// Pushes that were made once more, and that may have been under way since then.
+    pub(super) fn count_again(&self, since: Duration, fits: impl Fn(&Job) -> bool) -> u64 {
+        let open = self.again.iter().filter(|again| {
+            let is_open = again.answered_at.is_none_or(|at| at >= since);
+            is_open && fits(&self.jobs[again.no as usize])
+        });
+        open.count() as u64
+    }
+
+    /// The newest job of a user that was pushed under an idempotency key and is where it was pushed to.
+    pub(crate) fn repeatable(&self, uid: u32) -> Option<(u64, usize)> {
+        let newest = self.jobs.iter().enumerate().rev().take(50);
+        let fits = |job: &Job| {
+            let is_there =
+                job.push == Push::Accepted && !job.displaced && !job.revived && job.is_sure();
+            is_there && job.uid == uid && job.options.idempotency.is_some() && !job.may_be_gone
+        };
+        let found = newest.clone().find(|(_, job)| fits(job));
+        found.and_then(|(no, job)| Some((no as u64, job.queue()?)))
+    }
+
+    /// The same push once more stands for the same job.
+    pub(crate) fn pushed_again(&mut self, at: usize, status: Status, text: &[u8]) {
+        let again = &mut self.again[at];
+        again.answered_at = Some(steady());
+        let no = again.no;
+        let job = &self.jobs[no as usize];
+        let is_settled = job.changing == 0 && !job.displaced && !job.revived && !job.may_be_gone;
+        match status {
+            Status::OK => {
+                let id = String::from_utf8_lossy(text);
+                let is_same = job.id.as_deref() == Some(&id);
+                assert!(
+                    is_same || !is_settled,
+                    "job {no}: pushed again it is {id}: {job:?}"
+                );
+            }
+            Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => {}
+            // Its payload was changed, or it was moved.
+            _ if !is_settled || job.versions != (0, 0) => {}
+            other if self.may_fail(other) => {}
+            other => panic!("job {no}: pushed again it was answered {other:?}"),
         }
     }
 

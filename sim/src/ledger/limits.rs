@@ -31,6 +31,9 @@ impl Ledger {
             other.uid == uid && (is_open || other.answered_at >= since)
         });
         let pushes = pushes.count() as u64 - 1;
+        let waiting =
+            waiting + self.count_again(since, |other| other.queues.contains(&job.queues[0]));
+        let pushes = pushes + self.count_again(since, |other| other.uid == uid);
         let bytes: usize = self.jobs.iter().map(|job| job.options.len + 256).sum();
         let is_met = queue.max_waiting.all().any(|max| waiting >= max)
             || pushes >= setup.quotas.user_pushes

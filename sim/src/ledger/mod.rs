@@ -26,6 +26,9 @@ const LATE: Duration = Duration::from_secs(1);
 /// It may begin so much before: clocks are read once a turn, and count milliseconds.
 const EARLY: Duration = Duration::from_millis(2);
 
+/// What a run saves for the next.
+pub(crate) const SAVED: &[u8] = b"here";
+
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) jobs: Vec<Job>,
@@ -49,6 +52,8 @@ pub(crate) struct Ledger {
     listed: BTreeMap<String, serde_json::Value>,
     /// Behind which job the next page of the list begins, if there is one; `None` until a page was told.
     pub(crate) next_page: Option<Option<String>>,
+    /// Pushes that were made once more.
+    again: Vec<keys::Again>,
     by_id: HashMap<String, u64>,
     stamp: u64,
     /// It tells what happens to each job.
@@ -336,6 +341,10 @@ impl Job {
         let queue = &setup.queues[self.queues[0]];
         let meta = |key: Key| frame.meta.get(key);
         let id = meta(Key::JOB_ID).map(hyphenated).unwrap_or_default();
+        if setup.store.kills == 0 && !self.revived && self.changing == 0 {
+            let saved = self.has_saved.then_some(SAVED);
+            assert_eq!(meta(Key::CHECKPOINT), saved, "job {no}: its checkpoint");
+        }
         let known = self.id.get_or_insert_with(|| id.clone());
         assert_eq!(*known, id, "job {no}: was accepted under another id");
         if let Some(tries) = self.tries(&setup.queues) {

@@ -279,6 +279,18 @@ fn a_unique_key_is_taken_until_its_job_has_ended() {
     assert_ne!(client.push(&ask), id);
 }
 
+/// Found by the simulation, seed 1282: a store in memory tells its counts at once, and of a push that adds nothing it tells none.
+#[test]
+fn a_push_that_is_repeated_counts_once_in_memory_too() {
+    let app = start("workers = 1\n[store]\ndriver = \"memory\"");
+    let mut client = app.client();
+    let ask = Ask::push("mails", "ok").meta(Key::IDEMPOTENCY, "order-7");
+    let id = client.push(&ask);
+    client.job_in(&id, "done");
+    assert_eq!(client.push(&ask), id);
+    assert_eq!(client.queue("mails")["ready"], 0);
+}
+
 #[test]
 fn a_push_that_is_repeated_is_one_job() {
     let app = start("workers = 1");

@@ -93,7 +93,7 @@ impl Plane {
             self.answer_push(conn, id, owner, &pushed);
         }
         // A store that tells at once tells its counts at the end of the turn only; another one with this.
-        let counted = matches!(pushed, Pushed::Accepted { .. } | Pushed::Repeated { .. });
+        let counted = matches!(pushed, Pushed::Accepted { .. });
         let uncounted = self.jobs.inline && counted;
         if let Some(of_queue) = self.jobs.queue_mut(queue) {
             of_queue.pending -= 1;
