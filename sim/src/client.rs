@@ -158,10 +158,10 @@ impl Client {
                     let status = Status(frame.code);
                     let body =
                         || serde_json::from_slice::<serde_json::Value>(frame.body).expect("JSON");
-                    let count = |field: &str| body()[field].as_u64().unwrap_or(0);
                     match status {
                         Status::OK => {
-                            ledger.changed(at, Some((count("count"), count("held"))), setup)
+                            let count = body()["count"].as_u64().unwrap_or(0);
+                            ledger.changed(at, Some(count), setup)
                         }
                         Status::UNKNOWN => ledger.changed(at, None, setup),
                         // A single job that is not there, or not in such a state.

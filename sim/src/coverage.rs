@@ -6,7 +6,7 @@ use crate::push::Options;
 use crate::setup::{Queue, Setup};
 use std::collections::BTreeMap;
 
-pub(crate) const EVENTS: [&str; 13] = [
+const EVENTS: [&str; 17] = [
     "push answered",
     "push unknown",
     "delivered",
@@ -16,6 +16,10 @@ pub(crate) const EVENTS: [&str; 13] = [
     "answered error",
     "answered retry",
     "answered failed",
+    "answered cancelled",
+    "acknowledged",
+    "dropped",
+    "lied about",
     "crashed",
     "overran its time",
     "was cut off",
@@ -77,6 +81,7 @@ impl Default for Coverage {
 }
 
 impl Coverage {
+    /// What happens to jobs while no server runs is not counted.
     pub(crate) fn happened(&mut self, event: &str, job: &Job) {
         let Some(event) = EVENTS.iter().position(|known| *known == event) else {
             return;
@@ -149,10 +154,10 @@ impl Coverage {
 
 /// Why a job can't see this event in this state.
 fn impossible(event: &str, state: &str) -> Option<&'static str> {
-    let ended = ["done", "failed", "cancelled"].contains(&state);
     match event {
         "begins" if state != "held" => Some("only what a worker holds begins"),
         "answered done" | "answered error" | "answered retry" | "answered failed"
+        | "answered cancelled" | "acknowledged"
             if state == "held" || state == "waits" =>
         {
             Some("only what runs is answered")
@@ -160,7 +165,6 @@ fn impossible(event: &str, state: &str) -> Option<&'static str> {
         "crashed" | "overran its time" if state == "held" || state == "waits" => {
             Some("only what runs crashes")
         }
-        "push unknown" if ended => None,
         _ => None,
     }
 }

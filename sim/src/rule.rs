@@ -26,13 +26,15 @@ pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     format!("{} ({place})", lines.collect::<Vec<&str>>().join("; "))
 }
 
-/// The message without what differs from seed to seed: its numbers, and the values of both sides.
+/// The message without what differs from seed to seed: its numbers, the values of both sides, and what a job was like.
 pub(crate) fn of(text: &str) -> String {
     let (head, place) = text.rsplit_once(" (").unwrap_or((text, ""));
     let head = head.split("; left: ").next().unwrap_or(head);
     let equal = head.strip_prefix("assertion `left == right` failed: ");
     let unequal = head.strip_prefix("assertion `left != right` failed: ");
     let head = equal.or(unequal).unwrap_or(head);
+    let head = head.split(" {").next().unwrap_or(head);
+    let head = head.trim_end_matches(':');
     // Of what the server itself asserts the place says more than the words.
     let place = match place.find("crates/") {
         Some(at) => format!(" ({}", &place[at..]),
@@ -77,6 +79,9 @@ mod tests {
         let text = "assertion `left == right` failed: job 17: runs twice at once; left: Some(3); right: None \
                     (src/ledger.rs:107:9)";
         assert_eq!(of(text), "job #: runs twice at once");
+        let with_job =
+            "job 17: delivered after its end: {done, accepted, 2 runs} (src/ledger.rs:107:9)";
+        assert_eq!(of(with_job), "job #: delivered after its end");
         let own = "index out of bounds: the len is 3 but the index is 4 (/x/crates/core/src/heap.rs:10:5)";
         assert_eq!(
             of(own),

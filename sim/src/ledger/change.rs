@@ -176,7 +176,7 @@ impl Ledger {
     }
 
     /// An operator was answered: so many were changed, or it is not known (`None`).
-    pub(crate) fn changed(&mut self, at: usize, answer: Option<(u64, u64)>, setup: &Setup) {
+    pub(crate) fn changed(&mut self, at: usize, answer: Option<u64>, setup: &Setup) {
         let change = self.changes[at].clone();
         assert!(!change.is_over, "a change is answered once");
         self.changes[at].is_over = true;
@@ -194,7 +194,7 @@ impl Ledger {
             }
             reached.push((*no, reach));
         }
-        if let Some((count, _)) = answer {
+        if let Some(count) = answer {
             assert!(
                 (surely..=surely + maybe).contains(&count),
                 "{} of {:?} reached {count} jobs, and it must be {surely} and perhaps {maybe} more",

@@ -124,7 +124,6 @@ pub(crate) struct Job {
     pub(crate) due_by: Duration,
     pub(crate) asked_at: Duration,
     pub(crate) answered_at: Duration,
-    pub(crate) accepted_at: Duration,
     /// When it ended or was refused.
     pub(crate) over_at: Option<Duration>,
     /// Requests of its client that were open when it was pushed.
@@ -175,7 +174,6 @@ impl Job {
             due_by: steady() + delay,
             asked_at: steady(),
             answered_at: Duration::ZERO,
-            accepted_at: Duration::ZERO,
             over_at: None,
             open_beside: 0,
             has_saved: false,
@@ -253,7 +251,7 @@ impl Job {
             Answer::Cancelled => {
                 assert!(
                     self.is_to_cancel,
-                    "it was cancelled, and nobody asked for it: {self:?}"
+                    "it was cancelled, and nobody asked for it: {self}"
                 );
                 self.attempts.low -= 1;
                 self.end(End::Cancelled);

@@ -28,7 +28,7 @@ impl Ledger {
         });
         if let Some((other, _)) = holder {
             panic!(
-                "job {no} was accepted although job {other} holds its unique key: {:?}",
+                "job {no} was accepted although job {other} holds its unique key: {}",
                 self.jobs[other]
             );
         }
@@ -77,7 +77,7 @@ impl Ledger {
                 let is_same = job.id.as_deref() == Some(&id);
                 assert!(
                     is_same || !is_settled,
-                    "job {no}: pushed again it is {id}: {job:?}"
+                    "job {no}: pushed again it is {id}: {job}"
                 );
             }
             Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE => {}

@@ -1,11 +1,9 @@
 //! Limits: nothing is refused unless one is met, and none is exceeded.
 
-use super::{Job, Ledger, Push, State};
+use super::{Job, LATE, Ledger, Push, State};
 use crate::setup::Setup;
 use std::time::Duration;
 
-/// The store counts what has ended some time later.
-const LATE: Duration = Duration::from_secs(1);
 /// Bodies of all pushes together that may fill the least memory that is drawn.
 const MUCH: usize = 8 << 20;
 

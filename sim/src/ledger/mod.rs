@@ -3,6 +3,7 @@
 
 mod change;
 mod count;
+mod display;
 mod job;
 mod keys;
 mod limits;
@@ -21,7 +22,7 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Frame, Key, Status};
 
-/// A job may begin so long after it is due: the store looks, and the answer took its time.
+/// How much later than it is due a job may begin, and how long the store may take to count a job that has ended.
 const LATE: Duration = Duration::from_secs(1);
 /// It may begin so much before: clocks are read once a turn, and count milliseconds.
 const EARLY: Duration = Duration::from_millis(2);
@@ -77,7 +78,7 @@ impl Ledger {
         self.coverage.happened(event, job);
         if self.is_loud {
             println!(
-                "{:>12}   job {no}: {event} ({:?})",
+                "{:>12}   job {no}: {event} ({})",
                 steady().as_micros(),
                 job.state
             );
@@ -122,7 +123,6 @@ impl Ledger {
         self.check_accepted(no, setup);
         self.check_unique(no, setup);
         let job = &mut self.jobs[no as usize];
-        job.accepted_at = steady();
         assert!(
             !job.is_lost || job.may_be_over,
             "job {no} was accepted, and is lost"
@@ -157,7 +157,7 @@ impl Ledger {
             !job.is_lost,
             "job {no}: delivered, and was not in the store"
         );
-        assert!(!job.is_over(), "job {no}: delivered after its end: {job:?}");
+        assert!(!job.is_over(), "job {no}: delivered after its end: {job}");
         let queue = setup.queue(frame.name);
         let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
         assert!(job.queues.contains(&queue), "job {no}: is of another queue");
@@ -165,12 +165,12 @@ impl Ledger {
         let attempt = u32::from(frame.attempt);
         assert!(
             job.attempts.is_seen(attempt),
-            "job {no}: attempt {attempt}: {job:?}"
+            "job {no}: attempt {attempt}: {job}"
         );
         let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
         assert!(
             job.crashes.is_seen(crashes),
-            "job {no}: {crashes} crashes: {job:?}"
+            "job {no}: {crashes} crashes: {job}"
         );
         job.check_frame(no, frame, setup);
         (job.state, job.may_have_ended) = (State::Held, false);
@@ -318,7 +318,7 @@ impl Ledger {
             let job = &self.jobs[*no as usize];
             let Some(queue) = job.queue() else { continue };
             // Of a key whose order is kept the next one waits until that before is tried again.
-            let is_due = steady() >= job.accepted_at.max(job.due_by) + LATE;
+            let is_due = steady() >= job.answered_at.max(job.due_by) + LATE;
             let may_wait = !is_due
                 || !job.is_sure()
                 || job.state != State::Waits
@@ -329,7 +329,7 @@ impl Ledger {
                 || setup.keeps_workers(setup.queues[queue].pool);
             assert!(
                 may_wait || !idle.contains(&setup.queues[queue].pool),
-                "job {no} waits, and a worker of its pool is idle: {job:?}"
+                "job {no} waits, and a worker of its pool is idle: {job}"
             );
         }
     }

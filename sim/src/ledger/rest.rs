@@ -34,7 +34,7 @@ impl Ledger {
             );
             if job.push == Push::Accepted && job.is_sure() && !self.is_left_behind(job, setup) {
                 let ended = matches!(job.state, State::Ended(_));
-                assert!(ended, "job {no} was accepted and never ended: {job:?}");
+                assert!(ended, "job {no} was accepted and never ended: {job}");
             }
         }
         self.compare(setup);
@@ -50,7 +50,7 @@ impl Ledger {
                 Some(told) => job.is_as_told(no, told, setup),
                 None => assert!(
                     self.may_be_missing(job, setup),
-                    "job {no} is forgotten: {job:?}"
+                    "job {no} is forgotten: {job}"
                 ),
             }
         }
@@ -97,7 +97,7 @@ impl Ledger {
             |job: &Job| job.push != Push::Refused && !matches!(job.state, State::Ended(_));
         let mut left = self.jobs.iter().enumerate().filter(|(_, job)| is_left(job));
         left.next()
-            .map_or(String::new(), |(no, job)| format!("job {no}: {job:?}"))
+            .map_or(String::new(), |(no, job)| format!("job {no}: {job}"))
     }
 
     /// Some jobs to be looked at whole.
@@ -133,7 +133,7 @@ impl Ledger {
         let is_known = job.is_sure() && !job.acked;
         assert!(
             can_be || !is_known,
-            "job {no}: {exceptions} exceptions: {job:?}"
+            "job {no}: {exceptions} exceptions: {job}"
         );
     }
 
@@ -300,15 +300,15 @@ impl Job {
         assert_eq!(
             text("state"),
             Some(state),
-            "job {no}: ended otherwise: {told}, {self:?}"
+            "job {no}: ended otherwise: {told}, {self}"
         );
         if !self.acked {
             let attempt = number("attempt");
             let can_be = (self.attempts.low..=self.attempts.high).contains(&attempt);
-            assert!(can_be, "job {no}: ended otherwise: {told}, {self:?}");
+            assert!(can_be, "job {no}: ended otherwise: {told}, {self}");
             let crashes = number("crashes");
             let can_be = (self.crashes.low..=self.crashes.high).contains(&crashes);
-            assert!(can_be, "job {no}: other crashes: {told}, {self:?}");
+            assert!(can_be, "job {no}: other crashes: {told}, {self}");
         }
     }
 }

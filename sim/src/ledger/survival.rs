@@ -50,7 +50,7 @@ impl Ledger {
         let accepted = job.push == Push::Accepted;
         assert!(
             !accepted || may_be_over || is_early,
-            "job {no} was accepted, and is lost: {job:?}"
+            "job {no} was accepted, and is lost: {job}"
         );
         job.is_lost |= (job.is_cut || accepted) && !may_be_over;
         job.may_be_over |= is_early;
@@ -86,11 +86,11 @@ impl Ledger {
         let (attempt, crashes) = (row.attempt, row.crashes);
         assert!(
             attempt <= job.attempts.high,
-            "job {no}: {attempt} attempts are left of {job:?}"
+            "job {no}: {attempt} attempts are left of {job}"
         );
         assert!(
             crashes <= job.crashes.high,
-            "job {no}: {crashes} crashes are left of {job:?}"
+            "job {no}: {crashes} crashes are left of {job}"
         );
         job.goes_on_from(row);
     }

@@ -1,0 +1,56 @@
+//! A job in the message of a rule that was broken: what decides whether the rule was.
+
+use super::count::Count;
+use super::{End, Job, State};
+use std::fmt::{Display, Formatter, Result};
+
+impl Display for Job {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{{{}, push {:?}", self.state, self.push)?;
+        write!(f, ", queues {:?}, {} runs", self.queues, self.runs)?;
+        write!(f, ", attempts {}", self.attempts)?;
+        write!(f, ", exceptions {}", self.exceptions)?;
+        write!(f, ", crashes {}", self.crashes)?;
+        let flags = [
+            (self.is_to_cancel, "to be cancelled"),
+            (self.acked, "acknowledged"),
+            (self.revived, "retried"),
+            (self.displaced, "displaced"),
+            (self.changing > 0, "changing"),
+            (self.is_cut, "cut off"),
+            (self.is_lost, "lost"),
+            (self.may_have_ended, "may have ended"),
+            (self.may_run_again, "may run again"),
+            (self.may_rest, "may be suspended"),
+            (self.may_be_gone, "may be gone"),
+            (self.may_be_over, "may be over"),
+        ];
+        for (_, name) in flags.iter().filter(|(is_set, _)| *is_set) {
+            write!(f, ", {name}")?;
+        }
+        write!(f, "}}")
+    }
+}
+
+impl Display for State {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(match self {
+            Self::Waits => "waits",
+            Self::Suspended => "suspended",
+            Self::Held => "held",
+            Self::Runs => "runs",
+            Self::Ended(End::Done) => "done",
+            Self::Ended(End::Failed) => "failed",
+            Self::Ended(End::Cancelled) => "cancelled",
+        })
+    }
+}
+
+impl Display for Count {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self.low == self.high {
+            true => write!(f, "{}", self.low),
+            false => write!(f, "{} to {}", self.low, self.high),
+        }
+    }
+}
