@@ -87,7 +87,9 @@ impl World {
                 is_rogue: false,
                 name: spec.name,
                 printed: String::new(),
-                ended: None,
+                ended: Vec::new(),
+                ready_at: Duration::ZERO,
+                looked_at: steady(),
                 crashes: false,
             },
         );
@@ -136,11 +138,15 @@ impl World {
         }
         // With half an answer it has not ended.
         let running = worker.run.as_ref().map(|run| run.task);
-        let running = running.filter(|task| task.is_job).map(|task| task.no);
-        let unsaid = worker.ended.map(|(no, _)| no);
-        for no in running.into_iter().chain(unsaid) {
-            let death = self.death_of(worker, no);
-            self.ledger.died(no, death, &self.setup);
+        let unsaid = worker.ended.iter().map(|(task, _)| *task);
+        for task in running.into_iter().chain(unsaid) {
+            match task.is_job {
+                true => {
+                    let death = self.death_of(worker, task.no);
+                    self.ledger.died(task.no, death, &self.setup);
+                }
+                false => self.ledger.calls.died(task.no),
+            }
         }
     }
 
@@ -155,7 +161,7 @@ impl World {
         let own = job.options.timeout_ms.map(|ms| Some(u64::from(ms)));
         let limit = own.or_else(|| self.setup.pools[pool?].task_timeout_ms.known());
         let least = limit.map(|limit| limit.map_or(Duration::MAX, Duration::from_millis));
-        let leaves = worker.model.has("told") || worker.ended.is_some();
+        let leaves = worker.model.has("told") || !worker.ended.is_empty();
         match (worker.crashes, least) {
             // What was lent it counts from when the server had sent it.
             (true, Some(least)) if ran + NEAR < least && !leaves => Death::Crash,

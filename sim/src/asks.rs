@@ -1,6 +1,7 @@
 //! What clients and operators ask for, and when all of it is done.
 
 use crate::agenda::What;
+use crate::calls::Wish;
 use crate::client::{About, Client};
 use crate::coverage::features;
 use crate::dice::Dice;
@@ -42,7 +43,8 @@ impl World {
             true => self.dice("clients").micros(10, 2_000),
             false => self.dice("clients").millis(1, 2_000),
         };
-        self.agenda.plan(steady() + pause, What::ClientActs(no));
+        let next = self.setup.after_break(steady() + pause);
+        self.agenda.plan(next, What::ClientActs(no));
     }
 
     /// Each action has dice of its own. Returns whether it is to be done.
@@ -70,23 +72,33 @@ impl World {
             let drawn = operator::draw(self.dice("operator"), &setup, jobs);
             return self.operate(no, drawn);
         }
-        if what < 2 && services > 0 {
-            let service = self.dice("asks").below(services) as usize;
-            let name = self.setup.services[service].name.clone();
-            self.calls += 1;
-            let call = self.calls;
-            if let Some(client) = &mut self.clients[no] {
-                client.call(call, &name);
-            }
-            return;
+        if what < self.setup.calls && services > 0 {
+            return self.ask_call(no);
         }
-        if what == 2 {
+        if what == 9 {
             if let Some(client) = &mut self.clients[no] {
                 client.list_queues(About::Own);
             }
             return;
         }
         self.ask_push(no, life);
+    }
+
+    /// Makes a call, or cancels one.
+    fn ask_call(&mut self, no: usize) {
+        let cancels = self.dice("asks").percent(10);
+        let setup = self.setup.clone();
+        let wish = Wish::draw(self.dice("asks"), &setup, (no % 3) as u32);
+        let Some(client) = &mut self.clients[no] else {
+            return;
+        };
+        let calls = &mut self.ledger.calls;
+        if cancels {
+            return client.cancel_one(calls);
+        }
+        let name = &setup.services[wish.service].name;
+        let call = calls.ask(wish.clone(), client.open.len() as u64, &setup);
+        client.call(call, &wish, name);
     }
 
     fn ask_push(&mut self, no: usize, life: u64) {
@@ -260,14 +272,19 @@ impl World {
         if let Some(client) = self.clients[no].take() {
             for about in client.open.values() {
                 // What a change reaches is never known then: it stays open.
-                if let About::Job(job) = about {
-                    self.ledger.unknown(*job);
+                match about {
+                    About::Job(job) => self.ledger.unknown(*job),
+                    About::Call(call) => self.ledger.calls.leave(*call),
+                    _ => {}
                 }
             }
         }
     }
 
     pub(crate) fn client_looks(&mut self, no: usize) {
+        if self.clients[no].as_ref().is_some_and(Client::has_calls) {
+            self.ledger.calls.slots = self.slots_of_pools();
+        }
         let ended = match &mut self.clients[no] {
             Some(client) => client.read(&mut self.ledger, &self.setup),
             None => return,
@@ -283,5 +300,18 @@ impl World {
             );
             self.hang_up(no);
         }
+    }
+
+    /// Tasks at once that the workers of each pool have taken for a while.
+    fn slots_of_pools(&self) -> Vec<u64> {
+        let mut slots = vec![0; self.setup.pools.len()];
+        for worker in self.workers.values() {
+            let pool = self.pools.get(&worker.key);
+            let pool = pool.and_then(|pool| self.setup.pool(pool));
+            if let Some(pool) = pool.filter(|_| worker.is_settled()) {
+                slots[pool] += 1;
+            }
+        }
+        slots
     }
 }

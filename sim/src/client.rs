@@ -1,18 +1,19 @@
 //! A client: some requests, and perhaps an early end.
 
 use crate::body::body;
+use crate::calls::{Calls, Wish};
 use crate::ledger::Ledger;
 use crate::peer::Peer;
 use crate::push::Options;
 use crate::setup::Setup;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
 /// What a request was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     Job(u64),
-    Call,
+    Call(u64),
     Own,
     /// What an operator wants.
     Operation,
@@ -37,8 +38,11 @@ pub(crate) enum About {
 pub(crate) struct Client {
     pub(crate) peer: Peer,
     next_id: u32,
-    prio: u8,
     pub(crate) open: HashMap<u32, About>,
+    /// Calls that were cancelled and may have been answered before that was heard.
+    crossed: HashMap<u32, u64>,
+    /// Ids of requests that were answered.
+    free: VecDeque<u32>,
 }
 
 impl Client {
@@ -52,21 +56,44 @@ impl Client {
         Self {
             peer,
             next_id: 0,
-            prio: 3,
             open: HashMap::new(),
+            crossed: HashMap::new(),
+            free: VecDeque::new(),
         }
     }
 
-    fn ask(&mut self, about: About, name: &str, meta: &MetaBuf, body: &[u8]) {
-        self.next_id += 1;
-        self.open.insert(self.next_id, about);
-        self.peer.put(Encode {
+    /// Asks for something of the server itself.
+    fn ask(&mut self, about: About, name: &str, body: &[u8]) {
+        let request = Encode {
             name,
-            meta: meta.as_meta(),
             body,
-            prio: self.prio,
-            ..Encode::new(Type::Req, self.next_id)
-        });
+            prio: 3,
+            ..Encode::new(Type::Req, 0)
+        };
+        self.send(Some(about), request);
+    }
+
+    /// Sends a request. About `None` no answer comes.
+    fn send(&mut self, about: Option<About>, request: Encode<'_>) {
+        let id = self.take_id();
+        if let Some(about) = about {
+            self.open.insert(id, about);
+        }
+        self.peer.put(Encode { id, ..request });
+    }
+
+    /// Some ids are used again. A cancellation that crossed the answer to their first use means nothing for the second.
+    fn take_id(&mut self) -> u32 {
+        if self.free.len() % 3 == 2
+            && let Some(id) = self.free.pop_front()
+        {
+            if id.is_multiple_of(2) {
+                self.peer.put(Encode::new(Type::Cancel, id));
+            }
+            return id;
+        }
+        self.next_id += 1;
+        self.next_id
     }
 
     pub(crate) fn push(&mut self, no: u64, queue: &str, options: &Options) {
@@ -83,19 +110,52 @@ impl Client {
         for (key, value) in options.meta() {
             meta.push(key, &value);
         }
-        self.prio = options.priority;
-        self.ask(about, "stoker.push", &meta, &body(no, 0, options.len));
-        self.prio = 3;
+        let push = Encode {
+            name: "stoker.push",
+            prio: options.priority,
+            meta: meta.as_meta(),
+            body: &body(no, 0, options.len),
+            ..Encode::new(Type::Req, 0)
+        };
+        self.send(Some(about), push);
     }
 
-    pub(crate) fn call(&mut self, no: u64, service: &str) {
-        let name = format!("{service}.ask");
-        self.ask(About::Call, &name, &MetaBuf::new(), &body(no, 0, 8));
+    pub(crate) fn call(&mut self, no: u64, wish: &Wish, service: &str) {
+        let about = (!wish.is_oneway).then_some(About::Call(no));
+        let (meta, body) = (wish.meta(no), wish.body(no));
+        let call = Encode {
+            flags: wish.flags(),
+            name: &format!("{service}.ask"),
+            prio: wish.priority,
+            ttl: wish.ttl_ms.unwrap_or(0),
+            meta: meta.as_meta(),
+            body: &body,
+            ..Encode::new(Type::Req, 0)
+        };
+        self.send(about, call);
+    }
+
+    pub(crate) fn has_calls(&self) -> bool {
+        let mut all = self.open.values();
+        all.any(|about| matches!(about, About::Call(_)))
+    }
+
+    /// Cancels the call that it has waited for longest, if there is one.
+    pub(crate) fn cancel_one(&mut self, calls: &mut Calls) {
+        let open = self.open.iter().filter_map(|(id, about)| match about {
+            About::Call(no) => Some((*no, *id)),
+            _ => None,
+        });
+        let Some((no, id)) = open.min() else { return };
+        self.open.remove(&id);
+        self.crossed.insert(id, no);
+        calls.leave(no);
+        self.peer.put(Encode::new(Type::Cancel, id));
     }
 
     pub(crate) fn list_queues(&mut self, about: About) {
         let body = br#"{"op":"list"}"#;
-        self.ask(about, "stoker.queue", &MetaBuf::new(), body);
+        self.ask(about, "stoker.queue", body);
     }
 
     pub(crate) fn show(&mut self, no: u64, id: &str) {
@@ -110,26 +170,34 @@ impl Client {
 
     pub(crate) fn operate(&mut self, about: About, method: &str, request: &serde_json::Value) {
         let body = request.to_string();
-        self.ask(about, method, &MetaBuf::new(), body.as_bytes());
+        self.ask(about, method, body.as_bytes());
     }
 
     /// Reads answers. Returns whether the server has closed the connection.
     pub(crate) fn read(&mut self, ledger: &mut Ledger, setup: &Setup) -> bool {
         self.peer.flush();
-        let open = &mut self.open;
+        let (open, crossed, free) = (&mut self.open, &mut self.crossed, &mut self.free);
         let ended = self.peer.take(|frame| {
             if frame.kind != Type::Res {
                 return;
             }
+            if let Some(no) = crossed.remove(&frame.id) {
+                free.push_back(frame.id);
+                return ledger.calls.crossed(no);
+            }
             let about = open.remove(&frame.id);
             let about = about.unwrap_or_else(|| panic!("an answer to nothing: {frame:?}"));
+            free.push_back(frame.id);
             match about {
                 About::Job(no) => ledger.pushed(no, Status(frame.code), frame.body, setup),
                 About::Own => assert!(
                     matches!(Status(frame.code), Status::OK | Status::RESOURCE_EXHAUSTED),
                     "{frame:?}"
                 ),
-                About::Call => {}
+                About::Call(no) => {
+                    let status = Status(frame.code);
+                    ledger.calls.answered(no, status, frame.body, setup);
+                }
                 About::WrongOperation => {
                     let status = Status(frame.code);
                     assert!(

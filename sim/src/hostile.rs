@@ -194,7 +194,8 @@ impl World {
             Some(hostile) => self.hostiles[no] = self.hostile_looks(hostile),
         }
         let pause = self.dice("hostile").millis(1, 400);
-        self.agenda.plan(steady() + pause, What::HostileActs(no));
+        let next = self.setup.after_break(steady() + pause);
+        self.agenda.plan(next, What::HostileActs(no));
     }
 
     fn hostile_connects(&mut self, no: usize) {

@@ -50,6 +50,11 @@ impl Lively {
         }
     }
 
+    /// Workers go by themselves.
+    pub(crate) fn is_rough(&self) -> bool {
+        self.leaves > 0 || self.rogue > 0 || self.busy > 0
+    }
+
     pub(crate) fn is_soft(&self, dice: &mut Dice) -> bool {
         dice.percent(self.soft)
     }

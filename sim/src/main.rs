@@ -4,6 +4,7 @@ mod agenda;
 mod angel;
 mod asks;
 mod body;
+mod calls;
 mod client;
 mod coverage;
 mod dice;
@@ -35,14 +36,15 @@ use coverage::Coverage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use without::Without;
 use world::World;
 
 const HELP: &str = "\
 stoker-sim [--from N] [--seeds N] [--no-shrink] [--coverage]
-                                                    so many seeds; the first that fails is made smaller and shown
+                                                    so many seeds; the first that fails is made smaller and shown;
+                                                    with --stop none is begun once one has failed
 stoker-sim --seed N [--without WHAT] [--shrink]     one seed with all that happens; without WHAT, or as small as it fails";
 
 fn main() -> ExitCode {
@@ -61,7 +63,8 @@ fn main() -> ExitCode {
     let Some(seed) = number("--seed") else {
         let (first, seeds) = (number("--from"), number("--seeds"));
         let is_shown = is_given("--coverage");
-        let failed = run(first.unwrap_or(0), seeds.unwrap_or(300), is_shown);
+        let stops = is_given("--stop");
+        let failed = run(first.unwrap_or(0), seeds.unwrap_or(300), is_shown, stops);
         if let Some(seed) = failed.filter(|_| !is_given("--no-shrink")) {
             show_small(seed);
         }
@@ -110,17 +113,18 @@ fn show_small(seed: u64) -> ExitCode {
 }
 
 /// Runs seeds on all cores. Returns the first that failed.
-fn run(first: u64, seeds: u64, is_shown: bool) -> Option<u64> {
+fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> Option<u64> {
     let began = Instant::now();
     let (next, events) = (AtomicU64::new(first), AtomicU64::new(0));
     let coverage = Mutex::new(Coverage::default());
-    let failed = Mutex::new(Vec::new());
+    let (failed, has_failed) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + seeds {
+                    let is_over = stops && has_failed.load(Ordering::Relaxed);
+                    if seed >= first + seeds || is_over {
                         return;
                     }
                     match one(seed) {
@@ -128,10 +132,11 @@ fn run(first: u64, seeds: u64, is_shown: bool) -> Option<u64> {
                             events.fetch_add(count, Ordering::Relaxed);
                             coverage.lock().expect("nobody panics with it").add(&seen);
                         }
-                        Err(text) => failed
-                            .lock()
-                            .expect("nobody panics with it")
-                            .push((seed, text)),
+                        Err(text) => {
+                            has_failed.store(true, Ordering::Relaxed);
+                            let mut failed = failed.lock().expect("nobody panics with it");
+                            failed.push((seed, text));
+                        }
                     }
                 }
             });

@@ -22,6 +22,12 @@ impl Task {
             is_cancelled: false,
         }
     }
+
+    /// What its run writes, to be told from others.
+    pub(crate) fn mark(&self) -> String {
+        let what = if self.is_job { "wrote" } else { "called" };
+        format!("{what}-{}", self.no)
+    }
 }
 
 /// What follows from an event.

@@ -176,6 +176,7 @@ impl World {
         match server {
             Ok(server) => {
                 self.server = Some(server);
+                self.ledger.calls.server_begins();
                 self.check_crashes(&stored);
             }
             Err(error) => self.not_started(&error),

@@ -113,12 +113,16 @@ impl World {
         self.ledger.has_leavers = true;
         self.rogues.insert(worker.name.clone());
         // Whatever it had: the server may give it to another one at once, or take a wrong answer for a right one.
-        if let Some(run) = worker.run.take()
-            && run.task.is_job
-        {
-            self.ledger.died(run.task.no, Death::Unclear, &self.setup);
-            // It may have said that it never began it.
-            self.ledger.jobs[run.task.no as usize].may_run_again = true;
+        let Some(task) = worker.run.take().map(|run| run.task) else {
+            return;
+        };
+        // It may have said that it never began it.
+        match task.is_job {
+            true => {
+                self.ledger.died(task.no, Death::Unclear, &self.setup);
+                self.ledger.jobs[task.no as usize].may_run_again = true;
+            }
+            false => self.ledger.calls.lied_about(task.no),
         }
         all.into_iter().for_each(|no| self.ledger.lied_about(no));
     }

@@ -51,10 +51,13 @@ impl World {
     pub(crate) fn does(&mut self, key: u64, event: &'static str) {
         let mut all = Vec::new();
         if let Some(worker) = self.workers.get_mut(&key) {
-            let no = worker.run.as_ref().map_or(0, |run| run.task.no);
+            let mark = worker
+                .run
+                .as_ref()
+                .map_or(String::new(), |run| run.task.mark());
             match event {
-                "prints a line" => worker.printed += &format!("wrote-{no}\n"),
-                "prints half a line" => worker.printed += &format!("wrote-{no} "),
+                "prints a line" => worker.printed += &format!("{mark}\n"),
+                "prints half a line" => worker.printed += &format!("{mark} "),
                 "log" => worker.printed += "logged\n",
                 _ => {}
             }
@@ -72,7 +75,8 @@ impl World {
             };
             match follows {
                 Follows::Sends(frame, id) => {
-                    worker.send(frame, id);
+                    let no = worker.run.as_ref().map_or(0, |run| run.task.no);
+                    worker.send(frame, id, format!("{no}.").as_bytes());
                     status = if frame == "GOAWAY" { status } else { frame };
                     self.ledger.has_leavers |= frame == "GOAWAY";
                     if let Some(run) = worker
@@ -97,15 +101,13 @@ impl World {
                 Follows::Begins(task) => self.begins(key, task),
                 Follows::Ends(task) => {
                     worker.run = None;
-                    let answer = answer_of(status);
-                    match (task.is_job, answer) {
-                        (true, Some(answer)) => worker.ended = Some((task.no, answer)),
-                        (true, None) => self.gives_back(task),
-                        (false, _) => {}
+                    match answer_of(status) {
+                        Some(answer) => worker.ended.push((task, answer)),
+                        None => self.gives_back(task),
                     }
                 }
                 Follows::Drops(task) if task.is_job => self.ledger.dropped(task.no),
-                Follows::Drops(_) => {}
+                Follows::Drops(task) => self.ledger.calls.ended(task.no),
                 Follows::Leaves => self.plan_death(key, false),
             }
         }
@@ -125,23 +127,29 @@ impl World {
     }
 
     fn gives_back(&mut self, task: Task) {
-        if task.is_job {
-            self.ledger.died(task.no, Death::Unclear, &self.setup);
+        match task.is_job {
+            true => self.ledger.died(task.no, Death::Unclear, &self.setup),
+            false => self.ledger.calls.gives_back(task.no),
         }
     }
 
     fn begins(&mut self, key: u64, task: Task) {
         self.flush(key);
         let (setup, lively) = (self.setup.clone(), self.lively);
-        let acts = lively.acts(self.dice("runs"), &setup, task.is_job);
+        let mut acts = lively.acts(self.dice("runs"), &setup, task.is_job);
+        if !task.is_job && self.ledger.calls.is_deadly(task.no) {
+            acts.retain(|(_, act)| *act == Act::Writes);
+            acts.push_back((Duration::ZERO, Act::Dies));
+        }
         self.note(|| format!("  worker {key} begins {task:?}: {acts:?}"));
         self.runs += 1;
         let no = self.runs;
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
-        if task.is_job {
-            self.ledger.begins(task.no, worker.pid, &self.setup);
+        match task.is_job {
+            true => self.ledger.begins(task.no, worker.pid, &self.setup),
+            false => self.ledger.calls.begins(task.no, &self.setup),
         }
         worker.run = Some(Run {
             no,
@@ -214,9 +222,8 @@ impl World {
     /// A run writes what tells it from others.
     fn write_output(&mut self, key: u64, task: Task) {
         let stream = self.dice("output").below(2) as usize;
-        let what = if task.is_job { "wrote" } else { "called" };
         if let Some(worker) = self.workers.get(&key) {
-            let line = format!("{what}-{}\n", task.no);
+            let line = task.mark() + "\n";
             let mut rest = line.as_bytes();
             // A pipe that is full takes nothing, which is all the same here.
             while let Ok(count @ 1..) = stoker_os::write(&worker.outputs[stream], rest) {
@@ -238,12 +245,14 @@ impl World {
     }
 
     fn note_end(&mut self, key: u64) {
-        let ended = self
-            .workers
-            .get_mut(&key)
-            .and_then(|worker| worker.ended.take());
-        if let Some((no, answer)) = ended {
-            self.ledger.ends(no, answer, &self.setup);
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        for (task, answer) in std::mem::take(&mut worker.ended) {
+            match task.is_job {
+                true => self.ledger.ends(task.no, answer, &self.setup),
+                false => self.ledger.calls.ended(task.no),
+            }
         }
     }
 }

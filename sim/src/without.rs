@@ -24,8 +24,10 @@ impl Without {
                 Some(("requests", value)) => without.requests = Some(number(value)?),
                 Some(("clients", value)) => without.clients = Some(number(value)?),
                 Some(("actions", value)) => {
-                    let all: Result<BTreeSet<u64>, String> = value.split('.').map(number).collect();
-                    without.actions = all?;
+                    for range in value.split('.') {
+                        let (first, last) = range.split_once('-').unwrap_or((range, range));
+                        without.actions.extend(number(first)?..=number(last)?);
+                    }
                 }
                 Some((other, _)) => return Err(format!("nothing is called {other}")),
                 None => drop(without.parts.insert(part.to_owned())),
@@ -79,8 +81,8 @@ impl fmt::Display for Without {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let requests = self.requests.map(|count| format!("requests={count}"));
         let clients = self.clients.map(|count| format!("clients={count}"));
-        let actions: Vec<String> = self.actions.iter().map(u64::to_string).collect();
-        let actions = (!actions.is_empty()).then(|| format!("actions={}", actions.join(".")));
+        let actions = ranges(&self.actions).join(".");
+        let actions = (!actions.is_empty()).then(|| format!("actions={actions}"));
         let all = requests
             .into_iter()
             .chain(clients)
@@ -90,17 +92,33 @@ impl fmt::Display for Without {
     }
 }
 
+/// Numbers as people write them: 1-3, 7.
+fn ranges(numbers: &BTreeSet<u64>) -> Vec<String> {
+    let is_in = |number: u64| numbers.contains(&number);
+    let firsts = numbers.iter().filter(|number| !is_in(**number - 1));
+    let range = |first: &u64| {
+        let last = (*first..)
+            .find(|number| !is_in(number + 1))
+            .unwrap_or(*first);
+        match last == *first {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        }
+    };
+    firsts.map(range).collect()
+}
+
 /// All that can be left out of a setup by its name.
 pub(crate) fn parts(setup: &Setup) -> Vec<String> {
     let named = NAMED.iter().map(|(name, _)| (*name).to_owned());
     let is_there = |part: &String| remove(&mut setup.clone(), part);
-    named.filter(is_there).collect()
+    named.filter(is_there).chain(setup.options()).collect()
 }
 
 type Remove = fn(&mut Setup) -> bool;
 
 /// Each takes something out, and says whether it was there.
-const NAMED: [(&str, Remove); 10] = [
+const NAMED: [(&str, Remove); 12] = [
     ("operations", |setup| {
         std::mem::take(&mut setup.operations) > 0
     }),
@@ -117,19 +135,22 @@ const NAMED: [(&str, Remove); 10] = [
     ("hang-ups", |setup| {
         std::mem::take(&mut setup.trouble.hang_up) > 0
     }),
+    ("break", |setup| std::mem::take(&mut setup.has_break)),
     ("wall-jumps", |setup| std::mem::take(&mut setup.wall_jumps)),
     ("deaths", |setup| std::mem::take(&mut setup.store.kills) > 0),
     ("disk-faults", |setup| {
         std::mem::take(&mut setup.store.faults) > 0
     }),
+    ("rich", |setup| std::mem::take(&mut setup.rich)),
     ("cuts", |setup| std::mem::take(&mut setup.cuts)),
 ];
 
 fn remove(setup: &mut Setup, part: &str) -> bool {
     let mut named = NAMED.iter();
-    named
-        .find(|(name, _)| *name == part)
-        .is_some_and(|(_, remove)| remove(setup))
+    match named.find(|(name, _)| *name == part) {
+        Some((_, remove)) => remove(setup),
+        None => setup.leave_out(part),
+    }
 }
 
 #[cfg(test)]
@@ -138,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_is_left_out_can_be_written_down_and_read_again() {
-        let text = "requests=20,clients=2,crashes,cuts,actions=3.14";
+        let text = "requests=20,clients=2,crashes,cuts,actions=1-3.14";
         let without = Without::parse(text).expect("it is valid");
         assert_eq!(without.to_string(), text);
         assert!(without.skips(14) && !without.skips(4));

@@ -8,8 +8,8 @@ use crate::peer::Peer;
 use crate::setup::Setup;
 use std::collections::VecDeque;
 use std::time::Duration;
-use stoker_os::Fd;
-use stoker_wire::{Encode, EventKind, Key, Status, Type};
+use stoker_os::{Fd, steady};
+use stoker_wire::{Encode, EventKind, Frame, Key, Status, Type};
 
 /// A task at hand.
 pub(crate) struct Run {
@@ -31,6 +31,9 @@ pub(crate) struct Worker {
     pub(crate) model: Model,
     pub(crate) run: Option<Run>,
     pub(crate) is_ready: bool,
+    pub(crate) ready_at: Duration,
+    /// All that had been sent to it by then it has read.
+    pub(crate) looked_at: Duration,
     /// It has broken the protocol, and does nothing any more.
     pub(crate) is_rogue: bool,
     /// As the log calls it.
@@ -39,11 +42,14 @@ pub(crate) struct Worker {
     pub(crate) is_soft: bool,
     /// What its task has printed and its SDK has not sent.
     pub(crate) printed: String,
-    /// A run of a job that ended when the answer is written: its number, and the answer.
-    pub(crate) ended: Option<(u64, Answer)>,
+    /// Runs that ended when their answers are written.
+    pub(crate) ended: Vec<(Task, Answer)>,
     /// Its task has killed it.
     pub(crate) crashes: bool,
 }
+
+/// A worker that is ready for so long was so when a call came that is answered now.
+const SETTLED: Duration = Duration::from_secs(5);
 
 impl Worker {
     /// What it offers: all that there is, of which its pool serves some.
@@ -61,7 +67,13 @@ impl Worker {
             body: body.as_bytes(),
             ..Encode::new(Type::Hello, 0)
         });
-        self.is_ready = true;
+        (self.is_ready, self.ready_at) = (true, steady());
+    }
+
+    /// It has been ready for a while, and has not been told to go.
+    pub(crate) fn is_settled(&self) -> bool {
+        let is_new = steady() < self.ready_at + SETTLED;
+        self.is_ready && !is_new && !self.is_rogue && !self.model.has("told")
     }
 
     /// Whether it would do something with what is on its socket.
@@ -71,18 +83,9 @@ impl Worker {
 
     /// Reads all that is there, in one go.
     pub(crate) fn read(&mut self, all: &mut Vec<Follows>, ledger: &mut Ledger, setup: &Setup) {
-        let model = &mut self.model;
+        let (model, looked_at) = (&mut self.model, self.looked_at);
         let ended = self.peer.take(|frame| match frame.kind {
-            Type::Req => {
-                // Hostile clients send what is no number.
-                let no = number(frame.body);
-                let is_job = frame.meta.get(Key::JOB_ID).is_some() && no.is_some();
-                let no = no.unwrap_or_default();
-                if is_job {
-                    ledger.delivered(no, &frame, setup);
-                }
-                model.comes(Task::new(frame.id, no, is_job), all);
-            }
+            Type::Req => model.comes(task_of(&frame, looked_at, ledger, setup), all),
             Type::Cancel => model.cancels(frame.id, all),
             Type::Event => model.is_acknowledged(frame.id, all),
             Type::Goaway => model.on("GOAWAY", all),
@@ -91,6 +94,7 @@ impl Worker {
             Type::Res => panic!("the server refuses an honest worker: {frame:?}"),
             _ => {}
         });
+        self.looked_at = steady();
         model.on("read", all);
         if ended.expect("the server writes frames") && model.reads() {
             model.on("END", all);
@@ -98,7 +102,7 @@ impl Worker {
     }
 
     /// Writes a frame, as the table calls it.
-    pub(crate) fn send(&mut self, frame: &str, id: u32) {
+    pub(crate) fn send(&mut self, frame: &str, id: u32, result: &[u8]) {
         let text = std::mem::take(&mut self.printed);
         let (kind, code, body): (Type, u8, &[u8]) = match frame {
             "GOAWAY" => (Type::Goaway, 0, b""),
@@ -113,7 +117,7 @@ impl Worker {
             "CHECKPOINT" => (Type::Event, EventKind::CHECKPOINT.0, SAVED),
             "ACK" => (Type::Event, EventKind::ACK.0, b""),
             "LAST_WORDS" => (Type::Event, EventKind::LAST_WORDS.0, br#"{"class":"exit"}"#),
-            "OK" => (Type::Res, Status::OK.0, b"done"),
+            "OK" => (Type::Res, Status::OK.0, result),
             "ERROR" => (Type::Res, Status::EXCEPTION.0, b"Boom"),
             "RETRY" => (Type::Res, Status::RETRY.0, b""),
             "FAILED" => (Type::Res, Status::FAILED.0, b"never"),
@@ -137,4 +141,15 @@ impl Worker {
             self.printed = text;
         }
     }
+}
+
+/// A task that a worker has read.
+fn task_of(frame: &Frame<'_>, looked_at: Duration, ledger: &mut Ledger, setup: &Setup) -> Task {
+    if frame.meta.get(Key::JOB_ID).is_none() {
+        let no = ledger.calls.delivered(frame, looked_at);
+        return Task::new(frame.id, no, false);
+    }
+    let no = number(frame.body).expect("a job carries its number");
+    ledger.delivered(no, frame, setup);
+    Task::new(frame.id, no, true)
 }

@@ -1,6 +1,7 @@
 //! A server with everything around it, step by step.
 
 use crate::agenda::{Agenda, What};
+use crate::calls::Calls;
 use crate::client::Client;
 use crate::dice::Dice;
 use crate::faults::Faults;
@@ -55,7 +56,6 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) asked: u64,
     pub(crate) runs: u64,
-    pub(crate) calls: u64,
     pub(crate) next_pid: i32,
     pub(crate) dice: HashMap<&'static str, Dice>,
     pub(crate) seed: u64,
@@ -102,7 +102,6 @@ impl World {
             ledger: Ledger::new(is_loud),
             asked: 0,
             runs: 0,
-            calls: 0,
             next_pid: 10,
             dice: HashMap::new(),
             seed,
@@ -123,6 +122,7 @@ impl World {
             lively: Lively::draw(seed),
             setup,
         };
+        world.ledger.calls = Calls::new(&world.setup, &world.lively);
         world.start_server();
         world.draw_kill();
         world.plan_fault();
@@ -159,6 +159,7 @@ impl World {
             self.step();
         }
         self.ledger.at_rest(&self.setup);
+        self.ledger.calls.at_rest();
         let log = String::from_utf8_lossy(&self.log);
         self.ledger.check_output(&log);
         self.check_faults(&log);

@@ -14,6 +14,7 @@ pub(crate) use change::{Change, Filter, Verb};
 pub(crate) use job::{Ack, Answer, Death, End, Job, Push, State};
 
 use crate::body::body;
+use crate::calls::Calls;
 use crate::coverage::Coverage;
 use crate::push::{Options, PASSED};
 use crate::setup::Setup;
@@ -60,6 +61,7 @@ pub(crate) struct Ledger {
     /// It tells what happens to each job.
     is_loud: bool,
     pub(crate) coverage: Coverage,
+    pub(crate) calls: Calls,
 }
 
 impl Ledger {

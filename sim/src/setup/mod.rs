@@ -1,5 +1,6 @@
 //! What a seed is about: a configuration, how busy it is, and how much goes wrong.
 
+mod options;
 mod section;
 mod sections;
 mod setting;
@@ -8,6 +9,12 @@ use crate::dice::Dice;
 use crate::storing::Store;
 pub(crate) use section::Section;
 pub(crate) use setting::Setting;
+use std::time::Duration;
+
+/// The time of a break: longer than a call is refused for what it did.
+const BREAK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2_600));
+/// After it clients begin anew within this time.
+const LAST: Duration = Duration::from_secs(1);
 
 /// A pool as it was drawn.
 #[derive(Clone, Debug)]
@@ -47,6 +54,13 @@ pub(crate) struct Service {
     pub(crate) name: String,
     pub(crate) section: Section,
     pub(crate) pool: usize,
+    pub(crate) limit: Setting<u64>,
+    pub(crate) per_key: Setting<u64>,
+    /// What a call has that names no time.
+    pub(crate) timeout_ms: Setting<u64>,
+    pub(crate) max_waiting: Setting<u64>,
+    pub(crate) max_wait_ms: Setting<u64>,
+    pub(crate) is_idempotent: Setting<bool>,
 }
 
 /// How likely in per cent a run goes wrong, and in which way.
@@ -64,6 +78,7 @@ pub(crate) struct Trouble {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quotas {
     pub(crate) max_inflight: u64,
+    pub(crate) user_inflight: u64,
     pub(crate) user_pushes: u64,
 }
 
@@ -83,6 +98,10 @@ pub(crate) struct Setup {
     /// Requests that all clients make together.
     pub(crate) requests: u64,
     pub(crate) clients: u64,
+    /// Of ten requests so many are calls.
+    pub(crate) calls: u64,
+    /// For a long time nobody asks for anything.
+    pub(crate) has_break: bool,
     /// Runs take this long at the most, microseconds.
     pub(crate) longest_us: u64,
     pub(crate) store: Store,
@@ -125,6 +144,9 @@ impl Setup {
             )
         });
         let services = services.collect();
+        let mut ages = pools.iter().map(|pool| pool.section.get("max_age"));
+        // Whoever begins a worker each second would make a break long.
+        let may_break = ages.all(|age| age != Some("\"1s\""));
         Self {
             quotas: Quotas::read(&stoker),
             stoker,
@@ -137,12 +159,23 @@ impl Setup {
             rich: dice.percent(60),
             requests: dice.within(20, 300),
             clients: dice.within(1, 6),
+            calls: *dice.of_all(&[2, 2, 6]),
+            has_break: dice.percent(12) && may_break,
             longest_us: *dice.of_all(&[20, 50, 150, 1_000, 20_000, 300_000]),
             // Delays follow the wall over a restart.
             wall_jumps: dice.percent(25) && store.kills == 0,
             store,
             cuts: dice.percent(30),
             looks: *dice.of_all(&[(5, 200), (0, 20), (0, 60), (1, 50)]),
+        }
+    }
+
+    /// When somebody does something who would do it at `at`.
+    pub(crate) fn after_break(&self, at: Duration) -> Duration {
+        let (from, to) = BREAK;
+        match self.has_break && at > from && at < to {
+            true => to + (at - from).min(LAST),
+            false => at,
         }
     }
 
@@ -188,6 +221,13 @@ impl Setup {
             .map(|service| (service.pool, &service.section));
         let mut all = queues.chain(services);
         all.any(|(of, section)| of == pool && section.number("keep", 0) > 0)
+    }
+
+    /// Workers of this pool stay as long as nothing happens to them.
+    pub(crate) fn is_steady(&self, pool: usize) -> bool {
+        let section = &self.pools[pool].section;
+        let goes = ["max_tasks", "max_age"].iter();
+        self.operations == 0 && goes.clone().all(|key| section.get(key).is_none())
     }
 
     /// The queues that are known by this name.
@@ -251,6 +291,12 @@ impl Service {
         Self {
             name: section.head.replace("service.", ""),
             pool,
+            limit: Setting::new(section.number("limit", u64::MAX)),
+            per_key: Setting::new(section.number("per_key", u64::MAX)),
+            timeout_ms: Setting::new(section.millis("timeout", 10_000).unwrap_or(u64::MAX)),
+            max_waiting: Setting::new(section.number("max_waiting", 10_000)),
+            max_wait_ms: Setting::new(section.millis("max_wait", u64::MAX).unwrap_or(u64::MAX)),
+            is_idempotent: Setting::new(section.get("idempotent").is_some()),
             section,
         }
     }
@@ -260,6 +306,7 @@ impl Quotas {
     fn read(section: &Section) -> Self {
         Self {
             max_inflight: section.number("max_inflight", 1_024),
+            user_inflight: section.number("user_inflight", 50_000),
             user_pushes: section.number("user_pushes", 50_000),
         }
     }

@@ -28,6 +28,13 @@ impl Section {
         }
     }
 
+    /// Takes a key out. Returns whether it was there.
+    pub(crate) fn take(&mut self, key: &str) -> bool {
+        let before = self.keys.len();
+        self.keys.retain(|(known, _)| *known != key);
+        self.keys.len() < before
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         let mut all = self.keys.iter();
         all.find(|(known, _)| *known == key)

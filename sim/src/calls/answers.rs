@@ -1,0 +1,133 @@
+//! What a call may be answered: nothing is refused unless its limit is really met, nothing is late.
+
+use super::{Call, Calls, LATE, NEAR};
+use crate::body::number;
+use crate::setup::Setup;
+use std::time::Duration;
+use stoker_os::steady;
+use stoker_wire::Status;
+
+/// The server counts a run from when it sent its task, and the worker from when it looked.
+const SENT: Duration = Duration::from_millis(600);
+/// Its figures of runs may be so much above ours.
+const FACTOR: u64 = 2;
+
+impl Calls {
+    /// Its client has read how it ended.
+    pub(crate) fn answered(&mut self, no: u64, status: Status, body: &[u8], setup: &Setup) {
+        let now = steady();
+        let text = String::from_utf8_lossy(body);
+        let call = &self.all[no as usize - 1];
+        assert_eq!(call.answered_at, None, "call {no}: answered twice");
+        assert!(!call.wish.is_oneway, "call {no}: answered, and is one-way");
+        assert!(
+            now <= self.until(call).saturating_add(LATE),
+            "call {no}: answered late: {text}"
+        );
+        let ran = call.begun > 0;
+        match status {
+            Status::OK => {
+                assert!(ran, "call {no}: answered well, and never ran");
+                let from = number(body);
+                assert_eq!(from, Some(no), "call {no}: has another one's answer");
+                self.killers.ended_well(call.wish.service, call.wish.deadly);
+            }
+            Status(64..) => assert!(ran, "call {no}: answered {text}, and never ran"),
+            Status::SHED => self.check_shed(no, call, setup),
+            Status::DEADLINE_EXCEEDED => self.check_deadline(no, call, &text, setup),
+            Status::RESOURCE_EXHAUSTED => self.check_exhausted(no, call, &text, setup),
+            Status::WORKER_DIED => assert!(
+                !call.is_repeatable,
+                "call {no}: was not run again, and may be"
+            ),
+            Status::QUARANTINED => self.check_quarantined(no, call, &text),
+            // Workers gave it back again and again, or none can start.
+            Status::UNAVAILABLE if self.is_rough => {}
+            other => panic!("call {no}: answered {other:?}: {text}"),
+        }
+        self.all[no as usize - 1].answered_at = Some(now);
+    }
+
+    /// Other calls that may have been under way at some time since this one was made.
+    fn others<'a>(&'a self, call: &'a Call) -> impl Iterator<Item = &'a Call> {
+        let since = call.asked_at;
+        let others = self.all.iter();
+        others.filter(move |other| !std::ptr::eq(*other, call) && other.may_be_open(since))
+    }
+
+    fn check_exhausted(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
+        let service = &setup.services[call.wish.service];
+        let of_service = |other: &&Call| other.wish.service == call.wish.service;
+        let of_user = |other: &&Call| other.wish.uid == call.wish.uid;
+        if text.contains("too many calls wait") {
+            let others = self.others(call).filter(of_service).count() as u64;
+            let is_met = service.max_waiting.all().any(|max| others >= max);
+            assert!(
+                is_met || self.has_hostiles,
+                "call {no}: refused beside {others} others of its service: {text}"
+            );
+        } else if text.contains("stoker.user_inflight") {
+            let others = self.others(call).filter(of_user).count() as u64;
+            assert!(
+                others >= setup.quotas.user_inflight,
+                "call {no}: refused beside {others} others of its user: {text}"
+            );
+        } else if text.contains("requests of this connection are unanswered") {
+            let open = call.open_beside;
+            assert!(
+                open >= setup.quotas.max_inflight,
+                "call {no}: refused beside {open} others of its client: {text}"
+            );
+        } else {
+            assert!(
+                text.contains("stoker.max_memory"),
+                "call {no}: refused, and nobody knows why: {text}"
+            );
+        }
+    }
+
+    /// It would have waited longer than it may: by what runs cost lately, over the slots that there are.
+    fn check_shed(&self, no: u64, call: &Call, setup: &Setup) {
+        let service = &setup.services[call.wish.service];
+        let waits = |other: &&Call| {
+            let is_new = other.runs_since.or(other.ended_at) >= Some(call.asked_at);
+            other.wish.service == call.wish.service && (other.begun == 0 || is_new)
+        };
+        let others = self.others(call).filter(waits).count() as u64;
+        assert!(
+            others > 0 || self.has_hostiles,
+            "call {no}: shed, and nobody is before it"
+        );
+        if self.has_hostiles || self.is_rough || !setup.is_steady(service.pool) {
+            return;
+        }
+        let (runs, slots) = (self.runs[call.wish.service], self.slots[service.pool]);
+        let wait = Duration::from_micros(others * runs.cost * FACTOR / slots.max(1));
+        let most = service.max_wait_ms.all().min().unwrap_or(u64::MAX);
+        let is_long = wait > Duration::from_millis(most);
+        assert!(
+            is_long || runs.longest * FACTOR as u32 + wait >= call.ttl,
+            "call {no}: shed behind {others} others that take {} µs each, of {slots} slots: {wait:?} are not too long",
+            runs.cost
+        );
+    }
+
+    /// Its time is up, or would have been before its run ended.
+    fn check_deadline(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
+        let (now, service) = (steady(), &setup.services[call.wish.service]);
+        let pool = &setup.pools[service.pool];
+        if text.contains("longer than its pool allows") {
+            let limits = pool.task_timeout_ms.all().flatten();
+            let least = limits.min().map(Duration::from_millis);
+            let ran =
+                call.begun > 0 && least.is_some_and(|least| now + SENT >= call.asked_at + least);
+            return assert!(ran, "call {no}: ran too long, in no time");
+        }
+        let runs = self.runs[call.wish.service];
+        let left = (call.asked_at.saturating_add(call.ttl)).saturating_sub(now + NEAR);
+        assert!(
+            left <= runs.longest + SENT || self.has_hostiles,
+            "call {no}: has {left:?} left, and its time is said to be up: {text}"
+        );
+    }
+}

@@ -1,0 +1,290 @@
+//! Calls: what was asked, what became of it, and what must never be.
+
+mod answers;
+mod killers;
+mod wish;
+
+use crate::lively::Lively;
+use crate::setup::Setup;
+use killers::Killers;
+use std::time::Duration;
+use stoker_os::steady;
+use stoker_wire::{Frame, Key};
+pub(crate) use wish::Wish;
+
+/// An answer may be read so long after it was written, and a hang-up so long after it happened.
+const LATE: Duration = Duration::from_millis(1_500);
+/// Clocks are read once a turn, and count milliseconds.
+const NEAR: Duration = Duration::from_millis(2);
+/// What the server takes a run to cost before it has seen one, microseconds.
+const UNKNOWN_COST: u64 = 1_000;
+
+#[derive(Debug)]
+struct Call {
+    wish: Wish,
+    /// It may begin more than once.
+    is_repeatable: bool,
+    asked_at: Duration,
+    /// How long it has from when a server reads it.
+    ttl: Duration,
+    /// Requests of its client that were open when it was made.
+    open_beside: u64,
+    /// Its client has cancelled it, or hung up.
+    left_at: Option<Duration>,
+    answered_at: Option<Duration>,
+    begun: u32,
+    /// Nobody knows how a run of it ended.
+    is_unclear: bool,
+    /// It runs since then.
+    runs_since: Option<Duration>,
+    /// A worker has ended it, or died on it.
+    ended_at: Option<Duration>,
+}
+
+impl Call {
+    /// Whether it may have been under way at some time since then.
+    fn may_be_open(&self, since: Duration) -> bool {
+        let over = self.answered_at.or(self.left_at);
+        let is_over = over.or(self.ended_at).is_some_and(|at| at + LATE < since);
+        // What nobody waits for any more still counts while a worker has it, seen or not.
+        let is_held = self.runs_since.is_some() || self.begun == 0 && self.left_at.is_some();
+        !is_over || is_held
+    }
+}
+
+/// What is known of the runs of a service.
+#[derive(Clone, Copy, Debug)]
+struct Runs {
+    /// What the server takes a run to cost, at the most, microseconds.
+    cost: u64,
+    longest: Duration,
+}
+
+/// All calls of a seed, by their numbers from 1 on.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    all: Vec<Call>,
+    runs: Vec<Runs>,
+    killers: Killers,
+    /// When the present server began: it reads then what was written before.
+    server_began: Duration,
+    /// Calls are made that this ledger does not know of.
+    pub(crate) has_hostiles: bool,
+    /// Workers go, by whatever will.
+    pub(crate) is_rough: bool,
+    /// Tasks at once that the workers of each pool have taken for a while, at the least.
+    pub(crate) slots: Vec<u64>,
+}
+
+impl Calls {
+    pub(crate) fn new(setup: &Setup, lively: &Lively) -> Self {
+        let runs = Runs {
+            cost: UNKNOWN_COST,
+            longest: Duration::ZERO,
+        };
+        Self {
+            runs: vec![runs; setup.services.len()],
+            has_hostiles: lively.hostile > 0,
+            is_rough: setup.trouble.crash > 0 || setup.trouble.hang > 0 || lively.is_rough(),
+            slots: vec![0; setup.pools.len()],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn server_begins(&mut self) {
+        self.server_began = steady();
+        self.killers.forget();
+    }
+
+    /// Returns its number.
+    pub(crate) fn ask(&mut self, wish: Wish, open_beside: u64, setup: &Setup) -> u64 {
+        let service = &setup.services[wish.service];
+        let own = wish.ttl_ms.map(u64::from);
+        let ttl = own.or_else(|| service.timeout_ms.all().max());
+        let is_configured = service.is_idempotent.all().any(|is| is);
+        self.all.push(Call {
+            is_repeatable: wish.is_idempotent || is_configured,
+            asked_at: steady(),
+            ttl: ttl.map_or(Duration::MAX, Duration::from_millis),
+            open_beside,
+            left_at: None,
+            answered_at: None,
+            begun: 0,
+            is_unclear: false,
+            runs_since: None,
+            ended_at: None,
+            wish,
+        });
+        self.all.len() as u64
+    }
+
+    pub(crate) fn is_deadly(&self, no: u64) -> bool {
+        self.get(no).is_some_and(|call| call.wish.deadly.is_some())
+    }
+
+    fn get(&self, no: u64) -> Option<&Call> {
+        self.all.get((no as usize).checked_sub(1)?)
+    }
+
+    /// A call of a hostile client is nobody's, 0.
+    fn get_mut(&mut self, no: u64) -> Option<&mut Call> {
+        self.all.get_mut((no as usize).checked_sub(1)?)
+    }
+
+    /// Whether the server must have known by then that nobody waits for it.
+    fn is_left(&self, call: &Call, by: Duration) -> bool {
+        let over = call.left_at.or(call.answered_at);
+        let is_known = |over: Duration| over.max(self.server_began) + LATE < by;
+        !call.wish.is_oneway && over.is_some_and(is_known)
+    }
+
+    /// When its time is up, at the latest.
+    fn until(&self, call: &Call) -> Duration {
+        call.asked_at
+            .max(self.server_began)
+            .saturating_add(call.ttl)
+    }
+
+    /// Its client does not wait for it any more.
+    pub(crate) fn leave(&mut self, no: u64) {
+        if let Some(call) = self.get_mut(no) {
+            call.left_at = Some(steady());
+        }
+    }
+
+    /// It was answered although its client had cancelled it: both were on their way.
+    pub(crate) fn crossed(&mut self, no: u64) {
+        let is_late = self
+            .get(no)
+            .is_some_and(|call| self.is_left(call, steady()));
+        assert!(!is_late, "call {no}: answered long after it was cancelled");
+    }
+
+    /// A worker has read it, which had read all that was there at `looked_at`. Returns its number.
+    pub(crate) fn delivered(&mut self, frame: &Frame<'_>, looked_at: Duration) -> u64 {
+        let no = frame.meta.uint(wish::NUMBER).unwrap_or_default();
+        let Some(call) = self.get(no) else { return 0 };
+        assert!(
+            !self.is_left(call, looked_at),
+            "call {no}: sent long after its client had left or was answered"
+        );
+        let until = self.until(call);
+        assert!(
+            looked_at <= until.saturating_add(LATE),
+            "call {no}: sent long after its time was up"
+        );
+        let left = until.saturating_sub(steady());
+        let told = Duration::from_millis(u64::from(frame.ttl));
+        let is_told = told <= call.ttl && told + NEAR >= left.min(call.ttl);
+        assert!(
+            is_told || frame.ttl == 0 && call.ttl == Duration::MAX,
+            "call {no}: a worker is told {told:?}, of {left:?} at the least and {:?}",
+            call.ttl
+        );
+        call.check_frame(no, frame);
+        no
+    }
+
+    /// A worker runs it.
+    pub(crate) fn begins(&mut self, no: u64, setup: &Setup) {
+        let Some(call) = self.get_mut(no) else { return };
+        call.begun += 1;
+        assert!(
+            call.begun == 1 || call.is_repeatable || call.is_unclear,
+            "call {no}: runs again, and is not idempotent"
+        );
+        assert_eq!(call.runs_since, None, "call {no}: runs twice at once");
+        call.runs_since = Some(steady());
+        self.check_running(no, setup);
+        self.check_killer(no, setup);
+    }
+
+    /// No more of its service or key run than may.
+    fn check_running(&self, no: u64, setup: &Setup) {
+        let Some(begun) = self.get(no) else { return };
+        let service = &setup.services[begun.wish.service];
+        let all = self
+            .all
+            .iter()
+            .filter(|call| call.runs_since.is_some() && call.wish.service == begun.wish.service);
+        let limit = service.limit.all().max().unwrap_or(u64::MAX);
+        let running = all.clone().count() as u64;
+        assert!(
+            running <= limit,
+            "call {no}: {running} calls of its service run, of {limit}"
+        );
+        let same = all.filter(|call| call.wish.key == begun.wish.key);
+        let per_key = service.per_key.all().max().unwrap_or(u64::MAX);
+        let keyed = same.count() as u64;
+        assert!(
+            keyed <= per_key || begun.wish.key.is_none(),
+            "call {no}: {keyed} calls of its key run, of {per_key}"
+        );
+    }
+
+    /// Its worker has answered, or says that it had not begun it.
+    pub(crate) fn ended(&mut self, no: u64) {
+        let Some(call) = self.get_mut(no) else { return };
+        let (service, since) = (call.wish.service, call.runs_since.take());
+        call.ended_at = Some(steady());
+        if let Some(since) = since {
+            self.learn(service, steady() - since);
+        }
+    }
+
+    /// Its worker says that it has not begun it.
+    pub(crate) fn gives_back(&mut self, no: u64) {
+        let Some(call) = self.get_mut(no) else { return };
+        call.begun -= u32::from(call.runs_since.take().is_some());
+        call.ended_at = Some(steady());
+    }
+
+    /// Its worker breaks the protocol, and may have answered or returned it.
+    pub(crate) fn lied_about(&mut self, no: u64) {
+        if let Some(call) = self.get_mut(no) {
+            (call.runs_since, call.ended_at) = (None, Some(steady()));
+            call.is_unclear = true;
+        }
+    }
+
+    /// Its worker died while it ran.
+    pub(crate) fn died(&mut self, no: u64) {
+        let Some(call) = self.get_mut(no) else { return };
+        (call.runs_since, call.ended_at) = (None, Some(steady()));
+        let (wish, is_over) = (call.wish.clone(), !call.is_repeatable);
+        if let Some(body) = wish.deadly {
+            self.killers.kills(wish.service, body, is_over);
+        }
+    }
+
+    /// What a run of a service took, which the server may have seen as a little longer.
+    fn learn(&mut self, service: usize, ran: Duration) {
+        let ran = ran + NEAR;
+        let runs = &mut self.runs[service];
+        runs.cost = (runs.cost * 4 + ran.as_micros() as u64) / 5 + 1;
+        runs.longest = runs.longest.max(ran);
+    }
+
+    /// Nobody waits for anything any more.
+    pub(crate) fn at_rest(&self) {
+        for (no, call) in (1..).zip(&self.all) {
+            let is_over = call.answered_at.is_some() || call.left_at.is_some();
+            assert!(
+                is_over || call.wish.is_oneway,
+                "call {no} was never answered"
+            );
+            assert_eq!(call.runs_since, None, "call {no} still runs");
+        }
+    }
+}
+
+impl Call {
+    /// What a worker is told of it is what its client said.
+    fn check_frame(&self, no: u64, frame: &Frame<'_>) {
+        let key = self.wish.key.as_ref().map(|key| key.as_bytes());
+        assert_eq!(frame.meta.get(Key::FAIRNESS), key, "call {no}: another key");
+        assert_eq!(frame.prio, self.wish.priority, "call {no}: its priority");
+        assert_eq!(frame.flags, self.wish.flags(), "call {no}: its flags");
+        assert_eq!(frame.body, self.wish.body(no), "call {no}: another body");
+    }
+}

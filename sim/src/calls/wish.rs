@@ -1,0 +1,67 @@
+//! What a call says beside its name, drawn.
+
+use crate::dice::Dice;
+use crate::setup::Setup;
+use stoker_wire::{Flags, Key, MetaBuf};
+
+/// The number of a call, as metadata that the broker only passes on: several calls may have one body.
+pub(crate) const NUMBER: Key = Key(0x91);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) service: usize,
+    /// Who asks.
+    pub(crate) uid: u32,
+    pub(crate) is_idempotent: bool,
+    /// Nobody waits for an answer, and none comes.
+    pub(crate) is_oneway: bool,
+    /// Milliseconds; `None` takes what its service says.
+    pub(crate) ttl_ms: Option<u32>,
+    pub(crate) priority: u8,
+    pub(crate) key: Option<String>,
+    /// It kills whoever runs it. Others have the same body, this one.
+    pub(crate) deadly: Option<&'static str>,
+}
+
+impl Wish {
+    pub(crate) fn draw(dice: &mut Dice, setup: &Setup, uid: u32) -> Self {
+        let crashes = setup.trouble.crash > 0;
+        Self {
+            service: dice.below(setup.services.len() as u64) as usize,
+            uid,
+            is_idempotent: dice.percent(30),
+            is_oneway: dice.percent(5),
+            ttl_ms: dice.percent(40).then(|| dice.within(20, 4_000) as u32),
+            priority: dice.below(8) as u8,
+            key: dice.percent(40).then(|| format!("c{}", dice.below(3))),
+            deadly: (dice.percent(6) && crashes).then(|| *dice.of_all(&["deadly", "lethal"])),
+        }
+    }
+
+    pub(crate) fn flags(&self) -> Flags {
+        let mut flags = 0;
+        if self.is_idempotent {
+            flags |= Flags::IDEMPOTENT.0;
+        }
+        if self.is_oneway {
+            flags |= Flags::ONEWAY.0;
+        }
+        Flags(flags)
+    }
+
+    pub(crate) fn meta(&self, no: u64) -> MetaBuf {
+        let mut meta = MetaBuf::new();
+        if let Some(key) = &self.key {
+            meta.push(Key::FAIRNESS, key.as_bytes());
+        }
+        meta.push(NUMBER, &no.to_be_bytes());
+        meta
+    }
+
+    pub(crate) fn body(&self, no: u64) -> Vec<u8> {
+        match self.deadly {
+            Some(body) => body.as_bytes().to_vec(),
+            None => crate::body::body(no, 0, 8),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Options of a configuration that can be left out, as they are called in a file: `queue.q0.tries`.
+
+use super::{Pool, Queue, Quotas, Section, Service, Setup};
+
+/// Without these there is no configuration.
+const NEEDED: [&str; 4] = ["command", "workers", "pool", "watchdog"];
+
+impl Setup {
+    pub(crate) fn options(&self) -> Vec<String> {
+        self.sections().flat_map(options_of).collect()
+    }
+
+    /// Returns whether it was there. What follows from a section follows anew.
+    pub(crate) fn leave_out(&mut self, option: &str) -> bool {
+        let Some((head, key)) = option.rsplit_once('.') else {
+            return false;
+        };
+        let drops = |section: &mut Section| section.head == head && section.take(key);
+        if drops(&mut self.stoker) {
+            self.quotas = Quotas::read(&self.stoker);
+            return true;
+        }
+        for pool in &mut self.pools {
+            if drops(&mut pool.section) {
+                *pool = Pool::read(pool.section.clone());
+                return true;
+            }
+        }
+        for queue in &mut self.queues {
+            if drops(&mut queue.section) {
+                *queue = Queue::read(queue.pool, queue.section.clone());
+                return true;
+            }
+        }
+        for service in &mut self.services {
+            if drops(&mut service.section) {
+                *service = Service::read(service.pool, service.section.clone());
+                return true;
+            }
+        }
+        drops(&mut self.log)
+    }
+}
+
+fn options_of(section: &Section) -> impl Iterator<Item = String> {
+    let keys = section.keys.iter().map(|(key, _)| *key);
+    let keys = keys.filter(|key| !NEEDED.contains(key));
+    keys.map(|key| format!("{}.{key}", section.head))
+}
