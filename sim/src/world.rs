@@ -310,7 +310,8 @@ impl World {
         sim::set_wall(wall);
         let next = self.dice("wall").millis(500, 60_000);
         if self.waits_since.is_none() {
-            self.agenda.plan(steady() + next, What::WallJumps);
+            let next = self.setup.after_break(steady() + next);
+            self.agenda.plan(next, What::WallJumps);
         }
     }
 }
