@@ -73,6 +73,7 @@ const BAD: &[(&str, &str)] = &[
         ":3: pool.app.workers: expected a number from 1 to 10000, or { min = 1, max = 8 } with min not above \
          max, found 0",
     ),
+    // Issue 9, A27: this was reported as a value of a wrong type.
     (
         "[pool.app]\ncommand = [\"x\"]\nworkers = { min = 4, max = 2 }\n",
         ":3: pool.app.workers: min (4) is above max (2)\n    write { min = 1, max = 8 }, or one number for a \

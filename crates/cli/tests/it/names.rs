@@ -138,6 +138,25 @@ fn a_queue_is_removed_unless_it_holds_jobs_or_is_named() {
     assert_eq!(removed.code, 0, "{removed:?}");
 }
 
+// Issue 9, A23
+#[test]
+fn a_dry_run_makes_no_queue() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    run(&mut client, "mails");
+    let dry = app.cli(&[
+        "jobs",
+        "move",
+        "--queue",
+        "mails",
+        "--to",
+        "mials",
+        "--dry-run",
+    ]);
+    assert_eq!((dry.code, &*dry.stdout), (0, "0 jobs\n"), "{}", dry.stderr);
+    assert_eq!(names(&mut client), ["mails"]);
+}
+
 // Issue 9, A10
 #[test]
 fn to_pause_a_queue_by_a_wrong_name_makes_none() {

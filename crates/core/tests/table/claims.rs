@@ -79,7 +79,7 @@ fn short_jobs_are_not_prefetched_past_one_that_is_to_be_recorded() {
     assert_eq!(w.count(|action| matches!(action, Action::Kill { .. })), 0);
 }
 
-/// It never had the job, so the job has neither a crash nor a run, and needs no second record.
+/// It never had the job, so the job has neither a crash nor a run, and needs no second record (issue 9, A23).
 #[test]
 fn a_worker_that_dies_before_it_has_the_job_costs_it_nothing() {
     for claimed_first in [true, false] {

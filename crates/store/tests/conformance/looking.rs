@@ -36,6 +36,7 @@ fn pages(world: &mut World, filter: &Filter, limit: usize, newest: bool) -> Vec<
     }
 }
 
+/// From the oldest or from the newest (issue 9, A27).
 fn a_list_goes_on_where_it_stopped(world: &mut World) {
     let queues = [world.queue("one"), world.queue("two")];
     let mut all = Vec::new();
