@@ -1,4 +1,4 @@
-//! What the angel does: processes that begin, get signals and end.
+//! Plays the angel: starts processes, signals them and reports how they ended.
 
 use crate::agenda::What;
 use crate::ledger::Death;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use stoker_angel::{End, ToAngel, ToServer};
 use stoker_os::{Signal, receive_record, sim, steady};
 
-/// The server counts a run from when it sent its task, and the worker from when it looked.
+/// The server times a run from when it sent the task, the worker from when it read it; they may differ by this much.
 const NEAR: Duration = Duration::from_millis(500);
 
 impl World {
@@ -113,7 +113,7 @@ impl World {
 
     pub(crate) fn dies(&mut self, key: u64, by_signal: bool) {
         if self.spawning.contains_key(&key) {
-            // The angel does one thing after another.
+            // The angel handles one request at a time, and the spawn is still under way.
             return self.plan_death(key, by_signal);
         }
         let Some(worker) = self.workers.remove(&key) else {
@@ -136,7 +136,7 @@ impl World {
         for no in worker.model.waiting_jobs() {
             self.ledger.returned(no);
         }
-        // With half an answer it has not ended.
+        // A job whose answer was only half written has not ended.
         let running = worker.run.as_ref().map(|run| run.task);
         let unsaid = worker.ended.iter().map(|(task, _)| *task);
         for task in running.into_iter().chain(unsaid) {
@@ -163,7 +163,7 @@ impl World {
         let least = limit.map(|limit| limit.map_or(Duration::MAX, Duration::from_millis));
         let leaves = worker.model.has("told") || !worker.ended.is_empty();
         match (worker.crashes, least) {
-            // What was lent it counts from when the server had sent it.
+            // A prefetched task is timed from its start, which the server may date later than the worker.
             (true, Some(least)) if ran + NEAR < least && !leaves => Death::Crash,
             (false, Some(least)) if ran >= least && !leaves => Death::Overdue,
             _ => Death::Unclear,

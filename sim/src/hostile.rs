@@ -1,5 +1,5 @@
-//! Clients that do what the protocol forbids, or all that it allows and nobody would do. They are users of their own, so
-//! that quotas bind them and nobody else.
+//! Clients that break the protocol, or use it in ways that no sane client would. They have users of their own, so that
+//! quotas limit them and nobody else.
 
 use crate::agenda::What;
 use crate::dice::Dice;

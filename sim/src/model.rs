@@ -1,4 +1,4 @@
-//! A worker by the table: told the events, it says what follows.
+//! A worker that follows the table `sdk/conformance/worker.json`: it takes events and returns their effects.
 
 use crate::table::{Becomes, Flags, RUNS, Table, flag};
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ pub(crate) enum Follows {
     Ends(Task),
     /// A task that it never began has its answer.
     Drops(Task),
-    /// It goes, and what it held goes back.
+    /// The worker exits and returns what it held.
     Leaves,
 }
 

@@ -11,7 +11,7 @@ use stoker_os::steady;
 
 /// A worker that can't write waits so long before it looks again.
 const BLOCKED: Duration = Duration::from_micros(300);
-/// Whatever hangs is killed for it, or ends by itself after all.
+/// A run that hangs is killed for it, or ends by itself after this time.
 const HANGS: Duration = Duration::from_secs(200);
 
 impl World {
@@ -116,7 +116,7 @@ impl World {
         self.plan_run(key);
     }
 
-    /// What its broker has acknowledged is done, whatever becomes of the run.
+    /// A job whose acknowledgement the broker has confirmed stays done, whatever becomes of its run.
     fn note_acknowledged(&mut self, key: u64) {
         let Some(worker) = self.workers.get(&key) else {
             return;
@@ -225,7 +225,7 @@ impl World {
         if let Some(worker) = self.workers.get(&key) {
             let line = task.mark() + "\n";
             let mut rest = line.as_bytes();
-            // A pipe that is full takes nothing, which is all the same here.
+            // A full pipe takes nothing; the lost output does not matter here.
             while let Ok(count @ 1..) = stoker_os::write(&worker.outputs[stream], rest) {
                 rest = &rest[count..];
             }
@@ -257,7 +257,7 @@ impl World {
     }
 }
 
-/// What the ledger hears of an answer; nothing if the task goes back.
+/// The answer as the ledger records it; `None` if the task is returned.
 fn answer_of(frame: &str) -> Option<Answer> {
     match frame {
         "OK" => Some(Answer::Done),

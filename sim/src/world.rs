@@ -23,9 +23,9 @@ use stoker_server::Server;
 pub(crate) const SOCKET: &str = "/stoker.sock";
 pub(crate) const ANGEL: i32 = 1;
 pub(crate) const SERVER: i32 = 2;
-/// Turns at one time after which the server runs in circles.
+/// More turns than this without time passing are a busy loop.
 const CIRCLES: u32 = 2_000;
-/// Of so many events one is followed by a look at all books of the server.
+/// The server's invariants are checked after every so many events.
 const CHECK_EVERY: u64 = 8;
 /// Descriptors that this side has until the end: its end of the channel, the socket, and the memory of the heartbeat.
 const OWN: usize = 3;
@@ -59,9 +59,9 @@ pub(crate) struct World {
     pub(crate) next_pid: i32,
     pub(crate) dice: HashMap<&'static str, Dice>,
     pub(crate) seed: u64,
-    /// Peers that will look anyway.
+    /// Peers whose next look is already planned.
     pub(crate) looking: Vec<What>,
-    /// All was asked since then.
+    /// When the last request was made.
     pub(crate) waits_since: Option<Duration>,
     /// Nothing runs any more, and it was looked at.
     pub(crate) at_rest: bool,
@@ -146,7 +146,7 @@ impl World {
             .or_insert_with(|| Dice::of(seed, part))
     }
 
-    /// Tells what happens, if one seed is looked at.
+    /// Prints a line of the trace, if one seed is replayed.
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
         if self.is_loud {
             println!("{:>12} {}", steady().as_micros(), text());

@@ -59,7 +59,7 @@ answer! {
         /// What it runs now
         pub task: Option<Task> = "task",
         /// Tasks that are assigned to it, the running ones included
-        pub lent: usize = "lent",
+        pub assigned: usize = "assigned",
         /// Tasks that it has ended
         pub tasks: u64 = "tasks",
         /// Its resident memory

@@ -1,7 +1,7 @@
-//! What operators change of jobs: exactly those that they name.
+//! Operators' changes: each must reach exactly the jobs that its filter names.
 //!
-//! Between request and answer jobs go on, so of some nobody can say whether they were reached. A job to which nothing
-//! happened meanwhile, and which was in a state that is known, must have been reached or must not.
+//! Jobs go on between request and answer, so for some it is not known whether the change reached them. For a job whose
+//! state is known and to which nothing happened meanwhile, it is.
 
 use super::{End, Job, Ledger, Push, State};
 use crate::body::body;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Frame, Key};
 
-/// What is under way to a worker has reached it after this time.
+/// A job that was sent to a worker has arrived after this time.
 const REACHED: Duration = Duration::from_secs(1);
 
 /// Which jobs are meant.
@@ -23,14 +23,14 @@ pub(crate) struct Filter {
     pub(crate) states: Vec<&'static str>,
     /// One job, by its number here.
     pub(crate) one: Option<u64>,
-    /// Older than that, milliseconds: nobody can say exactly which these are.
+    /// Jobs older than this, in milliseconds. Which these are is not known exactly.
     pub(crate) older_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Cancel,
-    /// With so many a second, if that is said.
+    /// At this rate per second, if the request sets one.
     Retry(Option<u64>),
     Discard,
     Suspend,
@@ -53,12 +53,12 @@ pub(crate) struct Change {
     pub(crate) verb: Verb,
     pub(crate) filter: Filter,
     asked_at: Duration,
-    /// Jobs that may be meant, with their stamps when it was asked for.
+    /// Jobs that the filter may name, with their stamps at the time of the request.
     meant: Vec<(u64, Reach, u64)>,
     is_over: bool,
 }
 
-/// Jobs that run again, so many a second.
+/// Jobs that are retried at a rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Rate {
     since: Duration,
@@ -140,7 +140,7 @@ impl Ledger {
             };
             if job.named_by(no, &filter) != Reach::No {
                 if reach != Reach::No {
-                    // From now on it may be in force.
+                    // The change may take effect from now on.
                     self.apply(verb, no, Reach::Maybe, setup);
                 }
                 let job = &mut self.jobs[no as usize];
@@ -175,7 +175,7 @@ impl Ledger {
         job.state != State::Waits || is_far
     }
 
-    /// An operator was answered: so many were changed, or it is not known (`None`).
+    /// An operator was answered: this many jobs were changed, or it is not known how many (`None`).
     pub(crate) fn changed(&mut self, at: usize, answer: Option<u64>, setup: &Setup) {
         let change = self.changes[at].clone();
         assert!(!change.is_over, "a change is answered once");
@@ -244,7 +244,7 @@ impl Ledger {
         let now = steady();
         self.touch(no, "changed");
         let sure = reach == Reach::Surely;
-        // What changes it once more takes it out of its turn.
+        // Another change takes it out of the schedule of a retry at a rate.
         self.rates
             .iter_mut()
             .for_each(|rate| rate.jobs.retain(|job| *job != no));
@@ -272,7 +272,7 @@ impl Ledger {
         }
     }
 
-    /// Jobs that run again at a rate keep it.
+    /// Jobs that are retried at a rate begin no faster than that.
     pub(super) fn check_rate(&mut self, no: u64) {
         let job = &self.jobs[no as usize];
         let first = job.revived && !job.is_released;
@@ -296,7 +296,7 @@ impl Ledger {
 }
 
 impl Job {
-    /// Changes that are under way may have come true: what is seen of it now is so.
+    /// Changes under way may have taken effect: the model takes over what the worker sees.
     pub(super) fn may_be_anything(&mut self, frame: &Frame<'_>, setup: &Setup) {
         self.queues = setup.queue(frame.name).into_iter().collect();
         let attempt = u32::from(frame.attempt);

@@ -1,6 +1,6 @@
-//! A count that the simulation can't always know exactly: whoever was killed may have been counted or not.
+//! A count that the simulation may know only as a range: a run that was cut off may have been counted or not.
 
-/// At least and at the most so many.
+/// Between `low` and `high`, both included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) low: u32,

@@ -6,7 +6,7 @@ use crate::setup::{Queue, Setup};
 use std::time::Duration;
 use stoker_os::{steady, wall_ms};
 
-/// The server reads its clocks within so much of what happens.
+/// How much later than an event the server may read its clock.
 const NEAR_MS: u64 = 500;
 /// How much more often a job may kill workers while its pool's version is blamed for it.
 const PATIENCE: u32 = 3;
@@ -41,7 +41,7 @@ pub(crate) enum State {
     Ended(End),
 }
 
-/// How a run ended, in its worker's words.
+/// How a run ended, as its worker answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Done,
@@ -51,7 +51,7 @@ pub(crate) enum Answer {
     Cancelled,
 }
 
-/// How far its own code's word that it is done has come.
+/// How far an acknowledgement sent by the job's own code has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ack {
     /// It may be in the store or not.
@@ -91,7 +91,7 @@ pub(crate) struct Job {
     pub(crate) is_safe: bool,
     /// An operator has asked for its end.
     pub(crate) is_to_cancel: bool,
-    /// It may have ended, by what nobody told.
+    /// It may have ended in a way that the simulation has not seen.
     pub(crate) may_have_ended: bool,
     /// It may be forgotten.
     pub(crate) may_be_gone: bool,
@@ -116,7 +116,7 @@ pub(crate) struct Job {
     pub(crate) may_be_over: bool,
     /// Runs that began.
     pub(crate) runs: u32,
-    /// Its payload's, the oldest and the newest that it may have.
+    /// The oldest and the newest version that its payload may have.
     pub(crate) versions: (u32, u32),
     /// It must not begin before.
     pub(crate) not_before: Duration,
@@ -134,9 +134,9 @@ pub(crate) struct Job {
     pub(crate) revived: bool,
     /// It need not wait for its time any longer.
     pub(crate) is_released: bool,
-    /// What of its push and its queue is out of the ordinary.
+    /// Options of its push and its queue that differ from the default, one bit each.
     pub(crate) features: u64,
-    /// Changes with everything that happens to it.
+    /// Changes whenever something happens to it.
     pub(crate) stamp: u64,
 }
 
@@ -215,7 +215,7 @@ impl Job {
         self.queues.iter().any(on_delivery)
     }
 
-    /// Runs that it may have, 0 for no bound; `None` if that is not known.
+    /// How often it may run, 0 for no limit; `None` if that is not known.
     pub(crate) fn tries(&self, queues: &[Queue]) -> Option<u16> {
         if self.options.retry_until.is_some() {
             return Some(0);
@@ -240,7 +240,7 @@ impl Job {
         self.runs_at = None;
         self.ended_runs += 1;
         if self.acked {
-            // Its word that it is done came before.
+            // It was acknowledged before, and this answer changes nothing.
             self.may_run_again = false;
             return;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::Status;
 
-/// Between what the simulation sees and what the store has done may lie so much.
+/// How far the store may be behind or ahead of what the simulation has seen.
 const SLACK: Duration = Duration::from_millis(500);
 
 /// A push that is made once more.
@@ -17,7 +17,7 @@ pub(super) struct Again {
 }
 
 impl Ledger {
-    /// A push was accepted: nobody else may hold its unique key for certain.
+    /// A push was accepted: no other job may be known to hold its unique key.
     pub(super) fn check_unique(&self, no: u64, setup: &Setup) {
         let new = &self.jobs[no as usize];
         let holder = self.jobs.iter().enumerate().find(|(other, job)| {
@@ -34,7 +34,7 @@ impl Ledger {
         }
     }
 
-    /// A job is pushed once more. Returns the how-manieth time that is of all.
+    /// A job is pushed once more. Returns the index of this repetition.
     pub(crate) fn pushes_again(&mut self, no: u64) -> usize {
         self.again.push(Again {
             no,
@@ -43,7 +43,7 @@ impl Ledger {
         self.again.len() - 1
     }
 
-    /// Pushes that were made once more, and that may have been under way since then.
+    /// Repeated pushes that may have been under way at or after `since`.
     pub(super) fn count_again(&self, since: Duration, fits: impl Fn(&Job) -> bool) -> u64 {
         let open = self.again.iter().filter(|again| {
             let is_open = again.answered_at.is_none_or(|at| at >= since);
@@ -64,7 +64,7 @@ impl Ledger {
         found.and_then(|(no, job)| Some((no as u64, job.queue()?)))
     }
 
-    /// The same push once more stands for the same job.
+    /// A repeated push was answered: it must be the same job.
     pub(crate) fn pushed_again(&mut self, at: usize, status: Status, text: &[u8]) {
         let again = &mut self.again[at];
         again.answered_at = Some(steady());
@@ -88,8 +88,8 @@ impl Ledger {
         }
     }
 
-    /// A push was refused because somebody has its unique key: there must be one who may have it, and its id is told to
-    /// those only who may see it.
+    /// A push was refused because its unique key is taken. Some other job must be able to hold the key, and the answer may
+    /// name that job only to a user who may see it.
     pub(super) fn check_taken(&self, no: u64, text: &[u8]) {
         let new = &self.jobs[no as usize];
         assert!(
@@ -132,10 +132,10 @@ fn holds_for_certain(job: &Job, asked_at: Duration, setup: &Setup) -> bool {
     // It may be on its way to a worker.
     let until_start = unique.until_start || job.is_done_early(setup);
     let begun = until_start && (job.runs > 0 || steady() > job.not_before);
-    // By the clock on the wall, which may jump.
+    // Unique keys expire by the wall clock, which may jump.
     let expired = unique.for_ms.is_some();
     let is_unfinished = job.is_sure() && !matches!(job.state, State::Ended(_));
-    // One whose key went when it ended and that was run again may be without.
+    // A job that ended lost its key, and may not have got it back when it was retried.
     since
         && !begun
         && !expired

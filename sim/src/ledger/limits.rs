@@ -4,17 +4,17 @@ use super::{Job, LATE, Ledger, Push, State};
 use crate::setup::Setup;
 use std::time::Duration;
 
-/// Bodies of all pushes together that may fill the least memory that is drawn.
+/// If all pushes together carry more than this, they may have filled the smallest `max_memory` that is drawn.
 const MUCH: usize = 8 << 20;
 
 impl Ledger {
-    /// Jobs that at some time since then may have been where this one asked to be.
+    /// Jobs that fit and may have been unfinished at or after `since`.
     fn count(&self, since: Duration, mut fits: impl FnMut(&Job) -> bool) -> u64 {
         let may = |job: &&Job| job.over_at.is_none_or(|over| over + LATE >= since) && fits(job);
         self.jobs.iter().filter(may).count() as u64
     }
 
-    /// A push was refused for a limit that some may have met.
+    /// A push was refused: some limit must have been reached.
     pub(super) fn check_refusal(&mut self, no: u64, text: &[u8], setup: &Setup) {
         let (since, uid) = {
             let job = &mut self.jobs[no as usize];

@@ -1,5 +1,5 @@
-//! What was asked and what became of it, and what must never be. Whatever the simulation can't know it leaves open; what it
-//! knows must be so.
+//! Records every request and what became of it, and asserts the rules. Where the simulation can't know something, it accepts
+//! every possibility; where it does know, the server has to agree.
 
 mod change;
 mod count;
@@ -25,7 +25,7 @@ use stoker_wire::{Frame, Key, Status};
 
 /// How much later than it is due a job may begin, and how long the store may take to count a job that has ended.
 const LATE: Duration = Duration::from_secs(1);
-/// It may begin so much before: clocks are read once a turn, and count milliseconds.
+/// How much earlier a job may begin: the server reads its clock once a turn, in milliseconds.
 const EARLY: Duration = Duration::from_millis(2);
 
 /// What a run saves for the next.
@@ -36,7 +36,7 @@ pub(crate) struct Ledger {
     pub(crate) jobs: Vec<Job>,
     /// The job that began last, by queue and key. One that was pushed later has a higher number.
     last_begun: HashMap<(usize, String), u64>,
-    /// Jobs that have not ended, as the server has told.
+    /// How many jobs have not ended, as the server last reported.
     pub(crate) unfinished: Option<u64>,
     /// Accepted jobs that may begin and have not.
     waiting: BTreeSet<u64>,
@@ -44,21 +44,21 @@ pub(crate) struct Ledger {
     pub(crate) paused: BTreeSet<usize>,
     /// What operators have asked to be changed.
     pub(crate) changes: Vec<Change>,
-    /// A worker has gone by its own will.
+    /// A worker has exited by itself.
     pub(crate) has_leavers: bool,
     /// The disk has failed at some time.
     disk_failed: bool,
     /// Failed jobs that are run again at a rate.
     rates: Vec<change::Rate>,
-    /// What the server has told of each job at the end.
+    /// Each job as the server lists it at the end.
     listed: BTreeMap<String, serde_json::Value>,
-    /// Behind which job the next page of the list begins, if there is one; `None` until a page was told.
+    /// The job after which the next page of the list begins, if there is one; `None` until a page has come.
     pub(crate) next_page: Option<Option<String>>,
     /// Pushes that were made once more.
     again: Vec<keys::Again>,
     by_id: HashMap<String, u64>,
     stamp: u64,
-    /// It tells what happens to each job.
+    /// Print each event of each job.
     is_loud: bool,
     pub(crate) coverage: Coverage,
     pub(crate) calls: Calls,
@@ -137,7 +137,7 @@ impl Ledger {
         }
     }
 
-    /// Its client hung up before it was answered.
+    /// The client hung up before the push was answered.
     pub(crate) fn unknown(&mut self, no: u64) {
         self.touch(no, "push unknown").push = Push::Unknown;
     }
@@ -296,7 +296,7 @@ impl Ledger {
         self.next_page = Some(self.listed(&page));
     }
 
-    /// A line that is logged as one job's was written by that job.
+    /// Every line logged under the id of one job was written by that job.
     pub(crate) fn check_output(&self, log: &str) {
         for line in log.lines() {
             let Some((head, no)) = line.split_once(": wrote-") else {
@@ -306,7 +306,7 @@ impl Ledger {
                 continue;
             };
             let tag = head.rsplit(' ').next().unwrap_or_default();
-            // More than one task may have written it, or none that is known.
+            // Without a job id the line may be from several tasks, or from none that is known.
             let is_one = tag.len() == 36;
             if let Some(id) = self.jobs[no].id.as_deref().filter(|_| is_one) {
                 assert_eq!(id, tag, "what job {no} wrote is logged as another one's");
@@ -314,12 +314,12 @@ impl Ledger {
         }
     }
 
-    /// No worker of these pools has anything to do, and some could begin at once: no job may wait for them.
+    /// The workers of these pools are idle, and some could begin a task at once: no job may be waiting for them.
     pub(crate) fn nothing_waits(&self, idle: &BTreeSet<usize>, setup: &Setup) {
         for no in &self.waiting {
             let job = &self.jobs[*no as usize];
             let Some(queue) = job.queue() else { continue };
-            // Of a key whose order is kept the next one waits until that before is tried again.
+            // In an ordered queue a job also waits for the retry of the one before it.
             let is_due = steady() >= job.answered_at.max(job.due_by) + LATE;
             let may_wait = !is_due
                 || !job.is_sure()
@@ -338,7 +338,7 @@ impl Ledger {
 }
 
 impl Job {
-    /// What a worker is told of it is what its push said.
+    /// Checks that the frame a worker got carries what was pushed.
     fn check_frame(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
         let queue = &setup.queues[self.queues[0]];
         let meta = |key: Key| frame.meta.get(key);

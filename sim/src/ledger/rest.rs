@@ -1,4 +1,4 @@
-//! What must be so when all is over.
+//! What must hold once everything has come to rest.
 
 use super::{End, Job, Ledger, Push, State};
 use crate::body::body;
@@ -8,12 +8,12 @@ use serde_json::Value;
 use std::collections::HashMap;
 
 impl Ledger {
-    /// What was told of jobs before does not count.
+    /// Forgets the pages listed so far: the list begins anew.
     pub(crate) fn lists_anew(&mut self) {
         self.listed.clear();
     }
 
-    /// A page of all jobs that the server knows. Returns behind which the next one begins.
+    /// Takes in one page of the server's list of jobs. Returns after which job the next page begins.
     pub(crate) fn listed(&mut self, page: &Value) -> Option<String> {
         for job in page["jobs"].as_array().into_iter().flatten() {
             let id = job["id"].as_str().unwrap_or_default().to_owned();
@@ -23,7 +23,7 @@ impl Ledger {
         page["next"].as_str().map(str::to_owned)
     }
 
-    /// Nothing runs, and nothing is wrong any more.
+    /// Nothing runs any more, and all faults are over.
     pub(crate) fn at_rest(&self, setup: &Setup) {
         for (no, job) in self.jobs.iter().enumerate() {
             assert_eq!(job.runs_at, None, "job {no} still runs");
@@ -40,7 +40,7 @@ impl Ledger {
         self.compare(setup);
     }
 
-    /// What the server has told of each job is what was seen of it.
+    /// Compares the server's list of jobs with the model.
     fn compare(&self, setup: &Setup) {
         for (no, job) in self.jobs.iter().enumerate() {
             let Some(id) = job.id.as_ref().filter(|_| job.push != Push::Refused) else {
@@ -100,7 +100,7 @@ impl Ledger {
             .map_or(String::new(), |(no, job)| format!("job {no}: {job}"))
     }
 
-    /// Some jobs to be looked at whole.
+    /// A sample of jobs to request in full.
     pub(crate) fn some_to_show(&self) -> Vec<(u64, String)> {
         let step = (self.listed.len() / 5).max(1);
         let some = self.listed.keys().step_by(step).take(5);
@@ -108,7 +108,7 @@ impl Ledger {
             .collect()
     }
 
-    /// All that the server knows of a job.
+    /// Checks the answer to `show`.
     pub(crate) fn shown(&self, no: u64, shown: &Value) {
         let job = &self.jobs[no as usize];
         let output = shown["output"].as_str().unwrap_or_default();
@@ -171,7 +171,7 @@ impl Ledger {
             let most =
                 |setting: &crate::setup::Setting<u64>| setting.all().max().unwrap_or(u64::MAX);
             if setup.store.engine == Engine::Sqlite {
-                // It tidies up at its leisure.
+                // SQLite applies retention later, in the background.
                 continue;
             }
             let done = kept("done") + kept("cancelled");
@@ -187,7 +187,7 @@ impl Ledger {
         }
     }
 
-    /// What has ended so far, where all of it is known.
+    /// Compares the queue's totals with the model, if the end of each of its jobs is known.
     fn check_totals(&self, at: usize, done: u64, cancelled: u64, queue: &Value, setup: &Setup) {
         let mut of = self
             .jobs
@@ -232,7 +232,7 @@ impl Ledger {
     pub(crate) fn workers_at_rest(&self, list: &Value) {
         for worker in list["workers"].as_array().into_iter().flatten() {
             assert_eq!(
-                worker["lent"].as_u64(),
+                worker["assigned"].as_u64(),
                 Some(0),
                 "at rest it holds a task: {worker}"
             );

@@ -1,4 +1,4 @@
-//! What must hold over the death of a server. What its store has kept is known exactly then: the model goes on from there.
+//! What must hold when a server dies. What the store has kept is known exactly then, and the model continues from there.
 
 use super::count::Count;
 use super::{End, Job, Ledger, Push, State};
@@ -23,7 +23,7 @@ impl Ledger {
         self.jobs[no as usize].is_cut = true;
     }
 
-    /// This is what is left in the store, and no server works on it.
+    /// Compares the model with the store between two servers.
     pub(crate) fn survived(&mut self, stored: &Stored, setup: &Setup) {
         for no in 0..self.jobs.len() as u64 {
             match stored.jobs.get(&no) {
@@ -97,7 +97,7 @@ impl Ledger {
 }
 
 impl Job {
-    /// It may be over without a word, or with one that was lost.
+    /// It may have ended unseen, or its end may have been seen and not committed.
     fn may_be_over_now(&self) -> bool {
         self.ended_runs > 0
             || !self.is_sure()
@@ -105,21 +105,21 @@ impl Job {
             || matches!(self.state, State::Ended(_))
     }
 
-    /// What the store has of it holds. An end that was not committed did not happen.
+    /// The store's row decides. An end that was not committed did not happen.
     fn goes_on_from(&mut self, row: Row) {
         if self.state != State::Suspended {
             self.state = State::Waits;
         }
         (self.runs_at, self.acked, self.over_at) = (None, false, None);
         if self.runs > 0 {
-            // So its next run may be the one that it had.
+            // The next server may repeat the run at once.
             self.not_before = Duration::ZERO;
         }
         self.attempts = Count {
             low: row.attempt,
             high: row.attempt,
         };
-        // If it ran, that was one more, which may have been the last.
+        // If it was running, that is one more crash, perhaps the last that it may have.
         self.crashes = Count {
             low: row.crashes,
             high: row.crashes + 1,

@@ -348,7 +348,7 @@ fn what_runs_is_cancelled_by_its_state() {
     app.ready();
 }
 
-/// One that was lent ahead stands behind the one that runs: it is ready, and goes on.
+/// A prefetched job stands behind the one that runs: it is ready, and goes on.
 #[test]
 fn what_stands_behind_a_cancelled_job_runs_elsewhere() {
     let app = start_of("quick;serve", "workers = 1");
@@ -364,7 +364,10 @@ fn what_stands_behind_a_cancelled_job_runs_elsewhere() {
         .map(|_| client.push(&Ask::push("mails", "note ran")))
         .collect();
     let worker = &app.state()["workers"][0];
-    assert!(worker["lent"].as_u64() > Some(1), "lent ahead: {worker}");
+    assert!(
+        worker["assigned"].as_u64() > Some(1),
+        "prefetched: {worker}"
+    );
     let cancel = ["jobs", "cancel", "--state", "running"];
     assert_eq!(good(&app, &cancel), "1 job\n");
     client.job_in(&running, "cancelled");

@@ -202,7 +202,7 @@ fn with_tasks_lent_ahead_output_names_the_range_and_echo_the_task() {
         client.send(&Ask::call("t.again", "ok"));
     }
     client.fence();
-    assert!(app.workers()[0]["lent"].as_u64() > Some(4));
+    assert!(app.workers()[0]["assigned"].as_u64() > Some(4));
     drop(held);
     client.answer(first);
     let lines = output(&stopped(app).log);

@@ -231,8 +231,8 @@ fn a_window_that_loses_its_worker_blames_the_first_unanswered_task() {
         .map(|n| client.send(&Ask::call("t.again", format!("note n{n};ok {n}"))))
         .collect();
     client.fence();
-    let lent = app.workers()[0]["lent"].as_u64();
-    assert!(lent > Some(8), "much is lent: {lent:?}");
+    let assigned = app.workers()[0]["assigned"].as_u64();
+    assert!(assigned > Some(8), "many are prefetched: {assigned:?}");
     drop(held);
     assert_eq!(client.answer(first).text(), "done");
     for (n, id) in rest.iter().enumerate() {

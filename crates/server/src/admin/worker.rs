@@ -50,7 +50,7 @@ impl Plane {
             },
             slots: worker.slots,
             task: task.map(|(task, started)| self.shown_task(task, started, sees)),
-            lent: worker.lent,
+            assigned: worker.lent,
             tasks: worker.done,
             rss_bytes: tree_resident_bytes(link.pid).map(|(bytes, _)| bytes),
             started_at: rfc3339(link.started_ms),

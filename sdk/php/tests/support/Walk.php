@@ -168,7 +168,7 @@ final class Walk
         for ($count = mt_rand(1, 5); $count > 0; $count--) {
             $frames[] = $this->frame();
         }
-        // The answer tells that all before it was read.
+        // Once the PONG comes back, the worker has read everything sent before.
         $this->unread[] = ['PING', $id = mt_rand(1, 9), ''];
         $frames[] = Frame::of(Type::PING, id: $id);
         $this->story[] = '  ' . implode(', ', array_map(fn (array $f) => "$f[0] $f[1] $f[2]", array_slice($this->unread, -count($frames))));
