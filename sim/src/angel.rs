@@ -4,6 +4,7 @@ use crate::agenda::What;
 use crate::ledger::Death;
 use crate::model::Model;
 use crate::peer::Peer;
+use crate::slots::Slots;
 use crate::worker::Worker;
 use crate::world::{ANGEL, SERVER, World};
 use std::time::Duration;
@@ -72,6 +73,8 @@ impl World {
         let (out_read, out) = sim::pipe();
         let (err_read, err) = sim::pipe();
         let lively = self.lively;
+        let pool = self.pools.get(&key).and_then(|pool| self.setup.pool(pool));
+        let slots = pool.map_or(1, |pool| self.setup.pools[pool].slots);
         let is_soft = lively.is_soft(self.dice("workers"));
         self.workers.insert(
             key,
@@ -88,6 +91,8 @@ impl World {
                 name: spec.name,
                 printed: String::new(),
                 ended: Vec::new(),
+                retry_after: None,
+                slots: (slots > 1).then(|| Slots::new(slots)),
                 ready_at: Duration::ZERO,
                 looked_at: steady(),
                 crashes: false,
@@ -133,11 +138,12 @@ impl World {
 impl World {
     /// What becomes of the tasks of a worker that dies.
     fn tasks_end(&mut self, worker: &Worker) {
-        for no in worker.model.waiting_jobs() {
-            self.ledger.returned(no);
+        self.ledger.has_leavers |= worker.slots.is_some();
+        for no in worker.waiting_jobs() {
+            self.ledger.died_unbegun(no, &self.setup);
         }
         // A job whose answer was only half written has not ended.
-        let running = worker.run.as_ref().map(|run| run.task);
+        let running = worker.running();
         let unsaid = worker.ended.iter().map(|(task, _)| *task);
         for task in running.into_iter().chain(unsaid) {
             match task.is_job {
@@ -161,7 +167,7 @@ impl World {
         let own = job.options.timeout_ms.map(|ms| Some(u64::from(ms)));
         let limit = own.or_else(|| self.setup.pools[pool?].task_timeout_ms.known());
         let least = limit.map(|limit| limit.map_or(Duration::MAX, Duration::from_millis));
-        let leaves = worker.model.has("told") || !worker.ended.is_empty();
+        let leaves = worker.is_told() || !worker.ended.is_empty();
         match (worker.crashes, least) {
             // A prefetched task is timed from its start, which the server may date later than the worker.
             (true, Some(least)) if ran + NEAR < least && !leaves => Death::Crash,

@@ -309,7 +309,7 @@ impl World {
             let pool = self.pools.get(&worker.key);
             let pool = pool.and_then(|pool| self.setup.pool(pool));
             if let Some(pool) = pool.filter(|_| worker.is_settled()) {
-                slots[pool] += 1;
+                slots[pool] += worker.width();
             }
         }
         slots

@@ -14,6 +14,8 @@ pub(crate) enum Act {
     Writes,
     /// The process is killed.
     Dies,
+    /// Asks for another run, after a time of its own or that of its queue.
+    Retries(Option<Duration>),
     /// Goes on for ever.
     Hangs,
     /// The worker does what the protocol forbids.
@@ -91,15 +93,26 @@ impl Lively {
             ),
             (9 * trouble.error, Act::Does("throws")),
             (trouble.error, of_job("fails")),
-            (10 * trouble.retry, of_job("retries")),
+            (10 * trouble.retry, Act::Retries(None)),
             (5 * trouble.crash, Act::Dies),
             (5 * trouble.crash, Act::Does("exits")),
             (10 * trouble.hang, Act::Hangs),
             (self.leaves, Act::Does("returned")),
             (self.rogue, Act::BreaksProtocol),
         ]);
+        let end = match (end, is_job) {
+            (Act::Retries(_), true) => Act::Retries(own_delay(dice)),
+            (Act::Retries(_), false) => Act::Does("throws"),
+            (end, _) => end,
+        };
         (end, dice.micros(0, 2 * setup.longest_us))
     }
+}
+
+/// When a job is to run again, by its own code.
+fn own_delay(dice: &mut Dice) -> Option<Duration> {
+    dice.percent(50)
+        .then(|| Duration::from_millis(dice.below(3_000)))
 }
 
 /// Something before the end.

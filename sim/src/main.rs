@@ -25,6 +25,7 @@ mod rule;
 mod runs;
 mod setup;
 mod shrink;
+mod slots;
 mod storing;
 mod survivors;
 mod table;

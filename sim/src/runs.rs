@@ -4,18 +4,22 @@ use crate::agenda::What;
 use crate::ledger::{Ack, Answer, Death};
 use crate::lively::Act;
 use crate::model::{Follows, Task};
-use crate::worker::{Run, Worker};
+use crate::worker::Run;
 use crate::world::World;
+use std::collections::VecDeque;
 use std::time::Duration;
 use stoker_os::steady;
 
 /// A worker that can't write waits so long before it looks again.
-const BLOCKED: Duration = Duration::from_micros(300);
+pub(crate) const BLOCKED: Duration = Duration::from_micros(300);
 /// A run that hangs is killed for it, or ends by itself after this time.
-const HANGS: Duration = Duration::from_secs(200);
+pub(crate) const HANGS: Duration = Duration::from_secs(200);
 
 impl World {
     pub(crate) fn worker_looks(&mut self, key: u64) {
+        if self.has_slots(key) {
+            return self.slots_look(key);
+        }
         self.flush(key);
         let mut all = Vec::new();
         if let Some(worker) = self.workers.get_mut(&key)
@@ -33,6 +37,7 @@ impl World {
         if let Some(worker) = self.workers.get_mut(&key)
             && worker.is_ready
             && !worker.is_rogue
+            && worker.slots.is_none()
             && worker.model.state != "gone"
         {
             let is_running = worker.run.is_some();
@@ -68,7 +73,7 @@ impl World {
 
     /// Does what follows from an event.
     fn follow(&mut self, key: u64, all: Vec<Follows>) {
-        let mut status = "";
+        let (mut status, mut after) = ("", None);
         for follows in all {
             let Some(worker) = self.workers.get_mut(&key) else {
                 return;
@@ -76,6 +81,7 @@ impl World {
             match follows {
                 Follows::Sends(frame, id) => {
                     let no = worker.run.as_ref().map_or(0, |run| run.task.no);
+                    after = worker.retry_after.or(after);
                     worker.send(frame, id, format!("{no}.").as_bytes());
                     status = if frame == "GOAWAY" { status } else { frame };
                     self.ledger.has_leavers |= frame == "GOAWAY";
@@ -100,8 +106,8 @@ impl World {
                 }
                 Follows::Begins(task) => self.begins(key, task),
                 Follows::Ends(task) => {
-                    worker.run = None;
-                    match answer_of(status) {
+                    (worker.run, worker.retry_after) = (None, None);
+                    match answer_of(status, after) {
                         Some(answer) => worker.ended.push((task, answer)),
                         None => self.gives_back(task),
                     }
@@ -135,6 +141,22 @@ impl World {
 
     fn begins(&mut self, key: u64, task: Task) {
         self.flush(key);
+        let acts = self.acts_of(key, task);
+        self.runs += 1;
+        let no = self.runs;
+        self.note_begin(key, task);
+        if let Some(worker) = self.workers.get_mut(&key) {
+            worker.run = Some(Run {
+                no,
+                task,
+                acts,
+                is_planned: false,
+            });
+        }
+    }
+
+    /// What the code of a task does.
+    pub(crate) fn acts_of(&mut self, key: u64, task: Task) -> VecDeque<(Duration, Act)> {
         let (setup, lively) = (self.setup.clone(), self.lively);
         let mut acts = lively.acts(self.dice("runs"), &setup, task.is_job);
         if !task.is_job && self.ledger.calls.is_deadly(task.no) {
@@ -142,21 +164,15 @@ impl World {
             acts.push_back((Duration::ZERO, Act::Dies));
         }
         self.note(|| format!("  worker {key} begins {task:?}: {acts:?}"));
-        self.runs += 1;
-        let no = self.runs;
-        let Some(worker) = self.workers.get_mut(&key) else {
-            return;
-        };
+        acts
+    }
+
+    pub(crate) fn note_begin(&mut self, key: u64, task: Task) {
+        let pid = self.workers.get(&key).map_or(0, |worker| worker.pid);
         match task.is_job {
-            true => self.ledger.begins(task.no, worker.pid, &self.setup),
+            true => self.ledger.begins(task.no, pid, &self.setup),
             false => self.ledger.calls.begins(task.no, &self.setup),
         }
-        worker.run = Some(Run {
-            no,
-            task,
-            acts,
-            is_planned: false,
-        });
     }
 
     /// When the code of a run goes on: not while it waits for the server.
@@ -181,6 +197,9 @@ impl World {
     }
 
     pub(crate) fn run_goes_on(&mut self, key: u64, no: u64) {
+        if self.has_slots(key) {
+            return self.slot_goes_on(key, no);
+        }
         let is_blocked = !self.flush(key);
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
@@ -206,6 +225,10 @@ impl World {
                 self.write_output(key, task);
                 self.plan_run(key);
             }
+            Some(Act::Retries(after)) => {
+                worker.retry_after = after;
+                self.does(key, "retries");
+            }
             Some(Act::BreaksProtocol) => self.breaks_protocol(key),
             Some(Act::Dies) => {
                 worker.crashes = true;
@@ -220,7 +243,7 @@ impl World {
     }
 
     /// A run writes what tells it from others.
-    fn write_output(&mut self, key: u64, task: Task) {
+    pub(crate) fn write_output(&mut self, key: u64, task: Task) {
         let stream = self.dice("output").below(2) as usize;
         if let Some(worker) = self.workers.get(&key) {
             let line = task.mark() + "\n";
@@ -233,7 +256,7 @@ impl World {
     }
 
     /// Writes what could not be written yet. Returns whether that was all: with its answer a run has ended.
-    fn flush(&mut self, key: u64) -> bool {
+    pub(crate) fn flush(&mut self, key: u64) -> bool {
         let Some(worker) = self.workers.get_mut(&key) else {
             return true;
         };
@@ -258,20 +281,13 @@ impl World {
 }
 
 /// The answer as the ledger records it; `None` if the task is returned.
-fn answer_of(frame: &str) -> Option<Answer> {
+fn answer_of(frame: &str, after: Option<Duration>) -> Option<Answer> {
     match frame {
         "OK" => Some(Answer::Done),
         "ERROR" => Some(Answer::Error),
-        "RETRY" => Some(Answer::Retry(None)),
+        "RETRY" => Some(Answer::Retry(after)),
         "FAILED" => Some(Answer::Failed),
         "CANCELLED" => Some(Answer::Cancelled),
         _ => None,
-    }
-}
-
-impl Worker {
-    /// Whether it could begin a task, or has one.
-    pub(crate) fn is_free(&self) -> bool {
-        self.is_ready && !self.is_rogue && self.model.is_free()
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn parts(setup: &Setup) -> Vec<String> {
 type Remove = fn(&mut Setup) -> bool;
 
 /// Each takes something out, and says whether it was there.
-const NAMED: [(&str, Remove); 12] = [
+const NAMED: [(&str, Remove); 13] = [
     ("operations", |setup| {
         std::mem::take(&mut setup.operations) > 0
     }),
@@ -136,6 +136,11 @@ const NAMED: [(&str, Remove); 12] = [
         std::mem::take(&mut setup.trouble.hang_up) > 0
     }),
     ("break", |setup| std::mem::take(&mut setup.has_break)),
+    ("slots", |setup| {
+        let all = setup.pools.iter_mut();
+        let several = all.filter_map(|pool| (pool.slots > 1).then_some(&mut pool.slots));
+        several.map(|slots| *slots = 1).count() > 0
+    }),
     ("wall-jumps", |setup| std::mem::take(&mut setup.wall_jumps)),
     ("deaths", |setup| std::mem::take(&mut setup.store.kills) > 0),
     ("disk-faults", |setup| {

@@ -6,10 +6,11 @@ use crate::lively::Act;
 use crate::model::{Follows, Model, Task};
 use crate::peer::Peer;
 use crate::setup::Setup;
+use crate::slots::Slots;
 use std::collections::VecDeque;
 use std::time::Duration;
 use stoker_os::{Fd, steady};
-use stoker_wire::{Encode, EventKind, Frame, Key, Status, Type};
+use stoker_wire::{Encode, EventKind, Frame, Key, MetaBuf, Status, Type};
 
 /// A task at hand.
 pub(crate) struct Run {
@@ -42,6 +43,10 @@ pub(crate) struct Worker {
     pub(crate) is_soft: bool,
     /// What its task has printed and its SDK has not sent.
     pub(crate) printed: String,
+    /// When its job is to run again, if its code says that.
+    pub(crate) retry_after: Option<Duration>,
+    /// What it has in its slots, if it has several.
+    pub(crate) slots: Option<Slots>,
     /// Runs that ended when their answers are written.
     pub(crate) ended: Vec<(Task, Answer)>,
     /// Its task has killed it.
@@ -60,7 +65,7 @@ impl Worker {
             .collect();
         let hello = serde_json::json!({
             "v": [1], "role": "worker", "name": "sim", "pid": self.pid, "calls": calls, "jobs": ["*"],
-            "soft_cancel": self.is_soft,
+            "soft_cancel": self.is_soft, "slots": self.slots.as_ref().map_or(1, |slots| slots.most),
         });
         let body = hello.to_string();
         self.peer.put(Encode {
@@ -73,12 +78,62 @@ impl Worker {
     /// It has been ready for a while, and has not been told to go.
     pub(crate) fn is_settled(&self) -> bool {
         let is_new = steady() < self.ready_at + SETTLED;
-        self.is_ready && !is_new && !self.is_rogue && !self.model.has("told")
+        self.is_ready && !is_new && !self.is_rogue && !self.is_told()
+    }
+
+    /// It is to go.
+    pub(crate) fn is_told(&self) -> bool {
+        match &self.slots {
+            Some(slots) => slots.is_told(),
+            None => self.model.has("told"),
+        }
+    }
+
+    /// Whether it has a task.
+    pub(crate) fn holds(&self) -> bool {
+        match &self.slots {
+            Some(slots) => !slots.held.is_empty(),
+            None => self.model.holds(),
+        }
+    }
+
+    /// Whether it could begin a task at once.
+    pub(crate) fn is_free(&self) -> bool {
+        let is_free = match &self.slots {
+            Some(slots) => slots.is_free(),
+            None => self.model.is_free(),
+        };
+        self.is_ready && !self.is_rogue && is_free
+    }
+
+    /// Tasks at once.
+    pub(crate) fn width(&self) -> u64 {
+        self.slots.as_ref().map_or(1, |slots| slots.most as u64)
+    }
+
+    /// Tasks that run.
+    pub(crate) fn running(&self) -> Vec<Task> {
+        let run = self.run.iter().map(|run| run.task);
+        let slots = self.slots.iter().flat_map(|slots| &slots.held);
+        let begun = slots.filter(|held| held.is_begun).map(|held| held.task);
+        run.chain(begun).collect()
+    }
+
+    /// Jobs that it has and has not begun.
+    pub(crate) fn waiting_jobs(&self) -> Vec<u64> {
+        let slots = self.slots.iter().flat_map(|slots| &slots.held);
+        let waiting = slots.filter(|held| !held.is_begun && held.task.is_job);
+        let waiting = waiting.map(|held| held.task.no);
+        self.model.waiting_jobs().chain(waiting).collect()
     }
 
     /// Whether it would do something with what is on its socket.
     pub(crate) fn looks(&self) -> bool {
-        self.is_ready && !self.is_rogue && self.model.reads()
+        let reads = match &self.slots {
+            Some(slots) => slots.reads(),
+            None => self.model.reads(),
+        };
+        self.is_ready && !self.is_rogue && reads
     }
 
     /// Reads all that is there, in one go.
@@ -105,6 +160,7 @@ impl Worker {
     pub(crate) fn send(&mut self, frame: &str, id: u32, result: &[u8]) {
         let text = std::mem::take(&mut self.printed);
         let (kind, code, body): (Type, u8, &[u8]) = match frame {
+            "STARTED" => (Type::Started, 0, b""),
             "GOAWAY" => (Type::Goaway, 0, b""),
             "PONG" => (Type::Pong, 0, b""),
             "READY 0" | "READY 1" => (Type::Ready, 0, b""),
@@ -130,8 +186,16 @@ impl Worker {
         } else {
             id
         };
+        let mut meta = MetaBuf::new();
+        if frame == "RETRY"
+            && let Some(after) = self.retry_after.take()
+        {
+            let ms = after.as_millis() as u32;
+            meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
+        }
         self.peer.put(Encode {
             code,
+            meta: meta.as_meta(),
             prio: u8::from(frame == "LOG"),
             ttl: u32::from(frame == "READY 1"),
             body,
@@ -144,7 +208,12 @@ impl Worker {
 }
 
 /// A task that a worker has read.
-fn task_of(frame: &Frame<'_>, looked_at: Duration, ledger: &mut Ledger, setup: &Setup) -> Task {
+pub(crate) fn task_of(
+    frame: &Frame<'_>,
+    looked_at: Duration,
+    ledger: &mut Ledger,
+    setup: &Setup,
+) -> Task {
     if frame.meta.get(Key::JOB_ID).is_none() {
         let no = ledger.calls.delivered(frame, looked_at);
         return Task::new(frame.id, no, false);

@@ -208,7 +208,7 @@ impl World {
             server.check_invariants();
         }
         // Who runs something may keep others from running, by the limits of their queue or key.
-        if self.workers.values().any(|worker| worker.model.holds()) {
+        if self.workers.values().any(Worker::holds) {
             return;
         }
         let ready = self.workers.values().filter(|worker| worker.is_free());

@@ -44,7 +44,7 @@ pub(crate) struct Ledger {
     pub(crate) paused: BTreeSet<usize>,
     /// What operators have asked to be changed.
     pub(crate) changes: Vec<Change>,
-    /// A worker has exited by itself.
+    /// A worker has exited by itself, or died with several slots: it may not have read a job that was assigned to it.
     pub(crate) has_leavers: bool,
     /// The disk has failed at some time.
     disk_failed: bool,
@@ -188,6 +188,13 @@ impl Ledger {
             job.state = State::Waits;
             job.may_have_ended |= job.changing > 0;
         }
+    }
+
+    /// Its worker died before it had begun it. One that counts as done on delivery has had its run.
+    pub(crate) fn died_unbegun(&mut self, no: u64, setup: &Setup) {
+        self.returned(no);
+        let job = &mut self.jobs[no as usize];
+        job.may_have_ended |= job.is_done_early(setup);
     }
 
     /// A worker has answered it without having begun it: it was cancelled, or its time was up by then.

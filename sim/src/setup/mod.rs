@@ -24,6 +24,8 @@ pub(crate) struct Pool {
     /// The longest that a task may run, milliseconds; `None` for no bound.
     pub(crate) task_timeout_ms: Setting<Option<u64>>,
     pub(crate) crash_budget: Setting<u32>,
+    /// Tasks at once of one worker.
+    pub(crate) slots: u16,
 }
 
 /// A queue as it was drawn.
@@ -119,9 +121,12 @@ impl Setup {
         let store = Store::draw(&mut Dice::of(seed, "store setup"));
         let stoker = sections::stoker(&mut dice);
         let log = sections::log(&mut dice);
-        let pools: Vec<Pool> = (0..dice.within(1, 2))
+        let mut pools: Vec<Pool> = (0..dice.within(1, 2))
             .map(|no| Pool::read(sections::pool(&mut dice, &format!("p{no}"))))
             .collect();
+        for pool in &mut pools {
+            pool.slots = *dice.of_all(&[1, 1, 1, 2, 4, 16]);
+        }
         let mut spare: Vec<u64> = pools
             .iter()
             .map(|pool| least_workers(&pool.section))
@@ -250,6 +255,7 @@ impl Pool {
             name: section.head.replace("pool.", ""),
             task_timeout_ms: Setting::new(section.millis("task_timeout", 60_000)),
             crash_budget: Setting::new(section.number("crash_budget", 3) as u32),
+            slots: 1,
             section,
         }
     }

@@ -22,7 +22,9 @@ impl Setup {
         }
         for pool in &mut self.pools {
             if drops(&mut pool.section) {
+                let slots = pool.slots;
                 *pool = Pool::read(pool.section.clone());
+                pool.slots = slots;
                 return true;
             }
         }
