@@ -320,7 +320,7 @@ impl World {
         worker.send("GOAWAY", 0, b"");
         self.ledger.has_leavers = true;
         for held in back.iter().filter(|held| held.task.is_job) {
-            self.ledger.returned(held.task.no);
+            self.ledger.left_behind(held.task.no);
         }
         self.flush(key);
     }

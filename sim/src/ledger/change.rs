@@ -298,7 +298,7 @@ impl Ledger {
 impl Job {
     /// Changes under way may have taken effect: the model takes over what the worker sees.
     pub(super) fn may_be_anything(&mut self, frame: &Frame<'_>, setup: &Setup) {
-        self.queues = setup.queue(frame.name).into_iter().collect();
+        self.is_in(setup.queue(frame.name).into_iter().collect());
         let attempt = u32::from(frame.attempt);
         let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
         self.attempts.is_seen(attempt);
@@ -412,7 +412,7 @@ impl Job {
     fn moved(&mut self, to: usize, sure: bool, setup: &Setup) {
         self.displaced = true;
         if sure {
-            self.queues = vec![to];
+            self.is_in(vec![to]);
         } else if !self.queues.contains(&to) {
             self.queues.push(to);
         }

@@ -74,6 +74,8 @@ pub(crate) enum Death {
 pub(crate) struct Job {
     /// The queues in which it may be: one, unless it was moved and nobody knows.
     pub(crate) queues: Vec<usize>,
+    /// Those in which it was until then.
+    left: Vec<(usize, Duration)>,
     pub(crate) options: Options,
     pub(crate) uid: u32,
     pub(crate) push: Push,
@@ -106,6 +108,8 @@ pub(crate) struct Job {
     pub(crate) attempts: Count,
     pub(crate) exceptions: Count,
     pub(crate) crashes: Count,
+    /// Workers that took it along when they left, without having begun it.
+    pub(crate) returns: u32,
     /// Runs that ended, in whatever way.
     pub(crate) ended_runs: u32,
     /// The server that it was sent to is dead.
@@ -145,6 +149,7 @@ impl Job {
         let delay = options.delay.unwrap_or_default();
         Self {
             queues: vec![queue],
+            left: Vec::new(),
             uid,
             push: Push::Open,
             id: None,
@@ -164,6 +169,7 @@ impl Job {
             attempts: Count::default(),
             exceptions: Count::default(),
             crashes: Count::default(),
+            returns: 0,
             ended_runs: 0,
             is_cut: false,
             is_lost: false,
@@ -183,6 +189,19 @@ impl Job {
             stamp: 0,
             options,
         }
+    }
+
+    /// It is known to be in one of these now.
+    pub(crate) fn is_in(&mut self, queues: Vec<usize>) {
+        let before = std::mem::replace(&mut self.queues, queues).into_iter();
+        let left = before.filter(|queue| !self.queues.contains(queue));
+        self.left.extend(left.map(|queue| (queue, steady())));
+    }
+
+    /// At some time since then it may have been there.
+    pub(crate) fn was_in(&self, queue: usize, since: Duration) -> bool {
+        let mut left = self.left.iter();
+        self.queues.contains(&queue) || left.any(|(of, at)| *of == queue && *at >= since)
     }
 
     /// Its queue, if that is known.

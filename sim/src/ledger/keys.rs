@@ -98,7 +98,7 @@ impl Ledger {
         );
         let mut others = self.jobs.iter().enumerate();
         let is_held = others.any(|(other, job)| {
-            other as u64 != no && has_same_key(job, new) && may_hold(job, new.asked_at)
+            other as u64 != no && may_hold(job, new.asked_at) && had_same_key(job, new)
         });
         assert!(
             is_held,
@@ -109,18 +109,28 @@ impl Ledger {
             let may_see = new.uid == 0 || holder.uid == new.uid;
             assert!(may_see, "job {no}: it was told whose job has the key");
             assert!(
-                has_same_key(holder, new),
+                had_same_key(holder, new),
                 "job {no}: the holder has another key"
             );
         }
     }
 }
 
+/// One of them is unfinished at a time.
 fn has_same_key(one: &Job, other: &Job) -> bool {
+    let queues = &other.queues;
+    is_same_key(one, other) && one.queues.iter().any(|queue| queues.contains(queue))
+}
+
+/// The same, at some time since `new` was pushed.
+fn had_same_key(job: &Job, new: &Job) -> bool {
+    let mut queues = new.queues.iter();
+    is_same_key(job, new) && queues.any(|queue| job.was_in(*queue, new.asked_at))
+}
+
+fn is_same_key(one: &Job, other: &Job) -> bool {
     let key = |job: &Job| job.options.unique.as_ref().map(|unique| unique.key.clone());
-    key(one).is_some()
-        && key(one) == key(other)
-        && one.queues.iter().any(|queue| other.queues.contains(queue))
+    key(one).is_some() && key(one) == key(other)
 }
 
 /// At no time since `asked_at` can it have been without its key.

@@ -23,14 +23,14 @@ impl Ledger {
         };
         let job = &self.jobs[no as usize];
         let (queue, open) = (&setup.queues[job.queues[0]], job.open_beside);
-        let waiting = self.count(since, |other| other.queues.contains(&job.queues[0])) - 1;
+        let of = job.queues[0];
+        let waiting = self.count(since, |other| other.was_in(of, since)) - 1;
         let pushes = self.jobs.iter().filter(|other| {
             let is_open = other.push == Push::Open || other.push == Push::Unknown;
             other.uid == uid && (is_open || other.answered_at >= since)
         });
         let pushes = pushes.count() as u64 - 1;
-        let waiting =
-            waiting + self.count_again(since, |other| other.queues.contains(&job.queues[0]));
+        let waiting = waiting + self.count_again(since, |other| other.was_in(of, since));
         let pushes = pushes + self.count_again(since, |other| other.uid == uid);
         let bytes: usize = self.jobs.iter().map(|job| job.options.len + 256).sum();
         let is_met = queue.max_waiting.all().any(|max| waiting >= max)

@@ -163,7 +163,7 @@ impl Ledger {
         let queue = setup.queue(frame.name);
         let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
         assert!(job.queues.contains(&queue), "job {no}: is of another queue");
-        job.queues = vec![queue];
+        job.is_in(vec![queue]);
         let attempt = u32::from(frame.attempt);
         assert!(
             job.attempts.is_seen(attempt),
@@ -187,6 +187,18 @@ impl Ledger {
         if job.state == State::Held && job.holders == 0 {
             job.state = State::Waits;
             job.may_have_ended |= job.changing > 0;
+        }
+    }
+
+    /// A worker leaves and has not begun it. What comes back four times counts as a run, and some of these times it may
+    /// have been on its way.
+    pub(crate) fn left_behind(&mut self, no: u64) {
+        self.returned(no);
+        let job = &mut self.jobs[no as usize];
+        job.returns += 1;
+        if job.returns >= 2 {
+            job.attempts.maybe_one_more();
+            job.may_have_ended = true;
         }
     }
 
