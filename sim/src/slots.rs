@@ -177,10 +177,11 @@ impl World {
             return self.agenda.plan(again, What::RunGoesOn(key, no));
         }
         match (held.is_begun, held.is_cancelled) {
-            (true, _) => match held.acts.pop_front() {
-                Some((_, act)) => self.slot_acts(key, no, act),
-                None => {}
-            },
+            (true, _) => {
+                if let Some((_, act)) = held.acts.pop_front() {
+                    self.slot_acts(key, no, act);
+                }
+            }
             (false, true) => self.slot_drops(key, no),
             (false, false) => self.slot_begins(key, no),
         }
