@@ -450,6 +450,10 @@ fn every_call_that_does_not_end_well_is_a_line_with_fields() {
     let died = "its worker died (exit code 3) while it ran";
     let again = "its worker died (exit code 4)";
     let last = "it killed 3 workers, the last one by exit code 4";
+    // Another thread writes the log, so its last line may come after the answer.
+    until("each death is logged", || {
+        (lines("call_crashed").len() == 4).then_some(())
+    });
     assert_eq!(
         lines("call_crashed"),
         [

@@ -1,0 +1,28 @@
+//! The same calls as of the real kernel, one file for each sort of thing.
+
+mod chance;
+mod fd;
+mod memory;
+mod poll;
+mod process;
+mod record;
+mod socket;
+mod time;
+mod wake;
+
+pub use chance::chance;
+pub use fd::{AsFd, BorrowedFd, Fd};
+pub use memory::{new_memory, read_memory, share_memory, write_memory};
+pub use poll::Poll;
+pub use process::{
+    children, descendants, descends, descriptor_limit, ends_within, is_dead, is_young, own_pid,
+    own_user, owner, signal_process, tree_proportional_bytes, tree_resident_bytes, watch_process,
+};
+pub(super) use record::send_with;
+pub use record::{receive_record, send_record};
+pub use socket::{
+    accept, await_readable, end_writing, never_block, path_of, peer, read, write, write_gathered,
+};
+pub(super) use socket::{has_room, share_listener};
+pub use time::{steady, steady_ms, wall_ms};
+pub use wake::Wake;

@@ -1,0 +1,120 @@
+//! Processes: who there is, who descends from whom, what they use.
+
+use super::Fd;
+use crate::Signal;
+use crate::sim::state::{Object, with};
+use std::time::Duration;
+
+/// The number of this process.
+pub fn own_pid() -> u32 {
+    2
+}
+
+/// The effective user of this process.
+pub fn own_user() -> u32 {
+    0
+}
+
+/// How many descriptors this process may have; `None` for as many as it likes.
+pub fn descriptor_limit() -> Option<u64> {
+    with(|state| state.limit.map(|limit| limit as u64))
+}
+
+/// A descriptor that becomes readable when the process ends.
+pub fn watch_process(pid: i32) -> Option<Fd> {
+    with(|state| {
+        let is_there = state.processes.contains_key(&pid);
+        is_there.then(|| Fd::of(state.add(Object::Process(pid))))
+    })
+}
+
+/// Returns whether that could be done.
+pub fn signal_process(process: &Fd, signal: Signal) -> bool {
+    with(|state| {
+        state.calls += 1;
+        let Some(Object::Process(pid)) = state.get(process.no) else {
+            return false;
+        };
+        let pid = *pid;
+        match state.processes.get_mut(&pid) {
+            Some(process) if !process.ended => {
+                process.signals.push(signal);
+                true
+            }
+            _ => false,
+        }
+    })
+}
+
+/// Whether a process has ended: nothing happens while somebody waits.
+pub fn ends_within(process: &Fd, _time: Duration) -> bool {
+    with(|state| match state.get(process.no) {
+        Some(Object::Process(pid)) => {
+            let pid = *pid;
+            state.has_ended(pid)
+        }
+        _ => true,
+    })
+}
+
+/// The effective user of a process.
+pub fn owner(pid: i32) -> Option<u32> {
+    with(|state| state.processes.get(&pid).map(|process| process.user))
+}
+
+/// Whether a process descends from another one.
+pub fn descends(pid: i32, ancestor: i32) -> bool {
+    with(|state| {
+        let parent = |pid: &i32| state.processes.get(pid).map(|process| process.parent);
+        let mut ancestors = std::iter::successors(parent(&pid), parent).take(100);
+        ancestors.any(|pid| pid == ancestor)
+    })
+}
+
+/// The children of a process.
+pub fn children(pid: i32) -> Vec<i32> {
+    with(|state| {
+        let all = state.processes.iter();
+        all.filter(|(_, process)| process.parent == pid && !process.ended)
+            .map(|(pid, _)| *pid)
+            .collect()
+    })
+}
+
+/// All that descend from a process, itself excluded, parents first.
+pub fn descendants(pid: i32) -> Vec<i32> {
+    let mut found = children(pid);
+    let mut next = 0;
+    while next < found.len() {
+        found.extend(children(found[next]));
+        next += 1;
+    }
+    found
+}
+
+/// Whether a process has ended, or never was.
+pub fn is_dead(pid: i32) -> bool {
+    with(|state| state.has_ended(pid))
+}
+
+/// Nobody asks that here but the angel.
+pub fn is_young(_pid: i32) -> bool {
+    false
+}
+
+/// Resident bytes of a process and all that descends from it, and how many processes those are.
+pub fn tree_resident_bytes(pid: i32) -> Option<(u64, usize)> {
+    let below = descendants(pid);
+    with(|state| {
+        state.calls += 1;
+        let bytes = |pid: &i32| state.processes.get(pid).map(|process| process.bytes);
+        let own = bytes(&pid).filter(|_| !state.has_ended(pid))?;
+        let sum: u64 = below.iter().filter_map(bytes).sum();
+        Some((own + sum, 1 + below.len()))
+    })
+}
+
+/// The same: nothing is shared here.
+pub fn tree_proportional_bytes(pid: i32) -> Option<u64> {
+    tree_resident_bytes(pid).map(|(bytes, _)| bytes)
+}
