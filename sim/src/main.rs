@@ -10,6 +10,8 @@ mod coverage;
 mod dice;
 #[cfg(test)]
 mod every;
+#[cfg(test)]
+mod failing;
 mod faults;
 mod hostile;
 mod late;

@@ -135,37 +135,3 @@ impl World {
         PARTS.iter().any(has_work)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::Path;
-    use stoker_os::sim::vfs::{Call, Errno, Fault, Kind};
-    use stoker_store::{SqliteOptions, SqliteStore, StoreError};
-
-    /// SQLite says that it is damaged. Stoker would end for good.
-    #[test]
-    fn a_store_that_can_not_be_read_is_not_called_damaged() {
-        sim::reset(1_800_000_000_000);
-        let disk = Disk::new(1);
-        sim::set_disk(Some(disk.clone()));
-        let open = || SqliteStore::open(Path::new(FILE), SqliteOptions::default());
-        drop(open().expect("it is made"));
-        // It is read from its log.
-        disk.kill();
-        disk.reopen();
-        let mut reads = 0;
-        for first in 0..20 {
-            disk.set_faults(move |call: &Call<'_>| {
-                reads += u32::from(call.kind == Kind::Read);
-                let fails = call.kind == Kind::Read && reads > first;
-                fails.then_some(Fault::Error(Errno::IO))
-            });
-            let error = open().map(drop).expect_err("it can't be read");
-            let is_io = matches!(error, StoreError::Io { .. });
-            assert!(is_io, "after {first} reads: {error}");
-        }
-        disk.clear_faults();
-        assert!(open().is_ok(), "it is as it was");
-    }
-}

@@ -42,8 +42,10 @@ impl Writer {
     ) -> rusqlite::Result<Batch> {
         let mut batch = Batch::new((self.clock)(), (self.steady)());
         self.unknown = None;
-        if let Err(error) = self.try_to(must_last, &mut batch, work) {
-            let under_way = self.serial + 1;
+        let done = self.try_to(must_last, &mut batch, work);
+        // To see what became of it the file may be opened anew, and then its own number is taken over.
+        let under_way = self.serial + 1;
+        if let Err(error) = done {
             let fate = self.fate_after(&error, batch.is_committing);
             if !matches!(fate, Fate::Committed) {
                 self.queues.undo();
@@ -54,7 +56,7 @@ impl Writer {
                 return Err(error);
             }
         }
-        self.serial += 1;
+        self.serial = under_way;
         if must_last && self.sync {
             self.durable = self.serial;
         }

@@ -60,7 +60,8 @@ impl Writer {
         let under_way = self.serial + 1;
         self.is_broken = true;
         match self.mend() {
-            Ok(()) if self.serial == under_way => Fate::Committed,
+            // One that had not come so far may meet the number of the one before it, of which nobody knew.
+            Ok(()) if was_committing && self.serial == under_way => Fate::Committed,
             Err(_) if was_committing => {
                 // What is in it must not be seen to before it is known to last.
                 self.is_broken = true;
@@ -120,9 +121,14 @@ impl Writer {
         else {
             return;
         };
+        let is_there = self.serial >= serial;
+        if is_there {
+            // Its log was written anew, and that was synced.
+            self.durable = self.durable.max(serial);
+        }
         match work {
-            Doubtful::Asks(asks) if self.serial >= serial => self.settle(asks, batch),
-            Doubtful::Slice(slice) if self.serial >= serial => self.settle_slice(*slice, batch),
+            Doubtful::Asks(asks) if is_there => self.settle(asks, batch),
+            Doubtful::Slice(slice) if is_there => self.settle_slice(*slice, batch),
             Doubtful::Asks(asks) => {
                 // What is owed was asked later.
                 let later = std::mem::take(&mut self.owed);

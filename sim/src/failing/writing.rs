@@ -1,0 +1,68 @@
+//! Calls that write fail.
+
+use super::Alone;
+use stoker_os::sim::vfs::{Kind, Mode};
+use stoker_store::{Ask, Driver};
+
+const LOG: &str = "/jobs.db-wal";
+
+/// It was in the file all the same, and counted twice: when the disk failed once more the store missed a commit that
+/// nobody had made, and refused everything for good. Simulation, seeds 114517, 116624 and 122199.
+#[test]
+fn a_commit_whose_sync_failed_counts_once() {
+    let mut alone = Alone::new();
+    alone.fail(Kind::Sync, |sync| sync == 0);
+    let first = alone.push(b"first");
+    assert!(alone.is_accepted(first), "it was written once more");
+    alone.fail(Kind::Write, |write| write == 0);
+    let second = alone.push(b"second");
+    assert!(!alone.is_accepted(second));
+    alone.disk.clear_faults();
+    alone.wait();
+    let third = alone.push(b"third");
+    assert!(alone.is_accepted(third), "{:?}", alone.answer(third));
+}
+
+/// What was in doubt turned out to be in the file when a later transaction could not even begin, and that one passed for
+/// committed.
+#[test]
+fn a_transaction_that_never_began_is_not_taken_for_the_one_before() {
+    let mut alone = Alone::new();
+    let job = alone.push(b"job");
+    assert!(alone.is_accepted(job));
+    let job = alone.handed()[0].id;
+    alone.ask(Ask::Running { jobs: vec![job] });
+    // The commit's own, and then each attempt to write the log once more but the last.
+    alone.fail(Kind::Sync, |sync| sync < 4);
+    alone.push(b"in doubt");
+    let mut told = Vec::new();
+    let closed = alone.store().close(&mut told);
+    assert!(closed.is_err(), "that nothing runs was not written");
+}
+
+/// It was told as accepted when the file could be read again. If it is gone when the file is opened the next time, that
+/// is told as well.
+#[test]
+fn what_was_in_doubt_and_is_lost_is_missed() {
+    let mut alone = Alone::new();
+    assert!(is_accepted_at_once(&mut alone, b"first"));
+    let log = alone.disk.open(LOG, Mode::Write).expect("it is there");
+    let before = log.metadata().expect("it can be looked at").len;
+    alone.fail(Kind::Sync, |sync| sync < 3);
+    let second = alone.push(b"in doubt");
+    alone.disk.clear_faults();
+    alone.wait();
+    assert!(alone.is_accepted(second));
+    log.set_len(before).expect("it can be cut");
+    // So the file is opened anew.
+    alone.fail(Kind::Write, |write| write == 0);
+    alone.push(b"third");
+    alone.wait();
+    let fourth = alone.push(b"fourth");
+    assert!(!alone.is_accepted(fourth), "{:?}", alone.answer(fourth));
+}
+
+fn is_accepted_at_once(alone: &mut Alone, body: &[u8]) -> bool {
+    let push = alone.push(body);
+    alone.is_accepted(push)
+}
