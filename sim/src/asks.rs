@@ -204,6 +204,10 @@ impl World {
     pub(crate) fn await_rest(&mut self) {
         let now = steady();
         let since = *self.waits_since.get_or_insert(now);
+        if !self.faults.are_over() {
+            // What nobody knows of while the disk fails, and what waits to be written, is in no count.
+            self.ledger.unfinished = None;
+        }
         if self.ledger.unfinished == Some(0) && self.clients[0].is_some() {
             return self.look_at_rest();
         }

@@ -23,6 +23,8 @@ use stoker_server::Server;
 pub(crate) const SOCKET: &str = "/stoker.sock";
 pub(crate) const ANGEL: i32 = 1;
 pub(crate) const SERVER: i32 = 2;
+/// What the wall clock shows at the beginning.
+const START_MS: u64 = 1_800_000_000_000;
 /// More turns than this without time passing are a busy loop.
 const CIRCLES: u32 = 2_000;
 /// The server's invariants are checked after every so many events.
@@ -82,7 +84,7 @@ impl World {
     pub(crate) fn new(seed: u64, without: &Without, is_loud: bool) -> Self {
         let mut setup = Setup::draw(seed);
         without.leave_out(&mut setup);
-        sim::reset(1_800_000_000_000);
+        sim::reset(START_MS);
         if setup.cuts {
             sim::set_share(cut, seed);
         }
@@ -304,9 +306,11 @@ impl World {
         }
     }
 
-    /// Somebody sets the clock on the wall, by up to two hours.
+    /// Somebody sets the clock on the wall, by up to two hours; it is never further from the truth than one.
     pub(crate) fn wall_jumps(&mut self) {
-        let wall = stoker_os::wall_ms() - 3_600_000 + self.dice("wall").below(7_200_000);
+        let hour = 3_600_000;
+        let truth = START_MS + steady().as_millis() as u64;
+        let wall = truth - hour + self.dice("wall").below(2 * hour);
         sim::set_wall(wall);
         let next = self.dice("wall").millis(500, 60_000);
         if self.waits_since.is_none() {

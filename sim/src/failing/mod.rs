@@ -67,15 +67,6 @@ impl Alone {
         self.store.as_mut().expect("it is open")
     }
 
-    /// The server is killed, and the next one opens the store.
-    fn restart(&mut self) {
-        self.disk.kill();
-        self.store = None;
-        self.disk.reopen();
-        self.told.clear();
-        self.open().expect("it can be opened");
-    }
-
     /// From now on these calls on the store's files fail.
     fn fail(&self, kind: Kind, fails: fn(u32) -> bool) {
         let failing = Arc::new(Mutex::new(Failing {

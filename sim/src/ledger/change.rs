@@ -358,7 +358,9 @@ impl Job {
         let stays = matches!(verb, Verb::Move(to) if self.queues.contains(&to));
         // It counts as done once it is on its way.
         let leaves = matches!(self.state, State::Waits | State::Held) && self.is_done_early(setup);
-        if leaves {
+        // One that counts as done and still runs can only be cancelled, by whoever names it alone.
+        let runs = filter.one.is_some() && self.runs_at.is_some() && verb != Verb::Cancel;
+        if leaves || runs {
             return Reach::Maybe;
         }
         match keyed || forgotten || stays {

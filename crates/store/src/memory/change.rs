@@ -38,6 +38,9 @@ impl MemoryStore {
             self.change_one(id, change, changed.count);
             changed.count += 1;
         }
+        if let Change::Move { to } = change {
+            self.forget_old(*to, self.now());
+        }
         Ok(changed)
     }
 

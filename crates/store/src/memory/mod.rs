@@ -393,10 +393,13 @@ impl Driver for MemoryStore {
             self.queues.push(QueueOf::new(name));
             self.queues.len() - 1
         });
-        let queue = &mut self.queues[at];
-        queue.keep = keep;
+        self.queues[at].keep = keep;
+        let no = QueueNo(at as u32);
+        // Less may be kept than before.
+        self.forget_old(no, self.now());
+        let queue = &self.queues[at];
         Opened {
-            queue: QueueNo(at as u32),
+            queue: no,
             paused: queue.paused,
             settings: queue.settings.clone(),
             counts: queue.counts,

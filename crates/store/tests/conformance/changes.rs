@@ -15,6 +15,8 @@ crate::every_engine! {
     ended_jobs_are_discarded,
     a_waiting_job_moves,
     a_failed_job_moves,
+    a_queue_keeps_no_more_than_it_is_to_of_what_moves_there,
+    a_queue_that_is_to_keep_less_forgets_the_rest,
     a_suspended_job_is_edited,
     a_failed_job_is_edited,
     a_payload_that_is_no_text_is_kept_as_digits,
@@ -346,6 +348,32 @@ fn a_failed_job_moves(world: &mut World) {
     assert_eq!((world.counts(from).failed, world.counts(to).failed), (0, 1));
     assert_eq!(world.change(Which::One(id), RETRY), changed(1));
     assert_eq!(world.refill(to, b"", 10).0, [id]);
+}
+
+fn keep_one() -> Keep {
+    Keep {
+        failed: 1,
+        ..Keep::default()
+    }
+}
+
+fn a_queue_keeps_no_more_than_it_is_to_of_what_moves_there(world: &mut World) {
+    let (from, to) = (world.queue("from"), world.queue_with("to", keep_one()));
+    let ids = [0; 3].map(|_| failed(world, from));
+    let all = Which::Many(Filter::default());
+    assert_eq!(world.change(all, Change::Move { to }), changed(3));
+    world.until("the others are forgotten", |world| {
+        world.list(Filter::default()) == ids[2..]
+    });
+}
+
+fn a_queue_that_is_to_keep_less_forgets_the_rest(world: &mut World) {
+    let queue = world.queue("mails");
+    let ids = [0; 3].map(|_| failed(world, queue));
+    world.queue_with("mails", keep_one());
+    world.until("the others are forgotten", |world| {
+        world.list(Filter::default()) == ids[2..]
+    });
 }
 
 fn edit() -> Change {
