@@ -20,6 +20,8 @@ pub(crate) enum What {
     RunGoesOn(u64, u64),
     /// A process ends by itself or by a signal.
     Dies(u64, bool),
+    /// A process is killed from without, if it runs nothing.
+    DiesIdle(u64),
     /// A client connects, asks for something, or hangs up.
     ClientActs(usize),
     ClientLooks(usize),
@@ -50,6 +52,7 @@ impl fmt::Display for What {
             Self::RunGoesOn(worker, run) => write!(f, "run {run}, of worker {worker}, goes on"),
             Self::Dies(worker, true) => write!(f, "worker {worker} is killed"),
             Self::Dies(worker, false) => write!(f, "worker {worker} exits"),
+            Self::DiesIdle(worker) => write!(f, "worker {worker} is killed, if it is idle"),
             Self::ClientActs(client) => write!(f, "client {client} acts"),
             Self::ClientLooks(client) => write!(f, "client {client} reads"),
             Self::HostileActs(no) => write!(f, "hostile client {no} acts"),

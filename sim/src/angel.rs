@@ -1,6 +1,7 @@
 //! Plays the angel: starts processes, signals them and reports how they ended.
 
 use crate::agenda::What;
+use crate::body::number;
 use crate::ledger::Death;
 use crate::model::Model;
 use crate::peer::Peer;
@@ -10,6 +11,7 @@ use crate::world::{ANGEL, SERVER, World};
 use std::time::Duration;
 use stoker_angel::{End, ToAngel, ToServer};
 use stoker_os::{Signal, receive_record, sim, steady};
+use stoker_wire::{Key, Type};
 
 /// The server times a run from when it sent the task, the worker from when it read it; they may differ by this much.
 const NEAR: Duration = Duration::from_millis(500);
@@ -28,6 +30,7 @@ impl World {
             match message {
                 ToAngel::Spawn { worker, spec } => {
                     let pool = spec.name.rsplit_once('-').map_or("", |(pool, _)| pool);
+                    self.check_crowd(pool);
                     self.pools.insert(worker, pool.to_owned());
                     self.spawning.insert(worker, spec);
                     let delay = self.dice("angel").micros(200, 20_000);
@@ -39,7 +42,10 @@ impl World {
                         self.plan_death(worker, true);
                     }
                 }
-                ToAngel::Signal { worker, .. } => self.interrupt(worker),
+                ToAngel::Signal { worker, .. } => {
+                    self.check_interrupt(worker);
+                    self.interrupt(worker);
+                }
                 ToAngel::Kill { worker } => self.plan_death(worker, true),
                 ToAngel::Config { text } => self.angel.text = text,
                 ToAngel::Timeouts { .. } | ToAngel::Done => {}
@@ -47,8 +53,31 @@ impl World {
         }
     }
 
+    /// A pool has so many processes at the most, those that are about to end among them.
+    fn check_crowd(&self, pool: &str) {
+        let Some(of) = self.setup.pool(pool) else {
+            return;
+        };
+        let mut keys = self.workers.keys().chain(self.spawning.keys());
+        let is_of = |key: &&u64| self.pools.get(key).is_some_and(|name| name == pool);
+        let there = keys.by_ref().filter(is_of).count() as u64;
+        let most = self.setup.most_processes(of);
+        assert!(
+            there < most,
+            "{pool} has {there} processes, and gets one more"
+        );
+    }
+
     pub(crate) fn plan_death(&mut self, key: u64, by_signal: bool) {
-        let delay = self.dice("angel").micros(10, 5_000);
+        // Code that runs when its process goes, and has no task, may take its time.
+        let worker = self.workers.get(&key);
+        let has_none = |worker: &Worker| worker.run.is_none() && worker.slots.is_none();
+        let is_slow = !by_signal && worker.is_some_and(has_none);
+        let most = match is_slow {
+            true => self.lively.slow_end_us,
+            false => 5_000,
+        };
+        let delay = self.dice("angel").micros(10, most);
         self.agenda
             .plan(steady() + delay, What::Dies(key, by_signal));
     }
@@ -96,6 +125,9 @@ impl World {
                 ready_at: Duration::ZERO,
                 looked_at: steady(),
                 crashes: false,
+                saves: 0,
+                answered: 0,
+                just_ended: Vec::new(),
             },
         );
         self.tell(
@@ -107,6 +139,11 @@ impl World {
             false => self.dice("workers").millis(1, 200),
         };
         self.agenda.plan(steady() + boots, What::Hello(key));
+        let idle_deaths = self.lively.idle_deaths;
+        if self.dice("idle deaths").percent(idle_deaths) {
+            let after = self.dice("idle deaths").millis(200, 10_000);
+            self.agenda.plan(steady() + after, What::DiesIdle(key));
+        }
     }
 
     pub(crate) fn hello(&mut self, key: u64) {
@@ -116,14 +153,33 @@ impl World {
         }
     }
 
+    /// Nobody knows why: there was no memory left, say.
+    pub(crate) fn dies_idle(&mut self, key: u64) {
+        // What it was sent and has not read would count as its death's doing.
+        let has_none = |worker: &Worker| worker.is_free() && !sim::is_readable(&worker.peer.fd);
+        if self.workers.get(&key).is_some_and(has_none) && !self.setup.cuts {
+            self.dies(key, true);
+        }
+    }
+
     pub(crate) fn dies(&mut self, key: u64, by_signal: bool) {
         if self.spawning.contains_key(&key) {
             // The angel handles one request at a time, and the spawn is still under way.
             return self.plan_death(key, by_signal);
         }
-        let Some(worker) = self.workers.remove(&key) else {
+        let Some(mut worker) = self.workers.remove(&key) else {
             return;
         };
+        if let Some(run) = &worker.run {
+            self.check_run(&worker, run.task);
+        }
+        let mut unread = Vec::new();
+        worker.peer.look_ahead(|frame| {
+            let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
+            unread.extend(is_job.then(|| number(frame.body)).flatten());
+        });
+        unread.into_iter().for_each(|no| self.ledger.unread(no));
+        self.note_last_task(&worker);
         self.tasks_end(&worker);
         sim::end_process(worker.pid);
         drop(worker);
@@ -158,15 +214,8 @@ impl World {
 
     /// How a worker's death looks to its job.
     fn death_of(&self, worker: &Worker, no: u64) -> Death {
-        let pool = self
-            .pools
-            .get(&worker.key)
-            .and_then(|pool| self.setup.pool(pool));
-        let job = &self.ledger.jobs[no as usize];
-        let ran = steady() - job.began_at;
-        let own = job.options.timeout_ms.map(|ms| Some(u64::from(ms)));
-        let limit = own.or_else(|| self.setup.pools[pool?].task_timeout_ms.known());
-        let least = limit.map(|limit| limit.map_or(Duration::MAX, Duration::from_millis));
+        let ran = steady() - self.ledger.jobs[no as usize].began_at;
+        let least = self.limit_of(worker, no);
         let leaves = worker.is_told() || !worker.ended.is_empty();
         match (worker.crashes, least) {
             // A prefetched task is timed from its start, which the server may date later than the worker.

@@ -5,6 +5,7 @@ use crate::calls::Wish;
 use crate::client::{About, Client};
 use crate::coverage::features;
 use crate::dice::Dice;
+use crate::ledger::Steered;
 use crate::operator::{self, Effect};
 use crate::peer::Peer;
 use crate::push::Options;
@@ -135,9 +136,10 @@ impl World {
         };
         let options = self.ledger.jobs[job as usize].options.clone();
         let name = self.setup.queues[queue].name.clone();
+        let other = self.dice("asks").percent(25);
         if let Some(client) = &mut self.clients[no] {
             let at = self.ledger.pushes_again(job);
-            client.push_again(at, job, &name, &options);
+            client.push_again(at, job, other, &name, &options);
         }
         true
     }
@@ -163,11 +165,18 @@ impl World {
             }
             Effect::Pauses(queue) => {
                 self.ledger.paused.insert(queue);
+                let number = self.ledger.steering.asks(queue, Steered::Paused);
+                About::Steered(queue, Steered::Paused, number)
+            }
+            Effect::Resumes(queue) => {
+                self.ledger.steering.ends(queue, Steered::Paused);
                 About::Operation
             }
             Effect::Limits(queue, limit) => {
                 self.setup.queues[queue].limit.changes_to(limit);
-                About::Steering
+                let wish = Steered::Limit(limit);
+                let number = self.ledger.steering.asks(queue, wish);
+                About::Steered(queue, wish, number)
             }
             Effect::Rejected => About::WrongOperation,
             // Reserves bound sizes and limits.
@@ -227,7 +236,7 @@ impl World {
         }
         for queue in self.ledger.paused.clone() {
             let name = self.setup.queues[queue].name.clone();
-            self.operate(0, operator::resume(&name));
+            self.operate(0, operator::resume(queue, &name));
         }
         self.operate(0, operator::release_all());
         for pool in self.setup.pools.clone() {
@@ -248,12 +257,13 @@ impl World {
         else {
             return self.agenda.plan(soon, What::Rests);
         };
+        let limit = self.setup.page;
         match self.ledger.next_page.take() {
             None => {
                 self.ledger.lists_anew();
-                client.list_jobs(None);
+                client.list_jobs(None, limit);
             }
-            Some(Some(after)) => client.list_jobs(Some(&after)),
+            Some(Some(after)) => client.list_jobs(Some(&after), limit),
             Some(None) if self.at_rest => {
                 self.clients[0] = None;
                 return self.agenda.plan(soon, What::Drain);

@@ -2,12 +2,15 @@
 
 use crate::body::body;
 use crate::calls::{Calls, Wish};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Steered};
 use crate::peer::Peer;
 use crate::push::Options;
 use crate::setup::Setup;
 use std::collections::{HashMap, VecDeque};
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
+
+/// The version of a payload that no edit makes.
+const OTHER: u32 = 99;
 
 /// What a request was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub(crate) enum About {
     Operation,
     /// The same, and reserves may forbid it.
     Steering,
+    /// The same, about a queue: what holds once it is answered.
+    Steered(usize, Steered, u64),
     /// The same, with jobs that are to change: the how-manieth change.
     Change(usize),
     /// A page of all jobs, and the other lists, at the end.
@@ -28,7 +33,8 @@ pub(crate) enum About {
     /// One job with all that is known of it.
     Shown(u64),
     /// A push that was accepted before, under its idempotency key: the how-manieth of these.
-    Again(usize),
+    /// With another payload, if that is said.
+    Again(usize, bool),
     /// The same, and it is wrong.
     WrongOperation,
     /// Whether there is a job left.
@@ -100,8 +106,15 @@ impl Client {
         self.push_as(About::Job(no), no, queue, options);
     }
 
-    pub(crate) fn push_again(&mut self, at: usize, no: u64, queue: &str, options: &Options) {
-        self.push_as(About::Again(at), no, queue, options);
+    pub(crate) fn push_again(
+        &mut self,
+        at: usize,
+        no: u64,
+        other: bool,
+        queue: &str,
+        options: &Options,
+    ) {
+        self.push_as(About::Again(at, other), no, queue, options);
     }
 
     fn push_as(&mut self, about: About, no: u64, queue: &str, options: &Options) {
@@ -110,11 +123,15 @@ impl Client {
         for (key, value) in options.meta() {
             meta.push(key, &value);
         }
+        let version = match about {
+            About::Again(_, true) => OTHER,
+            _ => 0,
+        };
         let push = Encode {
             name: "stoker.push",
             prio: options.priority,
             meta: meta.as_meta(),
-            body: &body(no, 0, options.len),
+            body: &body(no, version, options.len),
             ..Encode::new(Type::Req, 0)
         };
         self.send(Some(about), push);
@@ -163,8 +180,8 @@ impl Client {
         self.operate(About::Shown(no), "stoker.job", &request);
     }
 
-    pub(crate) fn list_jobs(&mut self, after: Option<&str>) {
-        let request = serde_json::json!({"op": "list", "limit": 1_000, "after": after});
+    pub(crate) fn list_jobs(&mut self, after: Option<&str>, limit: u64) {
+        let request = serde_json::json!({"op": "list", "limit": limit, "after": after});
         self.operate(About::Jobs, "stoker.job", &request);
     }
 
@@ -208,10 +225,13 @@ impl Client {
                         "a request that is wrong was answered {status:?}"
                     );
                 }
-                About::Operation | About::Steering => {
+                About::Operation | About::Steering | About::Steered(..) => {
                     let status = Status(frame.code);
                     let text = String::from_utf8_lossy(frame.body);
-                    let is_reserved = about == About::Steering && text.contains("reserve");
+                    let is_reserved = about != About::Operation && text.contains("reserve");
+                    if let (About::Steered(queue, wish, number), Status::OK) = (about, status) {
+                        ledger.steering.granted(queue, wish, number);
+                    }
                     assert!(
                         is_reserved
                             || ledger.may_fail(status)
@@ -259,10 +279,12 @@ impl Client {
                 }
                 About::Shown(no) if frame.code == Status::OK.0 => {
                     let shown = serde_json::from_slice(frame.body).expect("JSON");
-                    ledger.shown(no, &shown);
+                    ledger.shown(no, &shown, setup);
                 }
                 About::Shown(_) => {}
-                About::Again(at) => ledger.pushed_again(at, Status(frame.code), frame.body),
+                About::Again(at, other) => {
+                    ledger.pushed_again(at, other, Status(frame.code), frame.body);
+                }
                 About::Rest => ledger.unfinished = Some(unfinished(frame.body)),
             }
         });

@@ -31,8 +31,12 @@ pub(crate) struct Lively {
     soft: u64,
     /// Workers that TERM does not end.
     pub(crate) deaf: u64,
-    /// Runs that end their worker, by its own will.
+    /// Runs that end their worker, by its own will, in a thousand.
     leaves: u64,
+    /// Workers that are killed while they are idle, in per cent.
+    pub(crate) idle_deaths: u64,
+    /// What a process still does once it goes takes so long at the most, microseconds.
+    pub(crate) slow_end_us: u64,
     /// Runs in which their worker breaks the protocol, in a thousand.
     rogue: u64,
     /// Hostile clients, at once.
@@ -48,7 +52,9 @@ impl Lively {
             deaf: *dice.of_all(&[0, 50, 100]),
             rogue: *dice.of_all(&[0, 0, 0, 3, 20]),
             hostile: *dice.of_all(&[0, 0, 0, 1, 3]),
-            leaves: *dice.of_all(&[0, 0, 1, 5]),
+            leaves: *dice.of_all(&[0, 0, 0, 1, 5, 5, 600]),
+            idle_deaths: *dice.of_all(&[0, 0, 0, 40]),
+            slow_end_us: *dice.of_all(&[5_000, 5_000, 5_000, 4_000_000]),
         }
     }
 
@@ -88,7 +94,7 @@ impl Lively {
         let of_job = |event| Act::Does(if is_job { event } else { "throws" });
         let end = dice.weighted(&[
             (
-                10 * (100 - bad) - self.leaves - self.rogue,
+                (10 * (100 - bad)).saturating_sub(self.leaves + self.rogue),
                 Act::Does("returns"),
             ),
             (9 * trouble.error, Act::Does("throws")),

@@ -13,6 +13,7 @@ mod every;
 #[cfg(test)]
 mod failing;
 mod faults;
+mod hands;
 mod hostile;
 mod late;
 mod ledger;
@@ -28,10 +29,12 @@ mod runs;
 mod setup;
 mod shrink;
 mod slots;
+mod stops;
 mod storing;
 mod survivors;
 mod table;
 mod without;
+mod words;
 mod worker;
 mod world;
 

@@ -116,6 +116,11 @@ impl Model {
 
     pub(crate) fn is_acknowledged(&mut self, id: u32, all: &mut Vec<Follows>) {
         let is_own = self.running.is_some_and(|task| task.id == id);
+        assert!(
+            !is_own || self.state == "acks",
+            "an acknowledgement that its task has not asked for: {:?}",
+            self.running
+        );
         self.apply(
             if is_own { "ACK of runs" } else { "ACK of over" },
             None,

@@ -6,11 +6,15 @@ use crate::push::TYPES;
 use crate::setup::Setup;
 use serde_json::{Value, json};
 
+/// The largest size that a pool is given.
+pub(crate) const MOST_WORKERS: u64 = 8;
+
 /// What an operator's request may change of what else holds.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     None,
     Pauses(usize),
+    Resumes(usize),
     /// Jobs are changed: these.
     Changes(Verb, Filter),
     /// How many of its jobs may run at once.
@@ -127,7 +131,7 @@ fn workers(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
         1 => json!({"op": "reload", "pool": pool}),
         2 => json!({"op": "reload"}),
         _ => {
-            let max = dice.within(1, 8);
+            let max = dice.within(1, MOST_WORKERS);
             let min = dice.within(1, max);
             json!({"op": "scale", "pool": pool, "min": min, "max": max})
         }
@@ -143,7 +147,7 @@ fn of_queue(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
             let request = json!({"op": "pause", "queue": queue});
             ("stoker.queue", request, Effect::Pauses(at))
         }
-        2 => resume(queue),
+        2 => resume(at, queue),
         3 => {
             let request = json!({"op": "set", "queue": queue, "weight": dice.within(1, 50)});
             ("stoker.queue", request, Effect::None)
@@ -155,14 +159,15 @@ fn of_queue(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
         }
         _ => {
             let request = json!({"op": "set", "queue": queue, "reset": true});
-            ("stoker.queue", request, Effect::Limits(at, u64::MAX))
+            let limit = setup.queues[at].section.number("limit", u64::MAX);
+            ("stoker.queue", request, Effect::Limits(at, limit))
         }
     }
 }
 
-pub(crate) fn resume(queue: &str) -> (&'static str, Value, Effect) {
+pub(crate) fn resume(at: usize, queue: &str) -> (&'static str, Value, Effect) {
     let request = json!({"op": "resume", "queue": queue});
-    ("stoker.queue", request, Effect::None)
+    ("stoker.queue", request, Effect::Resumes(at))
 }
 
 /// Whatever waits until somebody releases it.

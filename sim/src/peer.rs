@@ -7,6 +7,8 @@ pub(crate) struct Peer {
     pub(crate) fd: Fd,
     splitter: Splitter,
     out: Vec<u8>,
+    /// What was looked at already, and is still to be read.
+    ahead: Vec<u8>,
 }
 
 impl Peer {
@@ -15,6 +17,7 @@ impl Peer {
             fd,
             splitter: Splitter::new(MAX_FRAME),
             out: Vec::new(),
+            ahead: Vec::new(),
         }
     }
 
@@ -65,9 +68,28 @@ impl Peer {
         !self.out.is_empty() && sim::is_writable(&self.fd)
     }
 
+    /// Looks at what is there, which is still to be read. Returns whether these were whole frames.
+    pub(crate) fn look_ahead(&mut self, mut each: impl FnMut(Frame<'_>)) -> bool {
+        let mut buffer = [0; 16 << 10];
+        while let Ok(count @ 1..) = read(&self.fd, &mut buffer) {
+            self.ahead.extend_from_slice(&buffer[..count]);
+        }
+        let mut splitter = Splitter::new(MAX_FRAME);
+        let fed = splitter.feed(&self.ahead, |frame| {
+            each(frame);
+            Ok::<(), WireError>(())
+        });
+        fed.is_ok() && splitter.held() == 0 && self.splitter.held() == 0
+    }
+
     /// Reads what is there, frame by frame. Returns whether that was the end.
     pub(crate) fn take(&mut self, mut each: impl FnMut(Frame<'_>)) -> Result<bool, WireError> {
         let mut buffer = [0; 16 << 10];
+        let ahead = std::mem::take(&mut self.ahead);
+        self.splitter.feed(&ahead, |frame| {
+            each(frame);
+            Ok::<(), WireError>(())
+        })?;
         loop {
             match read(&self.fd, &mut buffer) {
                 Ok(0) => return Ok(true),

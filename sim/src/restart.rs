@@ -262,6 +262,7 @@ impl World {
     fn dies_now(&mut self, death: Death) {
         self.note(|| format!("the server dies: {death:?}"));
         self.kills.left -= 1;
+        self.note_hands();
         if let Some(disk) = self.disk.clone().filter(|disk| !disk.is_down()) {
             match death {
                 Death::Kill => disk.kill(),

@@ -94,7 +94,7 @@ impl World {
         else {
             return;
         };
-        let id = run.task.id;
+        let (id, task) = (run.task.id, run.task);
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
@@ -111,9 +111,12 @@ impl World {
         let all: Vec<u64> = worker.model.waiting_jobs().collect();
         // It may have been sent a job meanwhile that is acknowledged on delivery, and does not look at it.
         self.ledger.has_leavers = true;
-        self.rogues.insert(worker.name.clone());
+        let name = worker.name.clone();
+        let run = worker.run.take();
+        self.note_rogue_task(&name, task);
+        self.rogues.insert(name);
         // Whatever it had: the server may give it to another one at once, or take a wrong answer for a right one.
-        let Some(task) = worker.run.take().map(|run| run.task) else {
+        let Some(task) = run.map(|run| run.task) else {
             return;
         };
         // It may have said that it never began it.

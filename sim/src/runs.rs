@@ -80,18 +80,20 @@ impl World {
             };
             match follows {
                 Follows::Sends(frame, id) => {
-                    let no = worker.run.as_ref().map_or(0, |run| run.task.no);
                     after = worker.retry_after.or(after);
-                    worker.send(frame, id, format!("{no}.").as_bytes());
-                    status = if frame == "GOAWAY" { status } else { frame };
-                    self.ledger.has_leavers |= frame == "GOAWAY";
                     if let Some(run) = worker
                         .run
                         .as_ref()
                         .filter(|run| frame == "CHECKPOINT" && run.task.is_job)
                     {
-                        self.ledger.jobs[run.task.no as usize].has_saved = true;
+                        let job = &mut self.ledger.jobs[run.task.no as usize];
+                        job.saves += 1;
+                        worker.saves = job.saves;
                     }
+                    let no = worker.run.as_ref().map_or(0, |run| run.task.no);
+                    worker.send(frame, id, format!("{no}.").as_bytes());
+                    status = if frame == "GOAWAY" { status } else { frame };
+                    self.ledger.has_leavers |= frame == "GOAWAY";
                     if let Some(run) = worker.run.as_ref().filter(|_| frame == "ACK") {
                         self.ledger.acknowledged(run.task.no, Ack::Asked);
                     }
@@ -107,13 +109,25 @@ impl World {
                 Follows::Begins(task) => self.begins(key, task),
                 Follows::Ends(task) => {
                     (worker.run, worker.retry_after) = (None, None);
+                    worker.answered += 1;
+                    worker.has_ended(task);
+                    let worker = &self.workers[&key];
+                    self.check_run(worker, task);
+                    let Some(worker) = self.workers.get_mut(&key) else {
+                        return;
+                    };
                     match answer_of(status, after) {
                         Some(answer) => worker.ended.push((task, answer)),
                         None => self.gives_back(task),
                     }
                 }
-                Follows::Drops(task) if task.is_job => self.ledger.dropped(task.no),
-                Follows::Drops(task) => self.ledger.calls.ended(task.no),
+                Follows::Drops(task) => {
+                    worker.has_ended(task);
+                    match task.is_job {
+                        true => self.ledger.dropped(task.no),
+                        false => self.ledger.calls.ended(task.no),
+                    }
+                }
                 Follows::Leaves => self.plan_death(key, false),
             }
         }
@@ -134,7 +148,12 @@ impl World {
 
     fn gives_back(&mut self, task: Task) {
         match task.is_job {
-            true => self.ledger.died(task.no, Death::Unclear, &self.setup),
+            true => {
+                self.ledger.died(task.no, Death::Unclear, &self.setup);
+                if self.setup.store.kills == 0 {
+                    self.ledger.jobs[task.no as usize].is_given_back();
+                }
+            }
             false => self.ledger.calls.gives_back(task.no),
         }
     }
@@ -239,19 +258,6 @@ impl World {
                 self.plan_run(key);
             }
             None => {}
-        }
-    }
-
-    /// A run writes what tells it from others.
-    pub(crate) fn write_output(&mut self, key: u64, task: Task) {
-        let stream = self.dice("output").below(2) as usize;
-        if let Some(worker) = self.workers.get(&key) {
-            let line = task.mark() + "\n";
-            let mut rest = line.as_bytes();
-            // A full pipe takes nothing; the lost output does not matter here.
-            while let Ok(count @ 1..) = stoker_os::write(&worker.outputs[stream], rest) {
-                rest = &rest[count..];
-            }
         }
     }
 

@@ -66,6 +66,10 @@ impl Slots {
         !self.has_left && !self.is_gone
     }
 
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = Task> {
+        self.held.iter().map(|held| held.task)
+    }
+
     fn find(&mut self, no: u64) -> Option<&mut Held> {
         self.held.iter_mut().find(|held| held.no == no)
     }
@@ -273,8 +277,10 @@ impl World {
         match event {
             "progress" => worker.send("PROGRESS", task.id, b""),
             "checkpoint" => {
+                let job = &mut self.ledger.jobs[task.no as usize];
+                job.saves += 1;
+                worker.saves = job.saves;
                 worker.send("CHECKPOINT", task.id, b"");
-                self.ledger.jobs[task.no as usize].has_saved = true;
             }
             "ack" => {
                 worker.send("ACK", task.id, b"");

@@ -1,7 +1,7 @@
 //! A worker process, as an SDK makes one: what it does by the table, and what its code does.
 
 use crate::body::number;
-use crate::ledger::{Answer, Ledger, SAVED};
+use crate::ledger::{Answer, Ledger, saved};
 use crate::lively::Act;
 use crate::model::{Follows, Model, Task};
 use crate::peer::Peer;
@@ -49,6 +49,12 @@ pub(crate) struct Worker {
     pub(crate) slots: Option<Slots>,
     /// Runs that ended when their answers are written.
     pub(crate) ended: Vec<(Task, Answer)>,
+    /// How often its job has saved something, itself included.
+    pub(crate) saves: u32,
+    /// Tasks that it has answered.
+    pub(crate) answered: u64,
+    /// Tasks that ended a short time ago.
+    pub(crate) just_ended: Vec<(Task, Duration)>,
     /// Its task has killed it.
     pub(crate) crashes: bool,
 }
@@ -159,6 +165,7 @@ impl Worker {
     /// Writes a frame, as the table calls it.
     pub(crate) fn send(&mut self, frame: &str, id: u32, result: &[u8]) {
         let text = std::mem::take(&mut self.printed);
+        let checkpoint = saved(self.saves);
         let (kind, code, body): (Type, u8, &[u8]) = match frame {
             "STARTED" => (Type::Started, 0, b""),
             "GOAWAY" => (Type::Goaway, 0, b""),
@@ -170,7 +177,7 @@ impl Worker {
                 EventKind::PROGRESS.0,
                 br#"{"percent":5,"text":"on"}"#,
             ),
-            "CHECKPOINT" => (Type::Event, EventKind::CHECKPOINT.0, SAVED),
+            "CHECKPOINT" => (Type::Event, EventKind::CHECKPOINT.0, &checkpoint),
             "ACK" => (Type::Event, EventKind::ACK.0, b""),
             "LAST_WORDS" => (Type::Event, EventKind::LAST_WORDS.0, br#"{"class":"exit"}"#),
             "OK" => (Type::Res, Status::OK.0, result),

@@ -5,6 +5,7 @@ use crate::calls::Calls;
 use crate::client::Client;
 use crate::dice::Dice;
 use crate::faults::Faults;
+use crate::hands::Hands;
 use crate::hostile::Hostile;
 use crate::ledger::Ledger;
 use crate::lively::Lively;
@@ -76,6 +77,10 @@ pub(crate) struct World {
     /// The server has ended well.
     pub(crate) is_over: bool,
     pub(crate) kills: Kills,
+    /// Who had what when the server died.
+    pub(crate) hands: Hands,
+    /// What workers had at hand when they died, by their names.
+    pub(crate) last_tasks: HashMap<String, Vec<String>>,
     /// Clients whose server died.
     pub(crate) cut: BTreeSet<usize>,
 }
@@ -119,6 +124,8 @@ impl World {
             is_over: false,
             kills: Kills::new(setup.store.kills),
             cut: BTreeSet::new(),
+            last_tasks: HashMap::new(),
+            hands: Hands::default(),
             rogues: BTreeSet::new(),
             hostiles: Vec::new(),
             lively: Lively::draw(seed),
@@ -164,6 +171,8 @@ impl World {
         self.ledger.calls.at_rest();
         let log = String::from_utf8_lossy(&self.log);
         self.ledger.check_output(&log);
+        self.ledger.check_histories(&log, &self.setup);
+        self.check_last_words(&log);
         self.check_faults(&log);
         self.clients.clear();
         self.hostiles.clear();
@@ -228,8 +237,10 @@ impl World {
         if self.events.is_multiple_of(CHECK_EVERY) {
             server.check_invariants();
         }
-        self.log.extend(server.write_log());
+        let lines = server.write_log();
         let is_done = server.is_done();
+        self.check_kills(&lines);
+        self.log.extend(lines);
         if !self.see_death() && is_done {
             self.note(|| "the server is done".to_owned());
             let server = self.server.take().expect("it is there");
@@ -284,6 +295,7 @@ impl World {
             What::WorkerLooks(key) => self.worker_looks(key),
             What::RunGoesOn(key, run) => self.run_goes_on(key, run),
             What::Dies(key, by_signal) => self.dies(key, by_signal),
+            What::DiesIdle(key) => self.dies_idle(key),
             What::ClientActs(no) => self.client_acts(no),
             What::HostileActs(no) => self.hostile_acts(no),
             What::ClientLooks(no) => self.client_looks(no),

@@ -134,7 +134,9 @@ impl Ledger {
             let reach = job
                 .named_by(no, &filter)
                 .min(job.reached_by(verb, &filter, setup));
-            let reach = match self.is_calm(job) || verb == Verb::Cancel {
+            // While the disk fails the store does not hear of an end.
+            let is_told = !self.disk_failed || !matches!(job.state, State::Ended(_));
+            let reach = match is_told && (self.is_calm(job) || verb == Verb::Cancel) {
                 true => reach,
                 false => reach.min(Reach::Maybe),
             };
@@ -144,6 +146,10 @@ impl Ledger {
                     self.apply(verb, no, Reach::Maybe, setup);
                 }
                 let job = &mut self.jobs[no as usize];
+                // Whoever names states in which jobs wait does not mean those that run.
+                let spares = !filter.states.is_empty() && !filter.states.contains(&"running");
+                let is_meant = verb == Verb::Cancel && reach != Reach::No;
+                job.may_be_stopped |= is_meant && !(spares && job.runs_surely(REACHED));
                 job.changing += 1;
                 meant.push((no, reach, job.stamp));
             }
@@ -164,6 +170,7 @@ impl Ledger {
         for change in self.changes.iter_mut().filter(|change| !change.is_over) {
             if job.named_by(no, &change.filter) != Reach::No {
                 job.changing += 1;
+                job.may_be_stopped |= change.verb == Verb::Cancel;
                 change.meant.push((no, Reach::Maybe, 0));
             }
         }
@@ -250,6 +257,7 @@ impl Ledger {
             .for_each(|rate| rate.jobs.retain(|job| *job != no));
         let job = &mut self.jobs[no as usize];
         job.is_to_cancel |= verb == Verb::Cancel;
+        job.given_back = 0;
         match verb {
             Verb::Cancel if sure => {
                 job.end(End::Cancelled);

@@ -11,6 +11,9 @@ const NEAR_MS: u64 = 500;
 /// How much more often a job may kill workers while its pool's version is blamed for it.
 const PATIENCE: u32 = 3;
 
+/// Runs that are given back of which one at least counts.
+const MOST_RETURNS: u32 = 6;
+
 /// Whether a push was accepted, as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Push {
@@ -93,6 +96,8 @@ pub(crate) struct Job {
     pub(crate) is_safe: bool,
     /// An operator has asked for its end.
     pub(crate) is_to_cancel: bool,
+    /// Its run may be ended for that.
+    pub(crate) may_be_stopped: bool,
     /// It may have ended in a way that the simulation has not seen.
     pub(crate) may_have_ended: bool,
     /// It may be forgotten.
@@ -128,12 +133,24 @@ pub(crate) struct Job {
     pub(crate) due_by: Duration,
     pub(crate) asked_at: Duration,
     pub(crate) answered_at: Duration,
+    /// Before that somebody may have had it who had not read it.
+    pub(crate) free_since: Duration,
     /// When it ended or was refused.
     pub(crate) over_at: Option<Duration>,
     /// Requests of its client that were open when it was pushed.
     pub(crate) open_beside: u64,
-    /// One of its runs has saved something for the next.
-    pub(crate) has_saved: bool,
+    /// How often one of its runs has saved something for the next.
+    pub(crate) saves: u32,
+    /// What its last run wrote last.
+    pub(crate) last_line: Option<String>,
+    /// Runs that were given back one after another.
+    pub(crate) given_back: u32,
+    /// As it was told last.
+    pub(crate) last_attempt: u32,
+    /// How often a worker has read it.
+    pub(crate) deliveries: u32,
+    /// It was delivered since a run of it ended last.
+    pub(crate) is_sent: bool,
     /// It was run again after its end.
     pub(crate) revived: bool,
     /// It need not wait for its time any longer.
@@ -160,6 +177,7 @@ impl Job {
             acked: false,
             is_safe: false,
             is_to_cancel: false,
+            may_be_stopped: false,
             may_have_ended: false,
             may_be_gone: false,
             may_run_again: false,
@@ -169,7 +187,6 @@ impl Job {
             attempts: Count::default(),
             exceptions: Count::default(),
             crashes: Count::default(),
-            returns: 0,
             ended_runs: 0,
             is_cut: false,
             is_lost: false,
@@ -180,9 +197,16 @@ impl Job {
             due_by: steady() + delay,
             asked_at: steady(),
             answered_at: Duration::ZERO,
+            free_since: steady(),
+            last_line: None,
+            returns: 0,
+            given_back: 0,
+            last_attempt: 0,
+            deliveries: 0,
+            is_sent: false,
             over_at: None,
             open_beside: 0,
-            has_saved: false,
+            saves: 0,
             revived: false,
             is_released: false,
             features: 0,
@@ -223,6 +247,11 @@ impl Job {
         self.options.timeout_ms.is_some_and(|ms| ms < 1_000)
     }
 
+    /// A worker has had it for so long that the server knows that it runs.
+    pub(crate) fn runs_surely(&self, since: Duration) -> bool {
+        self.state == State::Runs && self.began_at + since < steady()
+    }
+
     /// It has ended for certain, and is not to run again.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Ended(_)) && self.changing == 0 && !self.may_run_again
@@ -249,6 +278,15 @@ impl Job {
         self.over_at = Some(steady());
     }
 
+    /// Its worker has given it back while it ran.
+    pub(crate) fn is_given_back(&mut self) {
+        self.given_back += 1;
+        if self.given_back > MOST_RETURNS {
+            self.given_back = 0;
+            self.attempts.low = (self.attempts.low + 1).min(self.attempts.high);
+        }
+    }
+
     fn wait(&mut self, after: Duration) {
         self.state = State::Waits;
         self.not_before = steady() + after;
@@ -258,12 +296,14 @@ impl Job {
     pub(crate) fn answered(&mut self, answer: Answer, queues: &[Queue]) {
         self.runs_at = None;
         self.ended_runs += 1;
+        (self.free_since, self.is_sent) = (steady(), false);
         if self.acked {
             // It was acknowledged before, and this answer changes nothing.
             self.may_run_again = false;
             return;
         }
         self.attempts.one_more();
+        self.given_back = 0;
         match answer {
             Answer::Done => self.end(End::Done),
             Answer::Failed => self.end(End::Failed),
@@ -337,6 +377,7 @@ impl Job {
     pub(crate) fn died(&mut self, death: Death, queues: &[Queue], budget: Option<u32>) {
         self.runs_at = None;
         self.ended_runs += 1;
+        (self.free_since, self.is_sent) = (steady(), false);
         if self.acked {
             return;
         }

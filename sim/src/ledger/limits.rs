@@ -66,6 +66,24 @@ impl Ledger {
             waiting <= max,
             "job {no}: accepted beside {waiting} that wait, of {max}"
         );
+        // Pushes that were under way at once count as well. What workers were sent and have not read waits no more.
+        let of = setup.queues[new.queues[0]].pool;
+        let waits = |job: &&Job| {
+            let is_there = job.queue() == Some(new.queues[0]) && job.push == Push::Accepted;
+            is_there
+                && job.is_sure()
+                && job.state == State::Waits
+                && job.runs == 0
+                && !job.displaced
+                && !job.revived
+                && !job.is_done_early(setup)
+        };
+        let waiting = self.jobs.iter().filter(waits).count() as u64;
+        let sent = setup.most_processes(of);
+        assert!(
+            waiting <= max + sent || !setup.is_unhurried(),
+            "job {no}: accepted, and {waiting} of its queue wait, of {max}"
+        );
     }
 
     /// A run has begun: no more of its queue or key run than may.
@@ -73,7 +91,7 @@ impl Ledger {
         let of = &setup.queues[queue];
         let begun = &self.jobs[no as usize];
         let most = |limits: &crate::setup::Setting<u64>| limits.all().max().unwrap_or(u64::MAX);
-        let (limit, mut per_key) = (most(&of.limit), most(&of.per_key));
+        let (limit, mut per_key) = (self.limit_for(no, queue, setup), most(&of.per_key));
         if of.ordered {
             per_key = 1;
         }

@@ -8,10 +8,13 @@ mod job;
 mod keys;
 mod limits;
 mod rest;
+mod steered;
+mod story;
 mod survival;
 
 pub(crate) use change::{Change, Filter, Verb};
 pub(crate) use job::{Ack, Answer, Death, End, Job, Push, State};
+pub(crate) use steered::Steered;
 
 use crate::body::body;
 use crate::calls::Calls;
@@ -28,8 +31,10 @@ const LATE: Duration = Duration::from_secs(1);
 /// How much earlier a job may begin: the server reads its clock once a turn, in milliseconds.
 const EARLY: Duration = Duration::from_millis(2);
 
-/// What a run saves for the next.
-pub(crate) const SAVED: &[u8] = b"here";
+/// What a run saves for the next, the how-manieth of its job.
+pub(crate) fn saved(count: u32) -> Vec<u8> {
+    format!("here {count}").into_bytes()
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -42,6 +47,8 @@ pub(crate) struct Ledger {
     waiting: BTreeSet<u64>,
     /// Queues that were paused at some time.
     pub(crate) paused: BTreeSet<usize>,
+    /// What operators have set of queues.
+    pub(crate) steering: steered::Steering,
     /// What operators have asked to be changed.
     pub(crate) changes: Vec<Change>,
     /// A worker has exited by itself, or died with several slots: it may not have read a job that was assigned to it.
@@ -57,6 +64,8 @@ pub(crate) struct Ledger {
     /// Pushes that were made once more.
     again: Vec<keys::Again>,
     by_id: HashMap<String, u64>,
+    /// What the histories of some jobs tell, at the end.
+    histories: BTreeMap<u64, Vec<String>>,
     stamp: u64,
     /// Print each event of each job.
     is_loud: bool,
@@ -146,6 +155,7 @@ impl Ledger {
     pub(crate) fn delivered(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
         self.waiting.remove(&no);
         let job = self.touch(no, "delivered");
+        job.may_be_stopped |= job.changing > 0;
         if job.changing > 0 || job.is_hasty() {
             job.may_be_anything(frame, setup);
         }
@@ -165,6 +175,9 @@ impl Ledger {
         assert!(job.queues.contains(&queue), "job {no}: is of another queue");
         job.is_in(vec![queue]);
         let attempt = u32::from(frame.attempt);
+        if attempt != job.last_attempt {
+            (job.last_attempt, job.given_back) = (attempt, 0);
+        }
         assert!(
             job.attempts.is_seen(attempt),
             "job {no}: attempt {attempt}: {job}"
@@ -177,6 +190,8 @@ impl Ledger {
         job.check_frame(no, frame, setup);
         (job.state, job.may_have_ended) = (State::Held, false);
         job.holders += 1;
+        job.is_sent = true;
+        job.deliveries += 1;
         (job.may_run_again, job.may_rest) = (false, false);
     }
 
@@ -184,9 +199,21 @@ impl Ledger {
     pub(crate) fn returned(&mut self, no: u64) {
         let job = self.touch(no, "returned");
         job.holders -= 1;
+        job.free_since = steady();
         if job.state == State::Held && job.holders == 0 {
             job.state = State::Waits;
             job.may_have_ended |= job.changing > 0;
+        }
+    }
+
+    /// A worker that was sent it ends, and has not read it.
+    pub(crate) fn unread(&mut self, no: u64) {
+        if let Some(job) = self.jobs.get_mut(no as usize) {
+            // It may have been taken for running, for longer than it may.
+            job.attempts.maybe_one_more();
+            job.crashes.maybe_one_more();
+            job.may_have_ended |= !matches!(job.state, State::Ended(_));
+            job.free_since = steady();
         }
     }
 
@@ -213,6 +240,7 @@ impl Ledger {
     pub(crate) fn dropped(&mut self, no: u64) {
         let job = self.touch(no, "dropped");
         job.holders -= 1;
+        job.free_since = steady();
         if !matches!(job.state, State::Ended(_)) {
             if job.state == State::Held && job.holders == 0 {
                 job.state = State::Waits;
@@ -237,6 +265,7 @@ impl Ledger {
         job.holders -= 1;
         job.state = State::Runs;
         (job.runs_at, job.began_at, job.runs) = (Some(worker), steady(), job.runs + 1);
+        job.last_line = None;
         let Some(queue) = job.queue() else {
             return;
         };
@@ -251,6 +280,7 @@ impl Ledger {
         self.check_order(no, queue, setup);
         self.check_running(no, queue, setup);
         self.check_rate(no);
+        self.check_paused(no, queue);
     }
 
     fn check_order(&mut self, no: u64, queue: usize, setup: &Setup) {
@@ -321,7 +351,8 @@ impl Ledger {
             let Some((head, no)) = line.split_once(": wrote-") else {
                 continue;
             };
-            let Ok(no) = no.trim().parse::<usize>() else {
+            let no = no.split_whitespace().next().unwrap_or_default();
+            let Ok(no) = no.parse::<usize>() else {
                 continue;
             };
             let tag = head.rsplit(' ').next().unwrap_or_default();
@@ -363,8 +394,9 @@ impl Job {
         let meta = |key: Key| frame.meta.get(key);
         let id = meta(Key::JOB_ID).map(hyphenated).unwrap_or_default();
         if setup.store.kills == 0 && !self.revived && self.changing == 0 {
-            let saved = self.has_saved.then_some(SAVED);
-            assert_eq!(meta(Key::CHECKPOINT), saved, "job {no}: its checkpoint");
+            let saved = (self.saves > 0).then(|| saved(self.saves));
+            let told = meta(Key::CHECKPOINT);
+            assert_eq!(told, saved.as_deref(), "job {no}: its checkpoint");
         }
         let known = self.id.get_or_insert_with(|| id.clone());
         assert_eq!(*known, id, "job {no}: was accepted under another id");

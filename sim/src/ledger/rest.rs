@@ -1,7 +1,6 @@
 //! What must hold once everything has come to rest.
 
 use super::{End, Job, Ledger, Push, State};
-use crate::body::body;
 use crate::setup::Setup;
 use crate::storing::Engine;
 use serde_json::Value;
@@ -98,43 +97,6 @@ impl Ledger {
         let mut left = self.jobs.iter().enumerate().filter(|(_, job)| is_left(job));
         left.next()
             .map_or(String::new(), |(no, job)| format!("job {no}: {job}"))
-    }
-
-    /// A sample of jobs to request in full.
-    pub(crate) fn some_to_show(&self) -> Vec<(u64, String)> {
-        let step = (self.listed.len() / 5).max(1);
-        let some = self.listed.keys().step_by(step).take(5);
-        some.filter_map(|id| Some((*self.by_id.get(id)?, id.clone())))
-            .collect()
-    }
-
-    /// Checks the answer to `show`.
-    pub(crate) fn shown(&self, no: u64, shown: &Value) {
-        let job = &self.jobs[no as usize];
-        let output = shown["output"].as_str().unwrap_or_default();
-        for written in output.split("wrote-").skip(1) {
-            let digits = written
-                .find(|letter: char| !letter.is_ascii_digit())
-                .unwrap_or(written.len());
-            let by: Option<u64> = written[..digits].parse().ok();
-            assert_eq!(by, Some(no), "job {no} has output of another one: {output}");
-        }
-        if let Some(text) = shown["body"].as_str() {
-            let (from, to) = job.versions;
-            let is_own =
-                (from..=to).any(|version| text.as_bytes() == body(no, version, job.options.len));
-            assert!(
-                is_own || !job.is_sure(),
-                "job {no} has another body: {text}"
-            );
-        }
-        let exceptions = shown["exceptions"].as_u64().unwrap_or(u64::MAX) as u32;
-        let can_be = (job.exceptions.low..=job.exceptions.high).contains(&exceptions);
-        let is_known = job.is_sure() && !job.acked;
-        assert!(
-            can_be || !is_known,
-            "job {no}: {exceptions} exceptions: {job}"
-        );
     }
 
     /// The queues at rest, as the server lists them.

@@ -5,6 +5,7 @@ use super::{End, Job, Ledger, Push, State};
 use crate::setup::Setup;
 use crate::survivors::{Row, Stored};
 use std::time::Duration;
+use stoker_os::steady;
 use stoker_wire::Status;
 
 impl Ledger {
@@ -111,6 +112,7 @@ impl Job {
             self.state = State::Waits;
         }
         (self.runs_at, self.acked, self.over_at) = (None, false, None);
+        self.free_since = steady();
         if self.runs > 0 {
             // The next server may repeat the run at once.
             self.not_before = Duration::ZERO;

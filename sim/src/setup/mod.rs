@@ -6,6 +6,7 @@ mod sections;
 mod setting;
 
 use crate::dice::Dice;
+use crate::operator;
 use crate::storing::Store;
 pub(crate) use section::Section;
 pub(crate) use setting::Setting;
@@ -15,6 +16,11 @@ use std::time::Duration;
 const BREAK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2_600));
 /// After it clients begin anew within this time.
 const LAST: Duration = Duration::from_secs(1);
+
+/// The defaults of the server.
+const BOOTS_AT_ONCE: u64 = 16;
+/// So many processes of a pool may be about to end, and more if it has more.
+const LEAVING: u64 = 4;
 
 /// A pool as it was drawn.
 #[derive(Clone, Debug)]
@@ -110,6 +116,8 @@ pub(crate) struct Setup {
     /// Of the looks of peers so many in a hundred are late, and the others take so many microseconds at the most. Only
     /// where none is late do runs look quick to the server, and it lends more than one task.
     pub(crate) looks: (u64, u64),
+    /// Jobs of a page of the list at the end.
+    pub(crate) page: u64,
     pub(crate) wall_jumps: bool,
     /// Reads and writes are cut short.
     pub(crate) cuts: bool,
@@ -170,6 +178,7 @@ impl Setup {
             // Delays follow the wall over a restart.
             wall_jumps: dice.percent(25) && store.kills == 0,
             store,
+            page: *Dice::of(seed, "page").of_all(&[4, 40, 1_000]),
             cuts: dice.percent(30),
             looks: *dice.of_all(&[(5, 200), (0, 20), (0, 60), (1, 50)]),
         }
@@ -233,6 +242,27 @@ impl Setup {
         let section = &self.pools[pool].section;
         let goes = ["max_tasks", "max_age"].iter();
         self.operations == 0 && goes.clone().all(|key| section.get(key).is_none())
+    }
+
+    /// Nothing is sent ahead to a worker: runs are too long for that.
+    pub(crate) fn is_unhurried(&self) -> bool {
+        self.longest_us >= 20_000
+    }
+
+    /// How many tasks a worker may get, where it gets none ahead.
+    pub(crate) fn most_tasks(&self, pool: usize) -> Option<u64> {
+        let most = self.pools[pool].section.number("max_tasks", 0);
+        (most > 0 && self.is_unhurried()).then_some(most)
+    }
+
+    /// How many processes a pool may have: those that work, those that begin for others, and as many that end.
+    pub(crate) fn most_processes(&self, pool: usize) -> u64 {
+        let of_file = workers_of(&self.pools[pool].section).1;
+        let most = match self.operations {
+            0 => of_file,
+            _ => of_file.max(operator::MOST_WORKERS),
+        };
+        most + self.stoker.number("boots_at_once", BOOTS_AT_ONCE) + most.max(LEAVING)
     }
 
     /// The queues that are known by this name.

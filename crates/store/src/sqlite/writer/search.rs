@@ -10,7 +10,7 @@ const NEXT_LANE: &str = "SELECT class, key FROM jobs INDEXED BY waiting \
                          ORDER BY class, key LIMIT 1";
 
 /// Lanes that one slice looks at. Those that are held are passed over, and there may be many.
-const SLICE: usize = 2_048;
+const SLICE: usize = crate::bound(2_048, 2);
 
 /// A search under way: once around a queue, from where the last one ended.
 #[derive(Clone)]

@@ -16,13 +16,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 /// Rows that one slice looks for, in one transaction.
-const SLICE: usize = 256;
+const SLICE: usize = crate::bound(256, 3);
 
 /// Pieces of sources that one slice looks at: a filter may fit nothing for long.
 const PIECES: usize = 4;
 
 /// Rows that are read of a queue's jobs of one state at a time.
-const PAGE: usize = 64;
+const PAGE: usize = crate::bound(64, 4);
 
 /// A change under way.
 pub(in crate::sqlite) struct Long {

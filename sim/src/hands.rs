@@ -1,0 +1,89 @@
+//! Who has which job at the moment at which the server dies: whatever its store then counts as running must have been.
+
+use crate::slots::Slots;
+use crate::world::World;
+use std::collections::BTreeSet;
+use stoker_wire::Type;
+
+/// The jobs that workers have or were sent when the server died.
+#[derive(Debug, Default)]
+pub(crate) struct Hands {
+    /// All of them.
+    all: BTreeSet<u64>,
+    /// Those that stand behind another one that runs, and never were anywhere else.
+    behind: BTreeSet<u64>,
+    /// Nobody knows what is half sent.
+    is_known: bool,
+}
+
+impl World {
+    /// The server dies.
+    pub(crate) fn note_hands(&mut self) {
+        let mut hands = Hands {
+            is_known: !self.setup.cuts,
+            ..Hands::default()
+        };
+        for worker in self.workers.values_mut() {
+            let mut unread = Vec::new();
+            hands.is_known &= worker.peer.look_ahead(|frame| {
+                let is_job = frame.kind == Type::Req;
+                unread.extend(is_job.then(|| crate::body::number(frame.body)).flatten());
+            });
+            let waiting = worker.model.waiting_jobs().chain(unread);
+            let waiting: Vec<u64> = waiting.collect();
+            let running = worker.run.as_ref().map(|run| run.task);
+            hands.all.extend(&waiting);
+            hands.all.extend(running.map(|task| task.no));
+            let in_slots = worker.slots.iter().flat_map(Slots::tasks);
+            hands.all.extend(in_slots.map(|task| task.no));
+            hands
+                .all
+                .extend(worker.ended.iter().map(|(task, _)| task.no));
+            let is_first = |no: &&u64| {
+                let job = self.ledger.jobs.get(**no as usize);
+                job.is_some_and(|job| job.deliveries <= 1 && job.runs == 0)
+            };
+            if running.is_some() && !worker.is_rogue {
+                hands.behind.extend(waiting.iter().filter(is_first));
+            }
+        }
+        self.hands = hands;
+    }
+
+    /// The store counts these jobs as running.
+    pub(crate) fn check_running_row(&self, running: &BTreeSet<u64>) {
+        if !self.hands.is_known {
+            return;
+        }
+        for no in running {
+            let job = &self.ledger.jobs[*no as usize];
+            assert!(
+                !self.hands.behind.contains(no),
+                "job {no} counts as running, and stood behind another one: {job}"
+            );
+            let of = job.queue().map(|queue| &self.setup.queues[queue]);
+            let is_early = of.is_some_and(|queue| queue.on_delivery.known() == Some(true));
+            assert!(
+                !is_early || job.displaced,
+                "job {no} counts as running, and was acknowledged when it was delivered: {job}"
+            );
+            assert!(
+                self.hands.all.contains(no) || job.deliveries > 0,
+                "job {no} counts as running, and nobody ever had it: {job}"
+            );
+        }
+    }
+
+    /// The same of one whose runs are all in the store: nobody has it who has not ended it.
+    pub(crate) fn check_ended_runs(&self, no: u64, attempt: u32, crashes: u32) {
+        let job = &self.ledger.jobs[no as usize];
+        let is_known = self.hands.is_known && job.is_sure() && !job.revived && !job.displaced;
+        let has_all = (job.attempts.low, job.attempts.high) == (attempt, attempt)
+            && (job.crashes.low, job.crashes.high) == (crashes, crashes);
+        let is_out = self.hands.all.contains(&no) || job.is_sent || job.ended_runs == 0;
+        assert!(
+            !is_known || !has_all || is_out,
+            "job {no} counts as running, and its last run has ended, as the store knows: {job}"
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! What `show` tells of a job, against what was seen of it and what stands in the log.
+
+use super::{Job, Ledger};
+use crate::body::body;
+use crate::setup::Setup;
+use serde_json::Value;
+
+/// The end of what a run wrote that is kept, bytes (`stoker_store::MAX_OUTPUT` as it is here).
+const KEPT: usize = stoker_store::MAX_OUTPUT;
+
+impl Ledger {
+    /// Some jobs to be looked at whole.
+    pub(crate) fn some_to_show(&self) -> Vec<(u64, String)> {
+        let step = (self.listed.len() / 12).max(1);
+        let some = self.listed.keys().step_by(step).take(12);
+        some.filter_map(|id| Some((*self.by_id.get(id)?, id.clone())))
+            .collect()
+    }
+
+    /// All that the server knows of a job.
+    pub(crate) fn shown(&mut self, no: u64, shown: &Value, setup: &Setup) {
+        let job = &self.jobs[no as usize];
+        job.check_written(no, shown["output"].as_str().unwrap_or_default(), setup);
+        if let Some(text) = shown["body"].as_str() {
+            let (from, to) = job.versions;
+            let is_own =
+                (from..=to).any(|version| text.as_bytes() == body(no, version, job.options.len));
+            assert!(
+                is_own || !job.is_sure(),
+                "job {no} has another body: {text}"
+            );
+        }
+        let exceptions = shown["exceptions"].as_u64().unwrap_or(u64::MAX) as u32;
+        let can_be = (job.exceptions.low..=job.exceptions.high).contains(&exceptions);
+        let is_known = job.is_sure() && !job.acked;
+        assert!(
+            can_be || !is_known,
+            "job {no}: {exceptions} exceptions: {job}"
+        );
+        let lines = shown["history"].as_array().into_iter().flatten();
+        let what = lines.filter_map(|line| line["what"].as_str().map(str::to_owned));
+        self.histories.insert(no, what.collect());
+    }
+
+    /// What the log says of the runs of a job stands in its history too.
+    pub(crate) fn check_histories(&self, log: &str, setup: &Setup) {
+        if setup.store.kills > 0 || self.disk_failed {
+            return;
+        }
+        let told = [("crashed", " crashed: "), ("cut_off", " was cut off: ")];
+        for (no, history) in &self.histories {
+            let job = &self.jobs[*no as usize];
+            let Some(id) = job.id.as_deref().filter(|_| !job.may_be_gone) else {
+                continue;
+            };
+            let own = || log.lines().filter(|line| line.contains(id));
+            for (what, said) in told {
+                let is_said = own().any(|line| line.contains(said) && line.contains("runs again"));
+                assert!(
+                    !is_said || history.iter().any(|line| line == what),
+                    "job {no} has no line of what was said of it: {what}, {history:?}"
+                );
+            }
+        }
+    }
+}
+
+impl Job {
+    /// Its output is what its last run wrote, and of much of it the end.
+    fn check_written(&self, no: u64, output: &str, setup: &Setup) {
+        for written in output.split("wrote-").skip(1) {
+            let digits = written
+                .find(|letter: char| !letter.is_ascii_digit())
+                .unwrap_or(written.len());
+            let by: Option<u64> = written[..digits].parse().ok();
+            // The cut may go through a number, but for the last ones.
+            assert_eq!(by, Some(no), "job {no} has output of another one: {output}");
+        }
+        assert!(
+            output.len() <= KEPT,
+            "job {no} has {} bytes of output",
+            output.len()
+        );
+        let is_whole = output.len() == KEPT && self.runs == 1 && self.is_sure();
+        let Some(last) = self.last_line.as_ref().filter(|_| is_whole) else {
+            return;
+        };
+        // What a worker with several tasks writes is nobody's.
+        assert!(
+            !setup.is_unhurried() || output.contains(last.as_str()),
+            "job {no}: its last line is not the end of its output: {last}, {output}"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! Whom the server interrupts or has killed: only workers whose own task was cancelled or took too long.
+
+use crate::model::Task;
+use crate::setup::Setup;
+use crate::worker::Worker;
+use crate::world::World;
+use std::time::Duration;
+use stoker_os::steady;
+
+/// What a worker has answered the server may not have read for so long.
+const UNREAD: Duration = Duration::from_secs(1);
+/// The server counts a run from when it sent its task, and the worker from when it looked.
+const NEAR: Duration = Duration::from_millis(500);
+
+impl Worker {
+    /// A task runs no more.
+    pub(crate) fn has_ended(&mut self, task: Task) {
+        let now = steady();
+        self.just_ended.retain(|(_, at)| *at + UNREAD >= now);
+        self.just_ended.push((task, now));
+    }
+
+    /// The tasks that the server may believe it to run.
+    fn at_hand(&self) -> impl Iterator<Item = Task> {
+        let ended = self.just_ended.iter();
+        let recent = ended.filter(|(_, at)| *at + UNREAD >= steady());
+        let running = self.run.as_ref().map(|run| run.task);
+        recent.map(|(task, _)| *task).chain(running)
+    }
+}
+
+impl World {
+    /// A signal that ends a task is on its way to this worker.
+    pub(crate) fn check_interrupt(&self, key: u64) {
+        let is_judged = |worker: &&Worker| !worker.is_rogue && worker.run.is_some();
+        let Some(worker) = self.workers.get(&key).filter(is_judged) else {
+            return;
+        };
+        // Who calls may have hung up, and its deadline be over.
+        let is_meant = worker
+            .at_hand()
+            .any(|task| !task.is_job || self.may_be_stopped(task) || self.is_late(worker, task));
+        assert!(
+            is_meant,
+            "{} is interrupted, and its task was neither cancelled nor late: {:?}",
+            worker.name,
+            worker.at_hand().collect::<Vec<Task>>()
+        );
+    }
+
+    /// The server logs whom it kills, and why.
+    pub(crate) fn check_kills(&self, log: &[u8]) {
+        let log = String::from_utf8_lossy(log);
+        for line in log.lines() {
+            if let Some((head, _)) = line.split_once(" is replaced: max_tasks") {
+                self.check_spent(head);
+            }
+            let Some((head, reason)) = line.split_once(" is killed at ") else {
+                continue;
+            };
+            // One that runs nothing may not have read what it was sent.
+            let Some(worker) = self
+                .worker_named(head)
+                .filter(|worker| worker.run.is_some())
+            else {
+                continue;
+            };
+            let mut at_hand = worker.at_hand().filter(|task| task.is_job);
+            let is_meant = if reason.contains(": its task was cancelled") {
+                at_hand.any(|task| self.may_be_stopped(task))
+            } else if reason.contains(": its task ran longer than it may") {
+                worker
+                    .at_hand()
+                    .any(|task| !task.is_job || self.is_late(worker, task))
+            } else {
+                true
+            };
+            assert!(is_meant, "its own task gave no reason for it: {line}");
+        }
+    }
+
+    /// A worker is replaced because it has had as many tasks as it may.
+    fn check_spent(&self, head: &str) {
+        let Some(worker) = self.worker_named(head) else {
+            return;
+        };
+        let pool = self.pools.get(&worker.key);
+        let pool = pool.and_then(|pool| self.setup.pool(pool));
+        if let Some(most) = pool.and_then(|pool| self.setup.most_tasks(pool)) {
+            let had = worker.answered;
+            assert!(had <= most, "{head} has had {had} tasks, of {most}");
+        }
+    }
+
+    /// The honest worker whose name ends the head of a line of the log.
+    fn worker_named(&self, head: &str) -> Option<&Worker> {
+        let name = head.rsplit(' ').next().unwrap_or_default();
+        let mut workers = self.workers.values();
+        workers.find(|worker| worker.name == name && !worker.is_rogue)
+    }
+
+    fn may_be_stopped(&self, task: Task) -> bool {
+        task.is_job && self.ledger.jobs[task.no as usize].may_be_stopped
+    }
+
+    fn is_late(&self, worker: &Worker, task: Task) -> bool {
+        let limit = self.limit_of(worker, task.no);
+        let began = self.ledger.jobs[task.no as usize].began_at;
+        limit.is_none_or(|limit| steady() - began + NEAR >= limit)
+    }
+
+    /// How long a job may run at a worker; `None` if that is not known.
+    pub(crate) fn limit_of(&self, worker: &Worker, no: u64) -> Option<Duration> {
+        let own = self.ledger.jobs[no as usize].options.timeout_ms;
+        let own = own.map(|ms| Some(u64::from(ms)));
+        let pool = self.pools.get(&worker.key);
+        let pool = pool.and_then(|pool| self.setup.pool(pool));
+        let limit = own.or_else(|| self.setup.pools[pool?].task_timeout_ms.known());
+        limit.map(|limit| limit.map_or(Duration::MAX, Duration::from_millis))
+    }
+
+    /// A run has come to its end: it took no longer than it may, and its worker got no more than it may.
+    pub(crate) fn check_run(&self, worker: &Worker, task: Task) {
+        if !task.is_job || worker.is_rogue {
+            return;
+        }
+        let Some(limit) = self.limit_of(worker, task.no) else {
+            return;
+        };
+        let took = steady() - self.ledger.jobs[task.no as usize].began_at;
+        let most = limit.saturating_add(self.setup.longest_grace());
+        assert!(
+            took <= most,
+            "job {} ran for {took:?}, and may {limit:?}",
+            task.no
+        );
+    }
+}
+
+impl Setup {
+    /// From when a process is to go until it is gone.
+    fn longest_grace(&self) -> Duration {
+        let graces = self.pools.iter().map(|pool| {
+            let grace = |key| pool.section.millis(key, 20_000).unwrap_or(20_000);
+            grace("kill_grace").max(grace("stop_grace"))
+        });
+        Duration::from_millis(graces.max().unwrap_or(20_000)) + 2 * UNREAD
+    }
+}

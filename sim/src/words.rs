@@ -1,0 +1,77 @@
+//! What workers write: lines that tell one run from others, kept as output of their job, or as the last words of a worker.
+
+use crate::model::Task;
+use crate::slots::Slots;
+use crate::worker::Worker;
+use crate::world::World;
+
+/// Lines that a chatty run writes at once: more than is kept of it.
+const MANY: u64 = 40;
+
+impl World {
+    /// A run writes what tells it from others.
+    pub(crate) fn write_output(&mut self, key: u64, task: Task) {
+        let stream = self.dice("output").below(2) as usize;
+        let lines = match self.dice("output").percent(10) {
+            true => MANY,
+            false => 1,
+        };
+        let Some(worker) = self.workers.get(&key) else {
+            return;
+        };
+        let mut last = None;
+        for line in 0..lines {
+            let text = format!("{} {line}\n", task.mark());
+            let mut rest = text.as_bytes();
+            // A pipe that is full takes nothing, which is all the same here.
+            while let Ok(count @ 1..) = stoker_os::write(&worker.outputs[stream], rest) {
+                rest = &rest[count..];
+            }
+            // Of one with several tasks nobody knows whose it is.
+            let is_known = rest.is_empty() && worker.slots.is_none();
+            last = is_known.then_some(text);
+        }
+        if task.is_job {
+            self.ledger.jobs[task.no as usize].last_line = last;
+        }
+    }
+
+    /// A worker breaks the protocol in this task: that may be what it dies of.
+    pub(crate) fn note_rogue_task(&mut self, name: &str, task: Task) {
+        let known = self.last_tasks.entry(name.to_owned()).or_default();
+        known.push(task.mark());
+    }
+
+    /// A worker dies: its last words, if it has any, are those of what it has not answered.
+    pub(crate) fn note_last_task(&mut self, worker: &Worker) {
+        let running = worker.run.as_ref().map(|run| run.task.mark());
+        let unsaid = worker.ended.iter().map(|(task, _)| task.mark());
+        let in_slots = worker.slots.iter().flat_map(Slots::tasks);
+        let in_slots = in_slots.map(|task| task.mark());
+        let all = running.into_iter().chain(unsaid).chain(in_slots);
+        let known = self.last_tasks.entry(worker.name.clone()).or_default();
+        known.extend(all);
+    }
+
+    /// Whatever the log calls the last words of a worker was written by a task that it died with.
+    pub(crate) fn check_last_words(&self, log: &str) {
+        for line in log.lines() {
+            let Some((head, words)) = line.split_once("; last words: ") else {
+                continue;
+            };
+            let head = head.split(" died by ").next().unwrap_or_default();
+            let name = head.rsplit(' ').next().unwrap_or_default();
+            let Some(tasks) = self.last_tasks.get(name) else {
+                continue;
+            };
+            let mut marks = words
+                .split_whitespace()
+                .filter(|word| word.starts_with("wrote-") || word.starts_with("called-"));
+            let strange = marks.find(|mark| !tasks.iter().any(|task| task == mark));
+            assert_eq!(
+                strange, None,
+                "the last words of a worker are not of its last task: {line}"
+            );
+        }
+    }
+}
