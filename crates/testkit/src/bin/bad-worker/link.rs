@@ -52,6 +52,20 @@ impl Worker {
 
     /// The next frame; `None` at the end of the connection.
     pub(crate) fn read(&mut self) -> Option<Got> {
+        self.aside.pop_front().or_else(|| self.receive())
+    }
+
+    /// Waits for a frame of this kind. The tasks that come before it wait aside.
+    pub(crate) fn wait_for(&mut self, is_it: impl Fn(&Got) -> bool) {
+        while let Some(got) = self.receive() {
+            if is_it(&got) {
+                return;
+            }
+            self.aside.push_back(got);
+        }
+    }
+
+    fn receive(&mut self) -> Option<Got> {
         self.open();
         self.inbox.as_mut()?.receive().ok().flatten()
     }

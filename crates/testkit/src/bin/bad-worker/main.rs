@@ -9,6 +9,7 @@ mod steps;
 
 use link::Link;
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,6 +33,8 @@ struct Worker {
     /// It says of every task that it took a microsecond.
     quick: bool,
     eaten: Vec<Vec<u8>>,
+    /// Frames that came while a task waited for another one.
+    aside: VecDeque<Got>,
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         stubborn: false,
         quick: false,
         eaten: Vec::new(),
+        aside: VecDeque::new(),
     };
     worker.run(&script);
     ExitCode::SUCCESS
@@ -119,6 +123,7 @@ impl Worker {
             stubborn: false,
             quick: self.quick,
             eaten: Vec::new(),
+            aside: VecDeque::new(),
         };
         self.send(Encode::new(Type::Started, task.id));
         beside.begin(task);
