@@ -242,6 +242,11 @@ impl ChangeKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
     One(JobId),
+    /// One line of a job's history, from 1, however long; of the job itself only what a list has.
+    Line {
+        job: JobId,
+        number: u64,
+    },
     /// Jobs in order of their ids, from the one behind `after` on.
     List {
         filter: Filter,

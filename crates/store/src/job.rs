@@ -1,5 +1,6 @@
 use crate::JobId;
 use serde::{Deserialize, Serialize};
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// Who may see and change a job besides administrators, as text: `uid:33` for a user of this machine. Shared,
@@ -97,14 +98,19 @@ pub struct Options {
 /// Bytes as text that loses nothing: themselves where they are UTF-8, else hexadecimal behind `0x`.
 #[must_use]
 pub fn lossless(bytes: &[u8]) -> String {
-    let hex = |bytes: &[u8]| {
+    lossless_of(bytes.to_vec())
+}
+
+/// The same of bytes that nobody else needs, which may be many: they are not copied where they are UTF-8.
+pub(crate) fn lossless_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| {
         let mut text = "0x".to_owned();
-        bytes
-            .iter()
-            .for_each(|byte| text.push_str(&format!("{byte:02x}")));
+        for byte in error.as_bytes() {
+            // A string takes whatever is written to it.
+            write!(text, "{byte:02x}").ok();
+        }
         text
-    };
-    std::str::from_utf8(bytes).map_or_else(|_| hex(bytes), str::to_owned)
+    })
 }
 
 impl Options {
@@ -364,6 +370,19 @@ pub struct Note {
     pub at_ms: u64,
     pub what: What,
     pub text: String,
+    /// Bytes of the text that were not read.
+    pub cut: usize,
+}
+
+/// The longest text of a line that is read with the others of a job's history: the payload before an edit may be as long
+/// as a frame, and there may be many.
+const NOTE_READ: usize = 64 << 10;
+
+/// The beginning of a line's text, and how many bytes more there are.
+pub(crate) fn beginning(text: &str) -> (String, usize) {
+    let mut ends = (0..=text.len().min(NOTE_READ)).rev();
+    let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    (text[..end].to_owned(), text.len() - end)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

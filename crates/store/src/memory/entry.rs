@@ -1,4 +1,5 @@
 use crate::id::places_after;
+use crate::job::beginning;
 use crate::{
     Bytes, Ending, Holder, Job, JobError, JobId, Keep, NewJob, Note, Run, State, View, What, Whole,
 };
@@ -78,7 +79,12 @@ impl Entry {
         if self.history.len() >= NOTES {
             self.history.remove(0);
         }
-        self.history.push(Note { at_ms, what, text });
+        self.history.push(Note {
+            at_ms,
+            what,
+            text,
+            cut: 0,
+        });
     }
 
     pub(super) fn end(&mut self, ending: Ending, ended: u64, now: u64, keep: &Keep) {
@@ -155,6 +161,21 @@ impl Entry {
         }
     }
 
+    /// With one line of its history, if there is such a line.
+    pub(super) fn line(&self, now: u64, number: u64) -> View {
+        let at = usize::try_from(number)
+            .ok()
+            .and_then(|at| at.checked_sub(1));
+        let line = at.and_then(|at| self.history.get(at));
+        View {
+            whole: Some(Box::new(Whole {
+                history: line.cloned().into_iter().collect(),
+                ..Whole::default()
+            })),
+            ..self.view(now, false)
+        }
+    }
+
     fn whole(&self, now: u64) -> Whole {
         let has_payload = match self.state {
             State::Done => now < self.payload_until && !self.job.bytes.is_empty(),
@@ -174,9 +195,14 @@ impl Entry {
             output: self.output.clone(),
             checkpoint: self.job.checkpoint.as_deref().map(<[u8]>::to_vec),
             idempotency: None,
-            history: self.history.clone(),
+            history: self.history.iter().map(shortened).collect(),
         }
     }
+}
+
+fn shortened(note: &Note) -> Note {
+    let (text, cut) = beginning(&note.text);
+    Note { text, cut, ..*note }
 }
 
 pub(super) fn first_line(text: &str) -> &str {

@@ -11,6 +11,10 @@ impl MemoryStore {
                 let entry = self.jobs.get(id).or(self.remains.get(*id, now));
                 Found::One(entry.map(|entry| Box::new(self.view(entry, now, true))))
             }
+            Look::Line { job, number } => {
+                let entry = self.jobs.get(job).or(self.remains.get(*job, now));
+                Found::One(entry.map(|entry| Box::new(entry.line(now, *number))))
+            }
             Look::List {
                 filter,
                 after,

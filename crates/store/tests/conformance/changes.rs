@@ -19,6 +19,7 @@ crate::every_engine! {
     a_queue_that_is_to_keep_less_forgets_the_rest,
     a_suspended_job_is_edited,
     a_failed_job_is_edited,
+    a_long_line_of_the_history_is_read_alone,
     a_payload_that_is_no_text_is_kept_as_digits,
     jobs_are_suspended,
     jobs_are_released,
@@ -418,6 +419,33 @@ fn a_failed_job_is_edited(world: &mut World) {
     world.change(Which::One(id), RETRY).unwrap();
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
     assert_eq!(jobs[0].body(), b"better");
+}
+
+/// A history may be many times as long as a frame: a look at a job does not read it whole.
+fn a_long_line_of_the_history_is_read_alone(world: &mut World) {
+    let queue = world.queue("mails");
+    let before = "\u{e9}".repeat(50_000);
+    let new = NewJob {
+        bytes: before.as_bytes().into(),
+        meta_len: 0,
+        ..job(queue)
+    };
+    let id = world.hold(new).id;
+    world.fail(id);
+    assert_eq!(world.change(Which::One(id), edit()), changed(1));
+    let history = world.view(id).unwrap().whole.unwrap().history;
+    let line = history.last().unwrap();
+    assert!(before.starts_with(&line.text) && line.text.len() <= 64 << 10);
+    assert_eq!(line.text.len() + line.cut, before.len());
+    let number = history.len() as u64;
+    let mut read = |number| match world.look(Look::Line { job: id, number }) {
+        Found::One(Some(view)) => view.whole.unwrap().history,
+        other => panic!("{other:?}"),
+    };
+    let alone = read(number);
+    assert_eq!((alone.len(), alone[0].cut), (1, 0));
+    assert_eq!(alone[0].text, before);
+    assert_eq!(read(number + 1), []);
 }
 
 fn a_payload_that_is_no_text_is_kept_as_digits(world: &mut World) {

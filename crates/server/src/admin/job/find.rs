@@ -7,11 +7,14 @@ use stoker_store::{Ask, Filter, Look, States};
 
 impl Handle for job::Show {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Shown> {
-        let what = match self.note {
-            Some(number) => Operator::Note(number.0),
-            None => Operator::Show,
+        let job = plane.job_of(self.id)?;
+        let (what, look) = match self.note {
+            Some(number) => {
+                let number = number.0;
+                (Operator::Note(number), Look::Line { job, number })
+            }
+            None => (Operator::Show, Look::One(job)),
         };
-        let look = Look::One(plane.job_of(self.id)?);
         plane.look(caller, what, look);
         Ok(None)
     }

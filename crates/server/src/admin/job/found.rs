@@ -1,7 +1,6 @@
 //! What the store answered an operator.
 
 use crate::MAX_FRAME;
-use crate::counted;
 use crate::net::ConnId;
 use crate::plane::Plane;
 use crate::sources::jobs::{
@@ -80,15 +79,16 @@ impl Plane {
     }
 
     fn answer_note(&mut self, conn: ConnId, id: u32, view: &View, number: u64) {
-        let history = view.whole.as_deref().map(|whole| whole.history.as_slice());
-        let history = history.unwrap_or_default();
-        let note = usize::try_from(number - 1)
-            .ok()
-            .and_then(|at| history.get(at));
-        match note {
-            Some(note) => self.answer_json(conn, id, &history_line(note)),
+        let line = view
+            .whole
+            .as_deref()
+            .and_then(|whole| whole.history.first());
+        match line {
+            Some(line) => self.answer_json(conn, id, &history_line(line)),
             None => {
-                let text = format!("its history has {}", counted(history.len() as u64, "line"));
+                let text = format!(
+                    "its history has no line {number}: 'stoker jobs show' shows those it has"
+                );
                 self.status(conn, id, Status::NOT_FOUND, &text, None);
             }
         }

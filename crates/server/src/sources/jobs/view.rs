@@ -61,32 +61,17 @@ pub(crate) fn whole_job(plane: &Plane, view: &View) -> WholeJob {
         result: whole.result.as_ref().map(shown),
         output: whole.output.as_deref().map(text_of),
         checkpoint: whole.checkpoint.as_deref().map(text_of),
-        history: whole.history.iter().map(cut_line).collect(),
+        history: whole.history.iter().map(history_line).collect(),
     };
     WholeJob { job, details }
 }
 
-/// The longest text of the history that is shown: the payload before an edit may be as long as a frame.
-const NOTE_SHOWN: usize = 64 << 10;
-
-fn cut_line(note: &Note) -> HistoryLine {
-    let text = &note.text;
-    let mut ends = (0..=text.len().min(NOTE_SHOWN)).rev();
-    let end = ends.find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    let shown = &text[..end];
-    let text = match text.len() - shown.len() {
-        0 => shown.to_owned(),
-        cut => format!("{shown}… ({cut} bytes more: show this line alone)"),
-    };
-    line(note, text)
-}
-
-/// One line of the history, however long.
+/// A line of the history, as much of it as was read.
 pub(crate) fn history_line(note: &Note) -> HistoryLine {
-    line(note, note.text.clone())
-}
-
-fn line(note: &Note, text: String) -> HistoryLine {
+    let text = match note.cut {
+        0 => note.text.clone(),
+        cut => format!("{}… ({cut} bytes more: show this line alone)", note.text),
+    };
     HistoryLine {
         at: rfc3339(note.at_ms),
         what: note.what.name().to_owned(),

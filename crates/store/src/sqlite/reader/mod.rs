@@ -15,7 +15,7 @@ use super::schema;
 use super::seal::{ENDED, JOBS, REMAINS};
 use super::writer::kinds::signed;
 use crate::job::WHOLE_BYTES;
-use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View};
+use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View, Whole};
 use rusqlite::{Connection, OptionalExtension, params};
 use scrub::Scrub;
 use std::path::PathBuf;
@@ -123,7 +123,14 @@ impl Reader {
 impl Looking<'_> {
     fn look(&self, look: &Look) -> rusqlite::Result<Found> {
         match look {
-            Look::One(id) => self.one(*id).map(Found::One),
+            Look::One(id) => {
+                let whole = |view: &View| view::whole(self.db, view, (self.clock)());
+                self.one(*id, whole).map(Found::One)
+            }
+            Look::Line { job, number } => {
+                let line = |_: &View| view::line(self.db, *job, *number);
+                self.one(*job, line).map(Found::One)
+            }
             Look::List {
                 filter,
                 after,
@@ -148,13 +155,17 @@ impl Looking<'_> {
             .query_row([], |row| row.get(0))
     }
 
-    fn one(&self, id: JobId) -> rusqlite::Result<Option<Box<View>>> {
+    fn one(
+        &self,
+        id: JobId,
+        whole: impl Fn(&View) -> rusqlite::Result<Whole>,
+    ) -> rusqlite::Result<Option<Box<View>>> {
         // One snapshot, or the job could end between the two tables.
         let snapshot = self.db.unchecked_transaction()?;
         let Some(mut view) = find(self.db, id)?.or(self.remains(id)?) else {
             return Ok(None);
         };
-        view.whole = Some(Box::new(view::whole(self.db, &view, (self.clock)())?));
+        view.whole = Some(Box::new(whole(&view)?));
         snapshot.finish()?;
         Ok(Some(Box::new(view)))
     }

@@ -1,5 +1,6 @@
 //! Rows as people see them.
 
+use crate::job::beginning;
 use crate::sqlite::seal::{
     self, ENDED, HISTORY as HISTORY_ROWS, JOBS, KEPT as KEPT_ROWS, REMAINS, Table,
 };
@@ -33,6 +34,7 @@ static HISTORY: LazyLock<String> = LazyLock::new(|| {
         HISTORY_ROWS.is_bad()
     )
 });
+static LINE: LazyLock<String> = LazyLock::new(|| format!("{} LIMIT 1 OFFSET ?2", *HISTORY));
 
 /// A row of a table, as the statements above read it. One that is damaged is refused.
 pub(super) fn view(row: &Row<'_>, table: &Table) -> rusqlite::Result<View> {
@@ -134,19 +136,35 @@ fn kept(db: &Connection, job: JobId, kind: u8, now: u64) -> rusqlite::Result<Opt
     bytes.optional()
 }
 
+/// One line of a job's history alone, if there is such a line.
+pub(super) fn line(db: &Connection, job: JobId, number: u64) -> rusqlite::Result<Whole> {
+    let mut line = db.prepare_cached(&LINE)?;
+    let before = i64::try_from(number.saturating_sub(1)).unwrap_or(i64::MAX);
+    let whole = |text: &str| (text.to_owned(), 0);
+    let line = line.query_row([job.0 as i64, before], |row| note(row, whole));
+    Ok(Whole {
+        history: line.optional()?.into_iter().collect(),
+        ..Whole::default()
+    })
+}
+
 fn history(db: &Connection, job: JobId) -> rusqlite::Result<Vec<Note>> {
     let mut history = db.prepare_cached(&HISTORY)?;
-    let notes = history.query_map([job.0 as i64], |row| {
-        if row.get(3)? {
-            return Err(seal::damaged("history"));
-        }
-        // A newer Stoker may know more; then its own version of the file would have been refused.
-        let what = What::from_code(row.get(1)?).unwrap_or(What::Retried);
-        Ok(Note {
-            at_ms: row.get(0)?,
-            what,
-            text: row.get(2)?,
-        })
-    })?;
+    let notes = history.query_map([job.0 as i64], |row| note(row, beginning))?;
     notes.collect()
+}
+
+fn note(row: &Row<'_>, read: impl Fn(&str) -> (String, usize)) -> rusqlite::Result<Note> {
+    if row.get(3)? {
+        return Err(seal::damaged("history"));
+    }
+    // A newer Stoker may know more; then its own version of the file would have been refused.
+    let what = What::from_code(row.get(1)?).unwrap_or(What::Retried);
+    let (text, cut) = read(row.get_ref(2)?.as_str()?);
+    Ok(Note {
+        at_ms: row.get(0)?,
+        what,
+        text,
+        cut,
+    })
 }

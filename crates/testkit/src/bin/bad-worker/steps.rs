@@ -72,7 +72,7 @@ impl Worker {
             "note" => note(self.line(argument).trim_end()),
             "if" => return self.run_if_file(argument),
             "once" => return File::create_new(argument).is_ok(),
-            "await-cancel" => self.await_cancel(),
+            "await-cancel" => self.wait_for(|got| got.kind == Type::Cancel),
             "await-signal" => {
                 while !self.soft_signal.swap(false, Ordering::Relaxed) {
                     pause(Duration::from_millis(1));
@@ -99,6 +99,7 @@ impl Worker {
             "garbage" => self.write(b"PHP Warning: this is no frame at all\n"),
             "wrong-id" => self.send(Encode::new(Type::Res, 77_777)),
             "reply-twice" => self.reply_twice(),
+            "retry-and-reply" => self.retry_and_reply(),
             "wrong-type" => self.send(Encode {
                 name: "a.b",
                 ..Encode::new(Type::Req, 1)
@@ -220,18 +221,16 @@ impl Worker {
     /// Says that the task is done, and waits until that is safe.
     fn acknowledge(&mut self) {
         self.event(EventKind::ACK, 0, "");
-        while let Some(got) = self.read() {
-            if got.kind == Type::Event && got.code == EventKind::ACK.0 {
-                return;
-            }
-        }
+        self.wait_for(|got| got.kind == Type::Event && got.code == EventKind::ACK.0);
     }
 
-    fn await_cancel(&mut self) {
-        while let Some(got) = self.read() {
-            if got.kind == Type::Cancel {
-                return;
-            }
+    /// Asks for another run, waits until that comes, and answers the first one again instead of it.
+    fn retry_and_reply(&mut self) {
+        let Some((first, _)) = &self.task else { return };
+        let id = first.id;
+        self.retry("");
+        if self.read().is_some() {
+            self.send(Encode::new(Type::Res, id));
         }
     }
 

@@ -1,7 +1,9 @@
+use crate::job::lossless_of;
 use crate::sqlite::seal::{ENDED, JOBS};
+use crate::sqlite::writer::end::Brief;
 use crate::sqlite::writer::kinds::{DELAY, UNIQUE, signed};
 use crate::sqlite::writer::{Batch, Writer};
-use crate::{Bytes, QueueNo, State, View, What, lossless};
+use crate::{Bytes, QueueNo, State, View, What};
 use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 
@@ -54,8 +56,7 @@ impl Writer {
             let before: Option<Vec<u8>> =
                 before.query_row(params![queue, state, id], |row| row.get(0))?;
             let mut brief = self.brief_ended(view)?;
-            let before = lossless(&before.unwrap_or_default());
-            self.note(&mut brief, batch.now, What::Edited, &before)?;
+            self.note_edit(&mut brief, before, batch)?;
             let mut edit = self.db.prepare_cached(&EDIT_ENDED)?;
             edit.execute(params![
                 queue,
@@ -68,12 +69,22 @@ impl Writer {
         } else if let Some(mut brief) = self.brief(view.id)? {
             let mut before = self.db.prepare_cached(BODY)?;
             let before: Option<Vec<u8>> = before.query_row([id], |row| row.get(0))?;
-            let before = lossless(&before.unwrap_or_default());
-            self.note(&mut brief, batch.now, What::Edited, &before)?;
+            self.note_edit(&mut brief, before, batch)?;
             let mut edit = self.db.prepare_cached(&EDIT)?;
             edit.execute(params![id, body.codec, body.bytes, brief.notes])?;
         }
         Ok(())
+    }
+
+    /// A payload may be large: the former one is not kept while the new one is written.
+    fn note_edit(
+        &self,
+        brief: &mut Brief,
+        before: Option<Vec<u8>>,
+        batch: &Batch,
+    ) -> rusqlite::Result<()> {
+        let before = lossless_of(before.unwrap_or_default());
+        self.note(brief, batch.now, What::Edited, &before)
     }
 
     pub(super) fn move_to(
