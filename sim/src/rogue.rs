@@ -12,6 +12,7 @@ use stoker_wire::{Encode, Status, Type};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     AnswersUnknown,
+    AnswersTwice,
     AnswersWaiting,
     Asks,
     Welcomes,
@@ -26,8 +27,9 @@ pub(crate) enum Fault {
     HangsUp,
 }
 
-const ALL: [Fault; 13] = [
+const ALL: [Fault; 14] = [
     Fault::AnswersUnknown,
+    Fault::AnswersTwice,
     Fault::AnswersWaiting,
     Fault::Asks,
     Fault::Welcomes,
@@ -67,6 +69,7 @@ impl Fault {
         let ok = Status::OK.0;
         match self {
             Self::AnswersUnknown => put(Type::Res, ok, UNKNOWN, "", b""),
+            Self::AnswersTwice => (0..2).for_each(|_| put(Type::Res, ok, task, "", b"")),
             Self::AnswersWaiting => put(Type::Res, ok, waiting.unwrap_or(UNKNOWN), "", b""),
             Self::Asks => put(Type::Req, 0, 1, "s0.ask", b"12345678"),
             Self::Welcomes => put(Type::Welcome, 0, 0, "", b"{}"),
@@ -127,7 +130,10 @@ impl World {
             }
             false => self.ledger.calls.lied_about(task.no),
         }
-        all.into_iter().for_each(|no| self.ledger.lied_about(no));
+        // A second answer means none of the others.
+        if fault != Fault::AnswersTwice {
+            all.into_iter().for_each(|no| self.ledger.lied_about(no));
+        }
     }
 
     /// Each worker that was killed for a fault has committed one.

@@ -114,6 +114,21 @@ fn a_second_answer_reaches_nobody() {
     replaced(&app, &before);
 }
 
+/// The worker gets its own job again, and answers the run that it had given back.
+#[test]
+fn a_second_answer_ends_no_other_run() {
+    let app = start("workers = 1\n[queue.mails]\ntries = 3\nbackoff = [\"0s\"]");
+    let mut client = app.client();
+    let script = "note ran;once first;retry-and-reply;silence";
+    let id = client.push(&Ask::push("mails", script));
+    client.job_in(&id, "done");
+    app.wait_for_log("it broke the protocol");
+    assert_eq!(
+        app.dir.notes().iter().filter(|note| *note == "ran").count(),
+        2
+    );
+}
+
 #[test]
 fn an_answer_written_before_death_counts() {
     let app = start("workers = 1");

@@ -89,7 +89,7 @@ impl Plane {
     ) -> Option<Owner> {
         let running = self.running_at(worker);
         let named = running.iter().find(|task| {
-            let number = crate::workers::wire_id(**task);
+            let number = self.loads.number(**task);
             parent == Some(u64::from(number))
         });
         if let Some(task) = named {

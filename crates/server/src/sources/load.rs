@@ -11,6 +11,10 @@ const KEPT: usize = 4 << 10;
 const KEPT_OF_ALL: usize = 4 << 20;
 /// What a task takes beside its bytes, in the core and here.
 const TASK: usize = 384;
+/// Bits of a task's number that name its place; the others count deliveries from there.
+const PLACE_BITS: u32 = 26;
+/// What no worker has.
+const NO_TASK: TaskId = TaskId(u32::MAX);
 
 /// Where a task came from, and so where its outcome goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,8 @@ pub(crate) struct Load {
     cleared: bool,
     /// The log has said how it ended.
     logged: bool,
+    /// Deliveries from this place.
+    round: u32,
 }
 
 impl Load {
@@ -85,6 +91,28 @@ pub(crate) struct Loads {
 impl Loads {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Gives a task another number, before it goes to a worker: a second answer to an earlier delivery names
+    /// none of today's, although the place is used again at once.
+    pub(crate) fn renumber(&mut self, id: TaskId) -> u32 {
+        let load = &mut self.slots[id.index()];
+        load.round = load.round.wrapping_add(1);
+        self.number(id)
+    }
+
+    /// The number of a task on its worker's connection.
+    pub(crate) fn number(&self, id: TaskId) -> u32 {
+        self.slots[id.index()].round << PLACE_BITS | (id.0 + 1)
+    }
+
+    /// The task that has this number; [`NO_TASK`] where there is none.
+    pub(crate) fn task(&self, number: u32) -> TaskId {
+        let place = (number & ((1 << PLACE_BITS) - 1)).wrapping_sub(1);
+        let load = self.slots.get(place as usize);
+        let is_it =
+            load.is_some_and(|load| load.round << PLACE_BITS == number & (u32::MAX << PLACE_BITS));
+        if is_it { TaskId(place) } else { NO_TASK }
     }
 
     /// Notes what is reserved for a task's answer. Returns what was.
@@ -145,7 +173,12 @@ impl Loads {
                 reserved: 0,
                 cleared: false,
                 logged: false,
+                round: 0,
             });
+            assert!(
+                self.slots.len() < 1 << PLACE_BITS,
+                "so many tasks would need 24 GB"
+            );
             TaskId(self.slots.len() as u32 - 1)
         });
         let load = &mut self.slots[id.index()];

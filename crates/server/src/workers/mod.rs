@@ -17,4 +17,4 @@ pub(crate) use link::kill_marked;
 pub(crate) use link::{Link, Pipe};
 pub(crate) use memory::Shared;
 
-pub(crate) use talk::{is_error, wire_id};
+pub(crate) use talk::is_error;

@@ -17,15 +17,6 @@ use uuid::Uuid;
 /// From this size on the body of a job is sent from where it is, without another copy.
 const SHARED: usize = 4 << 10;
 
-/// The number of a task on its worker's connection.
-pub(crate) fn wire_id(task: TaskId) -> u32 {
-    task.0 + 1
-}
-
-fn task_of(id: u32) -> TaskId {
-    TaskId(id.wrapping_sub(1))
-}
-
 impl Plane {
     /// One frame of a worker. `first` tells that its beginning is what made the socket ready, so that all
     /// the worker wrote before it has been read from its pipes already.
@@ -50,7 +41,7 @@ impl Plane {
             Type::Started => self.step(
                 Event::Started {
                     worker,
-                    task: task_of(frame.id),
+                    task: self.loads.task(frame.id),
                 },
                 None,
             ),
@@ -134,7 +125,7 @@ impl Plane {
         self.step(
             Event::Answered {
                 worker,
-                task: task_of(frame.id),
+                task: self.loads.task(frame.id),
                 answer,
                 worked,
             },
@@ -151,12 +142,10 @@ impl Plane {
     fn worker_event(&mut self, worker: WorkerId, frame: &Frame<'_>) {
         match EventKind(frame.code) {
             EventKind::LOG => {
-                let held = self
-                    .core
-                    .lent_to(worker)
-                    .any(|task| wire_id(task) == frame.id);
+                let task = self.loads.task(frame.id);
+                let held = self.core.lent_to(worker).any(|lent| lent == task);
                 let tag = if held {
-                    self.task_label(task_of(frame.id))
+                    self.task_label(task)
                 } else {
                     String::new()
                 };
@@ -166,7 +155,7 @@ impl Plane {
                     Stream::Stdout
                 };
                 if held {
-                    self.jobs.held.write(task_of(frame.id), frame.body);
+                    self.jobs.held.write(task, frame.body);
                 }
                 self.log_output(worker, stream, tag, frame.body);
             }
@@ -182,7 +171,7 @@ impl Plane {
                     link.last_words = Some(last_words(words));
                 }
             }
-            _ => self.job_event(worker, task_of(frame.id), frame),
+            _ => self.job_event(worker, self.loads.task(frame.id), frame),
         }
     }
 
@@ -209,6 +198,7 @@ impl Plane {
             return;
         };
         let mut scratch = std::mem::take(&mut self.meta);
+        let number = self.loads.renumber(task);
         let load = &self.loads[task];
         let (meta, body) = match load.origin {
             Origin::Job(id) => {
@@ -226,7 +216,7 @@ impl Plane {
             _ => (load.meta(), load.body()),
         };
         let name = self.core.name(load.name);
-        let frame = request(name, load, task, ttl, attempt, meta, body);
+        let frame = request(name, load, number, ttl, attempt, meta, body);
         let shared = match self.jobs.held.get(task) {
             Some(held) if body.len() >= SHARED => Some(Shared {
                 bytes: held.job.bytes.clone(),
@@ -247,7 +237,8 @@ impl Plane {
     /// Tells a worker that a task's answer is not wanted any more.
     pub(crate) fn cancel_on(&mut self, worker: WorkerId, task: TaskId) {
         // On the socket at once: a worker may rely on it being there before the soft signal comes.
-        if let Some(conn) = self.put_to(worker, Encode::new(Type::Cancel, wire_id(task))) {
+        if let Some(conn) = self.put_to(worker, Encode::new(Type::Cancel, self.loads.number(task)))
+        {
             self.flush_conn(conn);
         }
     }
@@ -323,7 +314,7 @@ pub(crate) fn is_error(status: Status) -> bool {
 fn request<'a>(
     name: &'a str,
     load: &Load,
-    task: TaskId,
+    number: u32,
     ttl: Option<Span>,
     attempt: u16,
     meta: Meta<'a>,
@@ -341,7 +332,7 @@ fn request<'a>(
         name,
         meta,
         body,
-        ..Encode::new(Type::Req, wire_id(task))
+        ..Encode::new(Type::Req, number)
     }
 }
 

@@ -65,7 +65,7 @@ impl Plane {
     pub(crate) fn tell_acked(&mut self, worker: WorkerId, task: TaskId) {
         let event = Encode {
             code: EventKind::ACK.0,
-            ..Encode::new(Type::Event, crate::workers::wire_id(task))
+            ..Encode::new(Type::Event, self.loads.number(task))
         };
         self.put_to(worker, event);
     }
