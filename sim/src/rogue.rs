@@ -12,7 +12,7 @@ use stoker_wire::{Encode, Status, Type};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     AnswersUnknown,
-    AnswersTwice,
+    AnswersAgain,
     AnswersWaiting,
     Asks,
     Welcomes,
@@ -29,7 +29,7 @@ pub(crate) enum Fault {
 
 const ALL: [Fault; 14] = [
     Fault::AnswersUnknown,
-    Fault::AnswersTwice,
+    Fault::AnswersAgain,
     Fault::AnswersWaiting,
     Fault::Asks,
     Fault::Welcomes,
@@ -54,8 +54,8 @@ impl Fault {
         *dice.of_all(&ALL)
     }
 
-    /// What is written, by one that runs `task`, and has another one waiting.
-    fn bytes(self, task: u32, waiting: Option<u32>) -> Vec<u8> {
+    /// What is written, by one that runs `task`, has another one waiting, and has answered one before.
+    fn bytes(self, task: u32, waiting: Option<u32>, answered: Option<u32>) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |kind: Type, code: u8, id: u32, name: &str, body: &[u8]| {
             let frame = Encode {
@@ -69,7 +69,7 @@ impl Fault {
         let ok = Status::OK.0;
         match self {
             Self::AnswersUnknown => put(Type::Res, ok, UNKNOWN, "", b""),
-            Self::AnswersTwice => (0..2).for_each(|_| put(Type::Res, ok, task, "", b"")),
+            Self::AnswersAgain => put(Type::Res, ok, answered.unwrap_or(UNKNOWN), "", b""),
             Self::AnswersWaiting => put(Type::Res, ok, waiting.unwrap_or(UNKNOWN), "", b""),
             Self::Asks => put(Type::Req, 0, 1, "s0.ask", b"12345678"),
             Self::Welcomes => put(Type::Welcome, 0, 0, "", b"{}"),
@@ -102,9 +102,8 @@ impl World {
             return;
         };
         let waiting = worker.model.next_waiting();
-        worker
-            .peer
-            .put_bytes(&fault.bytes(id, waiting.map(|task| task.id)));
+        let bytes = fault.bytes(id, waiting.map(|task| task.id), worker.answered);
+        worker.peer.put_bytes(&bytes);
         if fault == Fault::HangsUp {
             worker.peer.hang_up();
         }
@@ -130,8 +129,7 @@ impl World {
             }
             false => self.ledger.calls.lied_about(task.no),
         }
-        // A second answer means none of the others.
-        if fault != Fault::AnswersTwice {
+        if fault != Fault::AnswersAgain {
             all.into_iter().for_each(|no| self.ledger.lied_about(no));
         }
     }

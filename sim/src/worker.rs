@@ -35,6 +35,8 @@ pub(crate) struct Worker {
     pub(crate) ready_at: Duration,
     /// All that had been sent to it by then it has read.
     pub(crate) looked_at: Duration,
+    /// The task that it has answered last.
+    pub(crate) answered: Option<u32>,
     /// It has broken the protocol, and does nothing any more.
     pub(crate) is_rogue: bool,
     /// As the log calls it.
@@ -199,6 +201,8 @@ impl Worker {
         {
             let ms = after.as_millis() as u32;
             meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
+        if kind == Type::Res {
+            self.answered = Some(id);
         }
         self.peer.put(Encode {
             code,
