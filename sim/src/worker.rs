@@ -201,6 +201,7 @@ impl Worker {
         {
             let ms = after.as_millis() as u32;
             meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
+        }
         if kind == Type::Res {
             self.answered = Some(id);
         }
