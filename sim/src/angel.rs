@@ -116,7 +116,7 @@ impl World {
                 run: None,
                 is_ready: false,
                 is_soft,
-                answered: None,
+                last_answered: None,
                 is_rogue: false,
                 name: spec.name,
                 printed: String::new(),

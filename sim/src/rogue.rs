@@ -102,7 +102,7 @@ impl World {
             return;
         };
         let waiting = worker.model.next_waiting();
-        let bytes = fault.bytes(id, waiting.map(|task| task.id), worker.answered);
+        let bytes = fault.bytes(id, waiting.map(|task| task.id), worker.last_answered);
         worker.peer.put_bytes(&bytes);
         if fault == Fault::HangsUp {
             worker.peer.hang_up();

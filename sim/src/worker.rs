@@ -36,7 +36,7 @@ pub(crate) struct Worker {
     /// All that had been sent to it by then it has read.
     pub(crate) looked_at: Duration,
     /// The task that it has answered last.
-    pub(crate) answered: Option<u32>,
+    pub(crate) last_answered: Option<u32>,
     /// It has broken the protocol, and does nothing any more.
     pub(crate) is_rogue: bool,
     /// As the log calls it.
@@ -203,7 +203,7 @@ impl Worker {
             meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
         }
         if kind == Type::Res {
-            self.answered = Some(id);
+            self.last_answered = Some(id);
         }
         self.peer.put(Encode {
             code,
