@@ -55,6 +55,8 @@ pub(crate) struct Change {
     asked_at: Duration,
     /// Jobs that the filter may name, with their stamps at the time of the request.
     meant: Vec<(u64, Reach, u64)>,
+    /// Those of them that had their place among others when it was asked for.
+    placed: Vec<u64>,
     is_over: bool,
 }
 
@@ -128,7 +130,7 @@ impl Ledger {
     /// An operator asks for a change. Returns its number.
     pub(crate) fn change(&mut self, verb: Verb, filter: Filter, setup: &Setup) -> usize {
         let now = steady();
-        let mut meant = Vec::new();
+        let (mut meant, mut placed) = (Vec::new(), Vec::new());
         for no in 0..self.jobs.len() as u64 {
             let job = &self.jobs[no as usize];
             let reach = job
@@ -141,6 +143,7 @@ impl Ledger {
                 false => reach.min(Reach::Maybe),
             };
             if job.named_by(no, &filter) != Reach::No {
+                placed.extend((!job.displaced && job.changing == 0).then_some(no));
                 if reach != Reach::No {
                     // The change may take effect from now on.
                     self.apply(verb, no, Reach::Maybe, setup);
@@ -159,6 +162,7 @@ impl Ledger {
             filter,
             asked_at: now,
             meant,
+            placed,
             is_over: false,
         });
         self.changes.len() - 1
@@ -209,6 +213,9 @@ impl Ledger {
                 change.filter
             );
         }
+        if answer == Some(0) {
+            return self.stays_in_place(at);
+        }
         let surely = reached.iter().filter(|(_, reach)| *reach == Reach::Surely);
         let jobs: Vec<u64> = surely.map(|(no, _)| *no).collect();
         for (no, reach) in reached {
@@ -244,6 +251,19 @@ impl Ledger {
         self.changes[at].is_over = true;
         for (no, _, _) in self.changes[at].meant.clone() {
             self.jobs[no as usize].changing -= 1;
+        }
+        self.stays_in_place(at);
+    }
+
+    /// A change has changed nothing: each job has its place among others as before, unless something else was asked
+    /// for since.
+    fn stays_in_place(&mut self, at: usize) {
+        if at + 1 < self.changes.len() {
+            return;
+        }
+        for no in std::mem::take(&mut self.changes[at].placed) {
+            let job = &mut self.jobs[no as usize];
+            job.displaced &= job.changing > 0;
         }
     }
 

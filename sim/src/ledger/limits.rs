@@ -3,6 +3,7 @@
 use super::{Job, LATE, Ledger, Push, State};
 use crate::setup::Setup;
 use std::time::Duration;
+use stoker_os::steady;
 
 /// If all pushes together carry more than this, they may have filled the smallest `max_memory` that is drawn.
 const MUCH: usize = 8 << 20;
@@ -86,6 +87,62 @@ impl Ledger {
         );
     }
 
+    /// A run has begun of a queue that has its reserve: none that is below its own has had a ready job since the run
+    /// before, or that one would have had the slot.
+    pub(super) fn check_reserves(&mut self, no: u64, queue: usize, setup: &Setup) {
+        self.reserves_wait.remove(&queue);
+        let is_suspect = self.jobs[no as usize].crashes.high > 0;
+        // What is sent ahead takes no slot.
+        if !setup.is_unhurried() || is_suspect || self.disk_failed {
+            return;
+        }
+        let has_reserve = self.running_of(queue) > reserve_of(queue, setup);
+        for other in 0..setup.queues.len() {
+            let is_rival = other != queue && setup.queues[other].pool == setup.queues[queue].pool;
+            if !is_rival || !has_reserve {
+                continue;
+            }
+            if !self.lacks_its_reserve(other, setup) {
+                self.reserves_wait.remove(&other);
+                continue;
+            }
+            let since = *self.reserves_wait.entry(other).or_insert_with(steady);
+            assert!(
+                steady() < since + LATE,
+                "job {no} begins, and queue {other} waits below its reserve since {since:?}"
+            );
+        }
+    }
+
+    fn running_of(&self, queue: usize) -> u64 {
+        let is_out = |job: &&Job| {
+            let is_out = matches!(job.state, State::Runs | State::Held) || job.runs_at.is_some();
+            is_out && job.queues.contains(&queue)
+        };
+        self.jobs.iter().filter(is_out).count() as u64
+    }
+
+    fn lacks_its_reserve(&self, queue: usize, setup: &Setup) -> bool {
+        let of = &setup.queues[queue];
+        let is_free = ["limit", "per_key"]
+            .iter()
+            .all(|key| of.section.get(key).is_none());
+        let is_plain = is_free && !of.ordered && !self.paused.contains(&queue);
+        let waits_long = |job: &Job| {
+            job.queue() == Some(queue)
+                && job.push == Push::Accepted
+                && job.is_sure()
+                && job.state == State::Waits
+                && job.options.due_at.is_none()
+                && job.crashes.high == 0
+                && job.answered_at.max(job.due_by).max(job.not_before) + LATE < steady()
+        };
+        is_plain
+            && of.limit.known() == Some(u64::MAX)
+            && self.running_of(queue) < reserve_of(queue, setup)
+            && self.jobs.iter().any(waits_long)
+    }
+
     /// A run has begun: no more of its queue or key run than may.
     pub(super) fn check_running(&self, no: u64, queue: usize, setup: &Setup) {
         let of = &setup.queues[queue];
@@ -114,4 +171,8 @@ impl Ledger {
             );
         }
     }
+}
+
+fn reserve_of(queue: usize, setup: &Setup) -> u64 {
+    setup.queues[queue].section.number("reserve", 0)
 }

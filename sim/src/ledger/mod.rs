@@ -64,6 +64,8 @@ pub(crate) struct Ledger {
     /// Pushes that were made once more.
     again: Vec<keys::Again>,
     by_id: HashMap<String, u64>,
+    /// Queues that wait below their reserve, and since when others go before them.
+    reserves_wait: HashMap<usize, Duration>,
     /// What the histories of some jobs tell, at the end.
     histories: BTreeMap<u64, Vec<String>>,
     stamp: u64,
@@ -193,6 +195,7 @@ impl Ledger {
         job.is_sent = true;
         job.deliveries += 1;
         (job.may_run_again, job.may_rest) = (false, false);
+        self.reserves_wait.remove(&queue);
     }
 
     /// A worker gives it back without having begun it, or died before it had.
@@ -280,6 +283,7 @@ impl Ledger {
         self.check_order(no, queue, setup);
         self.check_running(no, queue, setup);
         self.check_rate(no);
+        self.check_reserves(no, queue, setup);
         self.check_paused(no, queue);
     }
 

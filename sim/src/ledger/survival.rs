@@ -26,6 +26,7 @@ impl Ledger {
 
     /// Compares the model with the store between two servers.
     pub(crate) fn survived(&mut self, stored: &Stored, setup: &Setup) {
+        self.reserves_wait.clear();
         for no in 0..self.jobs.len() as u64 {
             match stored.jobs.get(&no) {
                 Some(row) => self.is_left(no, *row, setup),
