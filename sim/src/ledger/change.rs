@@ -131,6 +131,11 @@ impl Ledger {
     pub(crate) fn change(&mut self, verb: Verb, filter: Filter, setup: &Setup) -> usize {
         let now = steady();
         let (mut meant, mut placed) = (Vec::new(), Vec::new());
+        // What was sent ahead the server takes for running some time after it began.
+        let known_after = match setup.is_unhurried() {
+            true => Duration::ZERO,
+            false => REACHED,
+        };
         for no in 0..self.jobs.len() as u64 {
             let job = &self.jobs[no as usize];
             let reach = job
@@ -152,7 +157,7 @@ impl Ledger {
                 // Whoever names states in which jobs wait does not mean those that run.
                 let spares = !filter.states.is_empty() && !filter.states.contains(&"running");
                 let is_meant = verb == Verb::Cancel && reach != Reach::No;
-                job.may_be_stopped |= is_meant && !(spares && job.runs_surely(REACHED));
+                job.may_be_stopped |= is_meant && !(spares && job.runs_surely(known_after));
                 job.changing += 1;
                 meant.push((no, reach, job.stamp));
             }
