@@ -42,7 +42,7 @@ impl World {
             .any(|task| !task.is_job || self.may_be_stopped(task) || self.is_late(worker, task));
         assert!(
             is_meant,
-            "{} is interrupted, and its task was neither cancelled nor late: {:?}",
+            "{} is interrupted, and its task was neither cancelled nor late; left: {:?}",
             worker.name,
             worker.at_hand().collect::<Vec<Task>>()
         );
@@ -75,7 +75,10 @@ impl World {
             } else {
                 true
             };
-            assert!(is_meant, "its own task gave no reason for it: {line}");
+            assert!(
+                is_meant,
+                "its own task gave no reason for its death; left: {line}"
+            );
         }
     }
 

@@ -68,9 +68,9 @@ impl World {
                 .split_whitespace()
                 .filter(|word| word.starts_with("wrote-") || word.starts_with("called-"));
             let strange = marks.find(|mark| !tasks.iter().any(|task| task == mark));
-            assert_eq!(
-                strange, None,
-                "the last words of a worker are not of its last task: {line}"
+            assert!(
+                strange.is_none(),
+                "the last words of a worker are not of its last task; left: {line}"
             );
         }
     }

@@ -58,7 +58,7 @@ impl Ledger {
                 let is_said = own().any(|line| line.contains(said) && line.contains("runs again"));
                 assert!(
                     !is_said || history.iter().any(|line| line == what),
-                    "job {no} has no line of what was said of it: {what}, {history:?}"
+                    "job {no} has no line of what was said of it: {what}; left: {history:?}"
                 );
             }
         }
@@ -74,7 +74,7 @@ impl Job {
                 .unwrap_or(written.len());
             let by: Option<u64> = written[..digits].parse().ok();
             // The cut may go through a number, but for the last ones.
-            assert_eq!(by, Some(no), "job {no} has output of another one: {output}");
+            assert_eq!(by, Some(no), "job {no} has output of another one");
         }
         assert!(
             output.len() <= KEPT,
@@ -88,7 +88,7 @@ impl Job {
         // What a worker with several tasks writes is nobody's.
         assert!(
             !setup.is_unhurried() || output.contains(last.as_str()),
-            "job {no}: its last line is not the end of its output: {last}, {output}"
+            "job {no}: its last line is not the end of its output; left: {last}, {output}"
         );
     }
 }
