@@ -323,6 +323,12 @@ impl Job {
         }
     }
 
+    /// What an operator has asked for takes its next run. Its worker may have read it after that was answered, having had it
+    /// before.
+    pub(super) fn may_be_cancelled(&self) -> bool {
+        self.changing > 0 || self.is_to_cancel
+    }
+
     /// Its run failed: another one follows, unless it was the last.
     fn goes_on(&mut self, after: Option<Duration>, queues: &[Queue]) {
         let (is_last, may_be_last) = self.is_last(queues);
@@ -330,7 +336,7 @@ impl Job {
             return self.end(End::Failed);
         }
         self.wait(after.unwrap_or_else(|| self.least_wait(queues)));
-        self.may_have_ended |= may_be_last || self.changing > 0;
+        self.may_have_ended |= may_be_last || self.may_be_cancelled();
     }
 
     fn is_last(&self, queues: &[Queue]) -> (bool, bool) {
@@ -382,7 +388,7 @@ impl Job {
             return;
         }
         self.state = State::Waits;
-        self.may_have_ended |= self.changing > 0;
+        self.may_have_ended |= self.may_be_cancelled();
         match death {
             Death::Crash => {
                 self.crashes.one_more();

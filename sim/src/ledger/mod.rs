@@ -205,7 +205,7 @@ impl Ledger {
         job.free_since = steady();
         if job.state == State::Held && job.holders == 0 {
             job.state = State::Waits;
-            job.may_have_ended |= job.changing > 0;
+            job.may_have_ended |= job.may_be_cancelled();
         }
     }
 
