@@ -607,6 +607,36 @@ fn who_waits_for_a_commit_in_doubt_is_told_so() {
     assert!(fails.contains("fails sync jobs.db-wal 1"), "{fails}");
 }
 
+/// A worker says so again while the first time waits for the disk. Simulation, seed 115849.
+#[test]
+fn a_repeated_acknowledgement_is_not_confirmed_before_it_is_safe() {
+    let write = Call {
+        sort: "write".to_owned(),
+        file: "jobs.db-wal".to_owned(),
+        number: 1,
+    };
+    let config = pool_of("serve", "workers = 1\n[store]\npath = \"store/jobs.db\"");
+    let app = setup().config(&config).failing(&write, failing::IO).start();
+    let place = Place(app.dir.path());
+    let (begun, asked) = (app.dir.gate("begun"), app.dir.gate("asked"));
+    let script = "gate begun;ack-on;gate asked;ack-on;log twice;ack;note safe";
+    let id = app.client().push(&Ask::push("mails", script));
+    let running = begun.meet();
+    std::fs::write(place.arm(), "").unwrap();
+    drop(running);
+    app.wait_for_log("can't write");
+    drop(asked.meet());
+    app.wait_for_log("twice");
+    procs::kill(app.server());
+    std::fs::write(place.heal(), "").unwrap();
+    // It was never written, so it runs again.
+    drop(begun.meet());
+    drop(asked.meet());
+    app.client().job_in(&id, "done");
+    until("it goes on", || (!notes(&app).is_empty()).then_some(()));
+    assert_eq!(notes(&app), ["safe"]);
+}
+
 #[test]
 fn a_start_tells_of_jobs_that_no_pool_serves() {
     let app = start_of("if narrow jobs mails;serve", "workers = 1\n[queue.kept]");

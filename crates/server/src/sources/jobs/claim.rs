@@ -34,7 +34,7 @@ impl Plane {
             return;
         }
         if let Some(held) = self.jobs.held.get_mut(task) {
-            held.acked = true;
+            (held.acked, held.is_safe) = (true, true);
         }
         self.step(Event::Claimed { task }, None);
     }

@@ -94,7 +94,11 @@ pub(crate) enum Asked {
     /// An operator who cancels a job that had left the core already.
     StrayCancelled(u64),
     /// A worker that acknowledged a task.
-    Ack { worker: WorkerId, task: TaskId },
+    Ack {
+        worker: WorkerId,
+        task: TaskId,
+        job: JobId,
+    },
     /// The scheduler, which gives this job to its worker as soon as it counts as done.
     Claim { task: TaskId, job: JobId },
     /// An operator, whose answer is known already.

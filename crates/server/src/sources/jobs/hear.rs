@@ -61,7 +61,7 @@ impl Plane {
                 self.fetched(id, job);
             }
             Told::Ended { ticket } => match self.jobs.asked(ticket) {
-                Some(Asked::Ack { worker, task }) => self.tell_acked(worker, task),
+                Some(Asked::Ack { worker, task, job }) => self.acknowledged(worker, task, job),
                 Some(Asked::Claim { task, job }) => self.claimed(task, job),
                 Some(Asked::Reply { conn, id, value }) => self.answer_json(conn, id, &value),
                 Some(Asked::Cancelled(by)) => self.end_is_safe(by, &Ok(())),
@@ -106,8 +106,8 @@ impl Plane {
     /// it might be done twice.
     fn is_given_up(&mut self, ticket: Ticket) {
         match self.jobs.asked(ticket) {
-            Some(Asked::Ack { worker, task })
-                if self.core.lent_to(worker).any(|lent| lent == task) =>
+            Some(Asked::Ack { worker, task, job })
+                if self.is_job(task, job) && self.core.lent_to(worker).any(|lent| lent == task) =>
             {
                 self.step(Event::Cancel { task, kill: true }, None);
             }

@@ -13,6 +13,8 @@ pub(crate) struct Held {
     pub(crate) output: Vec<u8>,
     /// Its store counts it as done although it still runs.
     pub(crate) acked: bool,
+    /// And that is on the disk.
+    pub(crate) is_safe: bool,
     /// The store was asked to count it as done before a worker gets it.
     pub(crate) claimed: bool,
     /// A worker got it in this process's life.
@@ -36,6 +38,7 @@ impl Held {
             job,
             output: Vec::new(),
             acked: false,
+            is_safe: false,
             claimed: false,
             delivered: false,
             progress: None,

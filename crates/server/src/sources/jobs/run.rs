@@ -8,7 +8,7 @@ use crate::plane::{Alarm, Plane};
 use crate::sources::Origin;
 use serde_json::Value;
 use stoker_core::{Event, Facts, Span, TaskId, WorkerId};
-use stoker_store::{Ask, Ending, MAX_CHECKPOINT, MAX_LINE};
+use stoker_store::{Ask, Ending, JobId, MAX_CHECKPOINT, MAX_LINE};
 use stoker_wire::{Encode, EventKind, Frame, Type};
 
 /// How often a job's progress and checkpoints reach the store.
@@ -50,7 +50,7 @@ impl Plane {
             .into_iter()
             .flatten()
             .for_each(|ask| self.jobs.ask(ask));
-        let told = Some(self.jobs.ticket(Asked::Ack { worker, task }));
+        let told = Some(self.jobs.ticket(Asked::Ack { worker, task, job }));
         let ending = Ending::Done { result: None };
         self.jobs.ask(Ask::End {
             job,
@@ -61,8 +61,19 @@ impl Plane {
         });
     }
 
+    /// An acknowledgement is on the disk.
+    pub(crate) fn acknowledged(&mut self, worker: WorkerId, task: TaskId, job: JobId) {
+        if !self.is_job(task, job) {
+            return;
+        }
+        if let Some(held) = self.jobs.held.get_mut(task) {
+            held.is_safe = true;
+        }
+        self.tell_acked(worker, task);
+    }
+
     /// Tells a worker that its acknowledgement is safe.
-    pub(crate) fn tell_acked(&mut self, worker: WorkerId, task: TaskId) {
+    fn tell_acked(&mut self, worker: WorkerId, task: TaskId) {
         let event = Encode {
             code: EventKind::ACK.0,
             ..Encode::new(Type::Event, self.loads.number(task))
@@ -80,7 +91,8 @@ impl Plane {
         }
         match EventKind(frame.code) {
             EventKind::ACK => {
-                let again = self.jobs.held.get(task).is_some_and(|held| held.acked);
+                // Who says so again before it is safe is told when it is.
+                let again = self.jobs.held.get(task).is_some_and(|held| held.is_safe);
                 self.step(Event::Acknowledged { worker, task }, None);
                 if again {
                     self.tell_acked(worker, task);

@@ -55,14 +55,15 @@ impl Worker {
         self.aside.pop_front().or_else(|| self.receive())
     }
 
-    /// Waits for a frame of this kind. The tasks that come before it wait aside.
-    pub(crate) fn wait_for(&mut self, is_it: impl Fn(&Got) -> bool) {
+    /// Waits for a frame of this kind. The tasks that come before it wait aside. False if the connection ends first.
+    pub(crate) fn wait_for(&mut self, is_it: impl Fn(&Got) -> bool) -> bool {
         while let Some(got) = self.receive() {
             if is_it(&got) {
-                return;
+                return true;
             }
             self.aside.push_back(got);
         }
+        false
     }
 
     fn receive(&mut self) -> Option<Got> {

@@ -57,6 +57,7 @@ impl Worker {
             "progress" => self.event(EventKind::PROGRESS, 0, argument),
             "checkpoint" => self.event(EventKind::CHECKPOINT, 0, argument),
             "ack" => self.acknowledge(),
+            "ack-on" => self.event(EventKind::ACK, 0, ""),
             "goaway" => self.send(Encode::new(Type::Goaway, 0)),
             "call" => self.call(argument),
             "push" => self.push(argument),
@@ -72,7 +73,7 @@ impl Worker {
             "note" => note(self.line(argument).trim_end()),
             "if" => return self.run_if_file(argument),
             "once" => return File::create_new(argument).is_ok(),
-            "await-cancel" => self.wait_for(|got| got.kind == Type::Cancel),
+            "await-cancel" => drop(self.wait_for(|got| got.kind == Type::Cancel)),
             "await-signal" => {
                 while !self.soft_signal.swap(false, Ordering::Relaxed) {
                     pause(Duration::from_millis(1));
@@ -221,7 +222,10 @@ impl Worker {
     /// Says that the task is done, and waits until that is safe.
     fn acknowledge(&mut self) {
         self.event(EventKind::ACK, 0, "");
-        self.wait_for(|got| got.kind == Type::Event && got.code == EventKind::ACK.0);
+        if !self.wait_for(|got| got.kind == Type::Event && got.code == EventKind::ACK.0) {
+            // Nobody will say so any more.
+            std::process::exit(0);
+        }
     }
 
     /// Asks for another run, waits until that comes, and answers the first one again instead of it.
