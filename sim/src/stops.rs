@@ -91,7 +91,11 @@ impl World {
         let pool = pool.and_then(|pool| self.setup.pool(pool));
         if let Some(most) = pool.and_then(|pool| self.setup.most_tasks(pool)) {
             let had = worker.answered;
-            assert!(had <= most, "{head} has had {had} tasks, of {most}");
+            let name = &worker.name;
+            assert!(
+                had <= most,
+                "{name} had {had} tasks when it was replaced, of {most}"
+            );
         }
     }
 
