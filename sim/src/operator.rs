@@ -42,7 +42,7 @@ fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
     match dice.below(8) {
         0 | 1 => Verb::Cancel,
         2 => Verb::Retry(None),
-        3 => Verb::Retry(dice.percent(70).then(|| dice.within(1, 50))),
+        3 => Verb::Retry(dice.percent(70).then(|| *dice.of_all(&[1, 3, 10, 50]))),
         4 => Verb::Suspend,
         5 => Verb::Release,
         6 => Verb::Move(dice.below(setup.queues.len() as u64) as usize),
@@ -54,7 +54,16 @@ fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
 fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
     let mut filter = Filter::default();
     if jobs > 0 && (matches!(verb, Verb::Edit(_)) || dice.percent(30)) {
-        filter.one = Some(dice.below(jobs));
+        // Those that were pushed last may be on their way.
+        let recent = match dice.percent(50) {
+            true => jobs.min(20),
+            false => jobs,
+        };
+        filter.one = Some(jobs - 1 - dice.below(recent));
+        return filter;
+    }
+    // A rate shows in many.
+    if matches!(verb, Verb::Retry(Some(_))) && dice.percent(50) {
         return filter;
     }
     if dice.percent(70) {
