@@ -1,5 +1,6 @@
 //! What people are shown of the core's state.
 
+use crate::worker::Life;
 use crate::{Core, Health, Kind, PoolConfig, PoolId, QueueConfig, QueueId, TaskId, Time, WorkerId};
 
 /// A queue as it is now.
@@ -112,11 +113,13 @@ impl Core {
             .map(|worker| (worker.pool, worker.number, worker.version))
     }
 
-    /// Whether a worker is assigned tasks only on request.
+    /// Whether a worker is assigned tasks only on request. One that is being killed may have said so in a HELLO that
+    /// came too late to count, and is asked nothing more.
     pub fn takes_on_request(&self, id: WorkerId) -> bool {
-        self.workers
-            .get(id)
-            .is_some_and(|worker| worker.demand.is_pull())
+        let worker = self.workers.get(id);
+        worker.is_some_and(|worker| {
+            worker.demand.is_pull() || matches!(worker.life, Life::Killed { .. })
+        })
     }
 
     /// Tasks lent to a worker, the running one first.

@@ -184,3 +184,23 @@ fn a_suspect_does_not_wait_for_a_worker_that_has_not_asked() {
     busy.into_iter().for_each(|task| w.done(task));
     assert_eq!(w.on(suspect), Some(wide));
 }
+
+/// Its HELLO and its request were on their way when the server drained: that breaks no rule.
+#[test]
+fn a_worker_that_was_killed_before_it_was_ready_may_still_ask() {
+    let (mut w, _) = World::of(workers(1));
+    w.step(Event::Tick);
+    let worker = w.starting()[0];
+    w.step(Event::Drain);
+    assert!(w.saw(&Action::Kill {
+        worker,
+        why: Why::Shutdown
+    }));
+    w.hello(worker, &Hello::pull());
+    assert!(w.core.takes_on_request(worker));
+    w.look();
+    ready(&mut w, worker, true);
+    assert_eq!(w.look(), []);
+    w.die(worker);
+    assert!(!w.core.takes_on_request(worker));
+}
