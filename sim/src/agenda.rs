@@ -16,6 +16,10 @@ pub(crate) enum What {
     /// It connects, if that went well, and says what it offers.
     Hello(u64),
     WorkerLooks(u64),
+    /// A worker that takes tasks on request asks for one, or gives up, by a plan that may not count any more.
+    PullActs(u64, u64),
+    /// Somebody's worker dials, or is told to go.
+    GuestActs(usize),
     /// The code of a run goes on: of a worker, and which of all runs it is.
     RunGoesOn(u64, u64),
     /// A process ends by itself or by a signal.
@@ -49,6 +53,8 @@ impl fmt::Display for What {
             Self::Spawned(worker) => write!(f, "worker {worker} is started"),
             Self::Hello(worker) => write!(f, "worker {worker} says HELLO"),
             Self::WorkerLooks(worker) => write!(f, "worker {worker} reads"),
+            Self::PullActs(worker, _) => write!(f, "worker {worker} goes on by itself"),
+            Self::GuestActs(no) => write!(f, "guest {no} acts"),
             Self::RunGoesOn(worker, run) => write!(f, "run {run}, of worker {worker}, goes on"),
             Self::Dies(worker, true) => write!(f, "worker {worker} is killed"),
             Self::Dies(worker, false) => write!(f, "worker {worker} exits"),

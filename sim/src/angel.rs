@@ -2,9 +2,11 @@
 
 use crate::agenda::What;
 use crate::body::number;
+use crate::guests::is_guest;
 use crate::ledger::Death;
 use crate::model::Model;
 use crate::peer::Peer;
+use crate::pulls::Pull;
 use crate::slots::Slots;
 use crate::worker::Worker;
 use crate::world::{ANGEL, SERVER, World};
@@ -59,7 +61,8 @@ impl World {
             return;
         };
         let mut keys = self.workers.keys().chain(self.spawning.keys());
-        let is_of = |key: &&u64| self.pools.get(key).is_some_and(|name| name == pool);
+        let is_of =
+            |key: &&u64| !is_guest(**key) && self.pools.get(key).is_some_and(|name| name == pool);
         let there = keys.by_ref().filter(is_of).count() as u64;
         let most = self.setup.most_processes(of);
         assert!(
@@ -103,34 +106,18 @@ impl World {
         let (err_read, err) = sim::pipe();
         let lively = self.lively;
         let pool = self.pools.get(&key).and_then(|pool| self.setup.pool(pool));
-        let slots = pool.map_or(1, |pool| self.setup.pools[pool].slots);
-        let is_soft = lively.is_soft(self.dice("workers"));
-        self.workers.insert(
-            key,
-            Worker {
-                key,
-                pid,
-                peer: Peer::new(ours),
-                outputs: [out, err],
-                model: Model::that_runs(),
-                run: None,
-                is_ready: false,
-                is_soft,
-                last_answered: None,
-                is_rogue: false,
-                name: spec.name,
-                printed: String::new(),
-                ended: Vec::new(),
-                retry_after: None,
-                slots: (slots > 1).then(|| Slots::new(slots)),
-                ready_at: Duration::ZERO,
-                looked_at: steady(),
-                crashes: false,
-                saves: 0,
-                answered: 0,
-                just_ended: Vec::new(),
-            },
-        );
+        let pool = pool.map(|pool| &self.setup.pools[pool]);
+        let (slots, pulls) = pool.map_or((1, false), |pool| (pool.slots, pool.pulls));
+        let mut worker = Worker::new(key, pid, Peer::new(ours), Model::that_runs());
+        (worker.outputs, worker.name) = ([out, err], spec.name);
+        worker.is_soft = lively.is_soft(self.dice("workers"));
+        if slots > 1 {
+            worker.slots = Some(Slots::new(slots));
+        }
+        if pulls {
+            (worker.model, worker.pull) = (Model::that_pulls(), Some(Pull::default()));
+        }
+        self.workers.insert(key, worker);
         self.tell(
             ToServer::Spawned { worker: key, pid },
             vec![out_read, err_read, theirs],
@@ -152,6 +139,7 @@ impl World {
         if let Some(worker) = self.workers.get_mut(&key) {
             worker.hello(&self.setup, &pool);
         }
+        self.plan_pull(key);
     }
 
     /// Nobody knows why: there was no memory left, say.
@@ -188,7 +176,9 @@ impl World {
             true => End::Signal(9),
             false => End::Code(0),
         };
-        self.tell(ToServer::Exited { worker: key, end }, Vec::new());
+        if !is_guest(key) {
+            self.tell(ToServer::Exited { worker: key, end }, Vec::new());
+        }
     }
 }
 
@@ -216,14 +206,20 @@ impl World {
     /// How a worker's death looks to its job.
     fn death_of(&self, worker: &Worker, no: u64) -> Death {
         let ran = steady() - self.ledger.jobs[no as usize].began_at;
-        let least = self.limit_of(worker, no);
         let leaves = worker.is_told() || !worker.ended.is_empty();
-        match (worker.crashes, least) {
+        match (worker.crashes, self.limit_of(worker, no)) {
             // A prefetched task is timed from its start, which the server may date later than the worker.
             (true, Some(least)) if ran + NEAR < least && !leaves => Death::Crash,
             (false, Some(least)) if ran >= least && !leaves => Death::Overdue,
             _ => Death::Unclear,
         }
+    }
+
+    /// Nobody has it killed for the time that its job takes.
+    pub(crate) fn is_in_time(&self, worker: &Worker, no: u64) -> bool {
+        let ran = steady() - self.ledger.jobs[no as usize].began_at;
+        let limit = self.limit_of(worker, no);
+        limit.is_some_and(|limit| ran + NEAR < limit)
     }
 }
 

@@ -14,7 +14,7 @@ use stoker_wire::Key;
 const SEEDS: u64 = 400;
 
 /// Keys of the configuration that are not drawn.
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 13] = [
     ("stoker.socket", "the angel binds it"),
     ("stoker.socket_mode", "the angel sets it"),
     ("stoker.socket_group", "the angel sets it"),
@@ -24,7 +24,6 @@ const KEYS: [(&str, &str); 14] = [
         "pool.protocol",
         "processes without the protocol get no tasks: integration tests have them",
     ),
-    ("pool.token", "no worker dials in here yet"),
     ("store.path", "drawn with the engine"),
     ("store.driver", "drawn with the engine"),
     ("store.sync", "drawn with the engine"),

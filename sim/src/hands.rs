@@ -3,7 +3,7 @@
 use crate::slots::Slots;
 use crate::world::World;
 use std::collections::BTreeSet;
-use stoker_wire::Type;
+use stoker_wire::{Key, Type};
 
 /// The jobs that workers have or were sent when the server died.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl World {
         for worker in self.workers.values_mut() {
             let mut unread = Vec::new();
             hands.is_known &= worker.peer.look_ahead(|frame| {
-                let is_job = frame.kind == Type::Req;
+                let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
                 unread.extend(is_job.then(|| crate::body::number(frame.body)).flatten());
             });
             let waiting = worker.model.waiting_jobs().chain(unread);

@@ -60,7 +60,12 @@ impl Lively {
 
     /// Workers go by themselves.
     pub(crate) fn is_rough(&self) -> bool {
-        self.leaves > 0 || self.rogue > 0 || self.busy > 0
+        self.leaves > 0 || self.rogue > 0 || self.busy > 0 || self.idle_deaths > 0
+    }
+
+    /// Whether a worker goes by itself, now.
+    pub(crate) fn leaves(&self, dice: &mut Dice) -> bool {
+        dice.below(1_000) < self.leaves
     }
 
     pub(crate) fn is_soft(&self, dice: &mut Dice) -> bool {

@@ -13,6 +13,7 @@ mod every;
 #[cfg(test)]
 mod failing;
 mod faults;
+mod guests;
 mod hands;
 mod hostile;
 mod late;
@@ -21,6 +22,7 @@ mod lively;
 mod model;
 mod operator;
 mod peer;
+mod pulls;
 mod push;
 mod restart;
 mod rogue;

@@ -1,6 +1,6 @@
 //! A worker that follows the table `sdk/conformance/worker.json`: it takes events and returns their effects.
 
-use crate::table::{Becomes, Flags, RUNS, Table, flag};
+use crate::table::{Becomes, Flags, PULLS, RUNS, Table, flag};
 use std::collections::VecDeque;
 
 /// A task as the worker got it.
@@ -67,6 +67,20 @@ impl Model {
             unconfirmed: 0,
             has_half: false,
         }
+    }
+
+    /// One that takes tasks on request.
+    pub(crate) fn that_pulls() -> Self {
+        Self {
+            table: &PULLS,
+            state: "away",
+            ..Self::that_runs()
+        }
+    }
+
+    /// It was not spawned.
+    pub(crate) fn is_dialled(&mut self) {
+        self.flags |= flag("dialled");
     }
 
     /// Whether it waits for what the server says.

@@ -4,7 +4,8 @@ use crate::agenda::What;
 use crate::ledger::{Ack, Answer, Death};
 use crate::lively::Act;
 use crate::model::{Follows, Task};
-use crate::worker::Run;
+use crate::pulls::of_pull;
+use crate::worker::{Run, Worker};
 use crate::world::World;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -38,6 +39,7 @@ impl World {
             && worker.is_ready
             && !worker.is_rogue
             && worker.slots.is_none()
+            && worker.pull.is_none()
             && worker.model.state != "gone"
         {
             let is_running = worker.run.is_some();
@@ -72,7 +74,7 @@ impl World {
     }
 
     /// Does what follows from an event.
-    fn follow(&mut self, key: u64, all: Vec<Follows>) {
+    pub(crate) fn follow(&mut self, key: u64, all: Vec<Follows>) {
         let (mut status, mut after) = ("", None);
         for follows in all {
             let Some(worker) = self.workers.get_mut(&key) else {
@@ -109,7 +111,7 @@ impl World {
                 Follows::Begins(task) => self.begins(key, task),
                 Follows::Ends(task) => {
                     (worker.run, worker.retry_after) = (None, None);
-                    worker.answered += 1;
+                    worker.answered += u64::from(status != "RETURNED");
                     worker.has_ended(task);
                     let worker = &self.workers[&key];
                     self.check_run(worker, task);
@@ -118,6 +120,9 @@ impl World {
                     };
                     match answer_of(status, after) {
                         Some(answer) => worker.ended.push((task, answer)),
+                        None if status == "RETURNED" && task.is_job => {
+                            self.returns_unrun(key, task)
+                        }
                         None => self.gives_back(task),
                     }
                 }
@@ -134,6 +139,7 @@ impl World {
         self.flush(key);
         self.note_acknowledged(key);
         self.plan_run(key);
+        self.plan_pull(key);
     }
 
     /// A job whose acknowledgement the broker has confirmed stays done, whatever becomes of its run.
@@ -146,10 +152,11 @@ impl World {
         }
     }
 
-    fn gives_back(&mut self, task: Task) {
+    pub(crate) fn gives_back(&mut self, task: Task) {
         match task.is_job {
             true => {
                 self.ledger.died(task.no, Death::Unclear, &self.setup);
+                self.ledger.jobs[task.no as usize].returns += 1;
                 if self.setup.store.kills == 0 {
                     self.ledger.jobs[task.no as usize].is_given_back();
                 }
@@ -181,6 +188,14 @@ impl World {
         if !task.is_job && self.ledger.calls.is_deadly(task.no) {
             acts.retain(|(_, act)| *act == Act::Writes);
             acts.push_back((Duration::ZERO, Act::Dies));
+        }
+        let pulls = |worker: &Worker| worker.pull.is_some();
+        let is_end = self.waits_since.is_some();
+        if self.workers.get(&key).is_some_and(pulls) {
+            acts = acts
+                .into_iter()
+                .filter_map(|act| of_pull(act, is_end))
+                .collect();
         }
         self.note(|| format!("  worker {key} begins {task:?}: {acts:?}"));
         acts

@@ -332,6 +332,12 @@ impl World {
         self.flush(key);
     }
 
+    /// Somebody has it end.
+    pub(crate) fn slots_told(&mut self, key: u64) {
+        self.slots_leave(key);
+        self.leave_if_empty(key);
+    }
+
     fn leave_if_empty(&mut self, key: u64) {
         let Some(slots) = self.slots(key) else { return };
         if slots.held.is_empty() && (slots.is_told || slots.has_left) {

@@ -8,6 +8,8 @@ const JSON: &str = include_str!("../../sdk/conformance/worker.json");
 
 /// That of a worker whose loop is its SDK's.
 pub(crate) static RUNS: LazyLock<Table> = LazyLock::new(|| Table::of("runs"));
+/// That of one that takes tasks on request.
+pub(crate) static PULLS: LazyLock<Table> = LazyLock::new(|| Table::of("pulls"));
 /// By a bit each, in this order.
 const FLAGS: [&str; 7] = [
     "told",

@@ -118,7 +118,7 @@ pub(crate) fn parts(setup: &Setup) -> Vec<String> {
 type Remove = fn(&mut Setup) -> bool;
 
 /// Each takes something out, and says whether it was there.
-const NAMED: [(&str, Remove); 13] = [
+const NAMED: [(&str, Remove); 15] = [
     ("operations", |setup| {
         std::mem::take(&mut setup.operations) > 0
     }),
@@ -141,6 +141,14 @@ const NAMED: [(&str, Remove); 13] = [
         let several = all.filter_map(|pool| (pool.slots > 1).then_some(&mut pool.slots));
         several.map(|slots| *slots = 1).count() > 0
     }),
+    ("pulls", |setup| {
+        let pools = setup.pools.iter_mut();
+        pools
+            .map(|pool| u64::from(std::mem::take(&mut pool.pulls)))
+            .sum::<u64>()
+            > 0
+    }),
+    ("guests", |setup| std::mem::take(&mut setup.guests) > 0),
     ("wall-jumps", |setup| std::mem::take(&mut setup.wall_jumps)),
     ("deaths", |setup| std::mem::take(&mut setup.store.kills) > 0),
     ("disk-faults", |setup| {

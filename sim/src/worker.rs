@@ -1,15 +1,17 @@
 //! A worker process, as an SDK makes one: what it does by the table, and what its code does.
 
 use crate::body::number;
+use crate::guests::{is_guest, token};
 use crate::ledger::{Answer, Ledger, saved};
 use crate::lively::Act;
 use crate::model::{Follows, Model, Task};
 use crate::peer::Peer;
+use crate::pulls::Pull;
 use crate::setup::Setup;
 use crate::slots::Slots;
 use std::collections::VecDeque;
 use std::time::Duration;
-use stoker_os::{Fd, steady};
+use stoker_os::{Fd, sim, steady};
 use stoker_wire::{Encode, EventKind, Frame, Key, MetaBuf, Status, Type};
 
 /// A task at hand.
@@ -47,6 +49,8 @@ pub(crate) struct Worker {
     pub(crate) printed: String,
     /// When its job is to run again, if its code says that.
     pub(crate) retry_after: Option<Duration>,
+    /// It takes tasks on request.
+    pub(crate) pull: Option<Pull>,
     /// What it has in its slots, if it has several.
     pub(crate) slots: Option<Slots>,
     /// Runs that ended when their answers are written.
@@ -65,16 +69,49 @@ pub(crate) struct Worker {
 const SETTLED: Duration = Duration::from_secs(5);
 
 impl Worker {
+    /// One that has said nothing yet, and whose output nobody reads.
+    pub(crate) fn new(key: u64, pid: i32, peer: Peer, model: Model) -> Self {
+        let outputs = [sim::pipe().1, sim::pipe().1];
+        Self {
+            key,
+            pid,
+            peer,
+            outputs,
+            model,
+            run: None,
+            is_ready: false,
+            ready_at: Duration::ZERO,
+            looked_at: steady(),
+            last_answered: None,
+            is_rogue: false,
+            name: String::new(),
+            is_soft: false,
+            printed: String::new(),
+            retry_after: None,
+            pull: None,
+            slots: None,
+            ended: Vec::new(),
+            saves: 0,
+            answered: 0,
+            just_ended: Vec::new(),
+            crashes: false,
+        }
+    }
+
     /// What it offers: all that there is, of which its pool serves some.
     pub(crate) fn hello(&mut self, setup: &Setup, pool: &str) {
         let calls: Vec<String> = setup
             .services_of(pool)
             .map(|name| format!("{name}.ask"))
             .collect();
-        let hello = serde_json::json!({
+        let mut hello = serde_json::json!({
             "v": [1], "role": "worker", "name": "sim", "pid": self.pid, "calls": calls, "jobs": ["*"],
-            "soft_cancel": self.is_soft, "slots": self.slots.as_ref().map_or(1, |slots| slots.most),
+            "soft_cancel": self.is_soft, "pull": self.pull.is_some(), "slots": self.slots.as_ref().map_or(1, |slots| slots.most),
         });
+        if is_guest(self.key) {
+            hello["pool"] = pool.into();
+            hello["token"] = token(setup, pool).into();
+        }
         let body = hello.to_string();
         self.peer.put(Encode {
             body: body.as_bytes(),
@@ -147,6 +184,7 @@ impl Worker {
     /// Reads all that is there, in one go.
     pub(crate) fn read(&mut self, all: &mut Vec<Follows>, ledger: &mut Ledger, setup: &Setup) {
         let (model, looked_at) = (&mut self.model, self.looked_at);
+        let name = &mut self.name;
         let ended = self.peer.take(|frame| match frame.kind {
             Type::Req => model.comes(task_of(&frame, looked_at, ledger, setup), all),
             Type::Cancel => model.cancels(frame.id, all),
@@ -154,6 +192,7 @@ impl Worker {
             Type::Goaway => model.on("GOAWAY", all),
             Type::Ping => model.on("PING", all),
             Type::Ready => model.on("READY", all),
+            Type::Welcome => *name = name_of(frame.body),
             Type::Res => panic!("the server refuses an honest worker: {frame:?}"),
             _ => {}
         });
@@ -217,6 +256,12 @@ impl Worker {
             self.printed = text;
         }
     }
+}
+
+/// The name that the server gives a worker.
+fn name_of(welcome: &[u8]) -> String {
+    let welcome: serde_json::Value = serde_json::from_slice(welcome).expect("JSON");
+    welcome["worker"].as_str().expect("a name").to_owned()
 }
 
 /// A task that a worker has read.

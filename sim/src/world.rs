@@ -5,6 +5,7 @@ use crate::calls::Calls;
 use crate::client::Client;
 use crate::dice::Dice;
 use crate::faults::Faults;
+use crate::guests::Guest;
 use crate::hands::Hands;
 use crate::hostile::Hostile;
 use crate::ledger::Ledger;
@@ -45,6 +46,9 @@ pub(crate) struct World {
     /// Names of workers that have broken the protocol.
     pub(crate) rogues: BTreeSet<String>,
     pub(crate) hostiles: Vec<Option<Hostile>>,
+    pub(crate) guests: Vec<Guest>,
+    /// Workers that have dialled so far.
+    pub(crate) dialled: u64,
     pub(crate) server: Option<Server>,
     pub(crate) angel: Angel,
     pub(crate) disk: Option<Disk>,
@@ -128,6 +132,8 @@ impl World {
             hands: Hands::default(),
             rogues: BTreeSet::new(),
             hostiles: Vec::new(),
+            guests: Vec::new(),
+            dialled: 0,
             lively: Lively::draw(seed),
             setup,
         };
@@ -136,6 +142,7 @@ impl World {
         world.draw_kill();
         world.plan_fault();
         world.hostiles_come();
+        world.guests_come();
         if world.setup.wall_jumps {
             world
                 .agenda
@@ -185,6 +192,7 @@ impl World {
 
     pub(crate) fn step(&mut self) {
         self.events += 1;
+        self.guests_hear();
         self.plan_looks();
         self.kill_if_drawn();
         let now = steady();
@@ -293,6 +301,8 @@ impl World {
             What::Spawned(key) => self.spawned(key),
             What::Hello(key) => self.hello(key),
             What::WorkerLooks(key) => self.worker_looks(key),
+            What::PullActs(key, plan) => self.pull_acts(key, plan),
+            What::GuestActs(no) => self.guest_acts(no),
             What::RunGoesOn(key, run) => self.run_goes_on(key, run),
             What::Dies(key, by_signal) => self.dies(key, by_signal),
             What::DiesIdle(key) => self.dies_idle(key),

@@ -392,7 +392,8 @@ impl Job {
         match death {
             Death::Crash => {
                 self.crashes.one_more();
-                if budget.is_some_and(|budget| self.crashes.low >= budget * PATIENCE) {
+                // Once it comes from the store its first crash is not held against it.
+                if budget.is_some_and(|budget| self.crashes.low > budget * PATIENCE) {
                     return self.end(End::Failed);
                 }
                 self.may_have_ended |= budget.is_none_or(|budget| self.crashes.high >= budget);

@@ -232,6 +232,14 @@ impl Ledger {
         }
     }
 
+    /// Its worker says in good time that its code has not run, which costs nothing.
+    pub(crate) fn returned_unrun(&mut self, no: u64, setup: &Setup) {
+        let job = self.touch(no, "returned unrun");
+        (job.runs_at, job.state, job.acked) = (None, State::Waits, false);
+        // What is recorded as done is, if its server dies now.
+        job.may_have_ended |= job.changing > 0 || job.is_done_early(setup);
+    }
+
     /// Its worker died before it had begun it. One that counts as done on delivery has had its run.
     pub(crate) fn died_unbegun(&mut self, no: u64, setup: &Setup) {
         self.returned(no);

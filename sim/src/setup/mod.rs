@@ -32,6 +32,8 @@ pub(crate) struct Pool {
     pub(crate) crash_budget: Setting<u32>,
     /// Tasks at once of one worker.
     pub(crate) slots: u16,
+    /// Its workers take tasks on request.
+    pub(crate) pulls: bool,
 }
 
 /// A queue as it was drawn.
@@ -106,6 +108,8 @@ pub(crate) struct Setup {
     /// Requests that all clients make together.
     pub(crate) requests: u64,
     pub(crate) clients: u64,
+    /// Workers that somebody else starts, and that dial.
+    pub(crate) guests: u64,
     /// Of ten requests so many are calls.
     pub(crate) calls: u64,
     /// For a long time nobody asks for anything.
@@ -134,6 +138,7 @@ impl Setup {
             .collect();
         for pool in &mut pools {
             pool.slots = *dice.of_all(&[1, 1, 1, 2, 4, 16]);
+            pool.pulls = pool.slots == 1 && dice.percent(25);
         }
         let mut spare: Vec<u64> = pools
             .iter()
@@ -172,6 +177,7 @@ impl Setup {
             rich: dice.percent(60),
             requests: dice.within(20, 300),
             clients: dice.within(1, 6),
+            guests: *dice.of_all(&[0, 0, 0, 1, 3]),
             calls: *dice.of_all(&[2, 2, 6]),
             has_break: dice.percent(12) && may_break,
             longest_us: *dice.of_all(&[20, 50, 150, 1_000, 20_000, 300_000]),
@@ -286,6 +292,7 @@ impl Pool {
             task_timeout_ms: Setting::new(section.millis("task_timeout", 60_000)),
             crash_budget: Setting::new(section.number("crash_budget", 3) as u32),
             slots: 1,
+            pulls: false,
             section,
         }
     }

@@ -22,9 +22,9 @@ impl Setup {
         }
         for pool in &mut self.pools {
             if drops(&mut pool.section) {
-                let slots = pool.slots;
+                let (slots, pulls) = (pool.slots, pool.pulls);
                 *pool = Pool::read(pool.section.clone());
-                pool.slots = slots;
+                (pool.slots, pool.pulls) = (slots, pulls);
                 return true;
             }
         }

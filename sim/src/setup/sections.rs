@@ -48,6 +48,7 @@ pub(super) fn pool(dice: &mut Dice, name: &str) -> Section {
     section.maybe(dice, "max_age", &["\"1s\"", "\"30s\""]);
     section.maybe(dice, "idle_timeout", &["\"1s\"", "\"10s\""]);
     section.maybe(dice, "crash_budget", &["1", "3", "80"]);
+    section.maybe(dice, "token", &["\"secret\""]);
     section
 }
 

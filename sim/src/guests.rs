@@ -1,0 +1,145 @@
+//! Workers that nobody here has started: they dial the socket, and go when they like.
+
+use crate::agenda::What;
+use crate::dice::Dice;
+use crate::model::Model;
+use crate::peer::Peer;
+use crate::pulls::Pull;
+use crate::setup::Setup;
+use crate::slots::Slots;
+use crate::worker::Worker;
+use crate::world::{ANGEL, SOCKET, World};
+use std::path::Path;
+use stoker_os::{Signal, sim, steady};
+
+/// From here on workers are numbered that the angel does not know, and their processes.
+const FIRST: u64 = 1 << 50;
+const FIRST_PID: i32 = 300_000;
+/// Somebody who is not the server's user, and needs the pool's token.
+const STRANGER: u32 = 33;
+
+/// How somebody's worker works.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Runs,
+    Pulls,
+    Slots(u16),
+}
+
+/// A process that dials again and again.
+pub(crate) struct Guest {
+    pool: usize,
+    kind: Kind,
+    uid: u32,
+    /// As a worker of the server that it has dialled.
+    key: u64,
+}
+
+impl Guest {
+    fn draw(dice: &mut Dice, setup: &Setup) -> Self {
+        let pool = dice.below(setup.pools.len() as u64) as usize;
+        let has_token = setup.pools[pool].section.get("token").is_some();
+        Self {
+            pool,
+            kind: *dice.of_all(&[Kind::Runs, Kind::Pulls, Kind::Pulls, Kind::Slots(3)]),
+            uid: if has_token { STRANGER } else { 0 },
+            key: 0,
+        }
+    }
+}
+
+pub(crate) fn is_guest(key: u64) -> bool {
+    key >= FIRST
+}
+
+impl World {
+    pub(crate) fn guests_come(&mut self) {
+        for no in 0..self.setup.guests as usize {
+            let setup = self.setup.clone();
+            let guest = Guest::draw(self.dice("guests"), &setup);
+            self.guests.push(guest);
+            let at = self.dice("guests").millis(0, 500);
+            self.agenda.plan(at, What::GuestActs(no));
+        }
+    }
+
+    /// Dials, if it is not connected; goes, perhaps, if it is.
+    pub(crate) fn guest_acts(&mut self, no: usize) {
+        if self.waits_since.is_some() || self.draining.is_some() {
+            return;
+        }
+        let key = self.guests[no].key;
+        if !self.workers.contains_key(&key) && self.server.is_some() {
+            self.dials(no);
+        } else if self.dice("guests").percent(15) {
+            self.is_told_to_go(key);
+        }
+        let pause = self.dice("guests").millis(100, 3_000);
+        let next = self.setup.after_break(steady() + pause);
+        self.agenda.plan(next, What::GuestActs(no));
+    }
+
+    fn dials(&mut self, no: usize) {
+        self.dialled += 1;
+        let (key, pid) = (FIRST + self.dialled, FIRST_PID + self.dialled as i32);
+        let Guest {
+            pool, kind, uid, ..
+        } = self.guests[no];
+        self.guests[no].key = key;
+        sim::start_process(pid, ANGEL, uid, 20 << 20);
+        let own = stoker_os::Peer { pid, uid };
+        let fd = sim::connect(Path::new(SOCKET), own).expect("it listens");
+        let mut worker = Worker::new(key, pid, Peer::new(fd), Model::that_runs());
+        match kind {
+            Kind::Runs => worker.model.is_dialled(),
+            Kind::Pulls => {
+                (worker.model, worker.pull) = (Model::that_pulls(), Some(Pull::default()));
+            }
+            Kind::Slots(most) => worker.slots = Some(Slots::new(most)),
+        }
+        self.note(|| format!("  worker {key} dials: {kind:?}"));
+        let pool = self.setup.pools[pool].name.clone();
+        worker.hello(&self.setup, &pool);
+        self.pools.insert(key, pool);
+        self.workers.insert(key, worker);
+        self.plan_pull(key);
+    }
+
+    /// What the server has sent to processes that the angel does not know.
+    pub(crate) fn guests_hear(&mut self) {
+        for no in 0..self.guests.len() {
+            let key = self.guests[no].key;
+            let Some(pid) = self.workers.get(&key).map(|worker| worker.pid) else {
+                continue;
+            };
+            for signal in sim::signals(pid) {
+                self.note(|| format!("  worker {key} is sent {signal:?}"));
+                match signal {
+                    Signal::KILL => self.plan_death(key, true),
+                    Signal::TERM => self.is_told_to_go(key),
+                    _ => self.interrupt(key),
+                }
+            }
+        }
+    }
+
+    /// Somebody has it end when it has nothing to do.
+    fn is_told_to_go(&mut self, key: u64) {
+        let Some(worker) = self.workers.get(&key).filter(|worker| !worker.is_rogue) else {
+            return;
+        };
+        match (&worker.slots, &worker.pull) {
+            (Some(_), _) => self.slots_told(key),
+            // It leaves when it is away the next time, or is killed.
+            (None, Some(_)) => {}
+            (None, None) if worker.model.state == "gone" => {}
+            (None, None) => self.does(key, "TERM"),
+        }
+    }
+}
+
+/// What it takes to join a pool as another user.
+pub(crate) fn token(setup: &Setup, pool: &str) -> Option<String> {
+    let token = setup.pools[setup.pool(pool)?].section.get("token")?;
+    Some(token.trim_matches('"').to_owned())
+}
