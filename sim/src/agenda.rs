@@ -32,6 +32,11 @@ pub(crate) enum What {
     /// A hostile client looks at its connection, or makes one.
     HostileActs(usize),
     WallJumps,
+    /// The configuration file.
+    FileChanges,
+    /// The server is told once more to read it.
+    Reloads,
+    ReloadHolds,
     /// A part of the store does what it was asked, by a plan that may not count any more.
     StoreWorks(Part, u64),
     DiskFails,
@@ -62,6 +67,9 @@ impl fmt::Display for What {
             Self::ClientActs(client) => write!(f, "client {client} acts"),
             Self::ClientLooks(client) => write!(f, "client {client} reads"),
             Self::HostileActs(no) => write!(f, "hostile client {no} acts"),
+            Self::FileChanges => write!(f, "the configuration file is changed"),
+            Self::Reloads => write!(f, "a reload is asked for again"),
+            Self::ReloadHolds => write!(f, "what the file says holds"),
             Self::WallJumps => write!(f, "the wall clock is set"),
             Self::StoreWorks(part, _) => write!(f, "the store works: {part:?}"),
             Self::Rests => write!(f, "is there a job left?"),

@@ -178,6 +178,7 @@ impl World {
                 let number = self.ledger.steering.asks(queue, wish);
                 About::Steered(queue, wish, number)
             }
+            Effect::Edits => return self.edits_file(),
             Effect::Rejected => About::WrongOperation,
             // Reserves bound sizes and limits.
             Effect::None if method != "stoker.job" => About::Steering,
@@ -303,6 +304,9 @@ impl World {
             Some(client) => client.read(&mut self.ledger, &self.setup),
             None => return,
         };
+        if std::mem::take(&mut self.ledger.is_reloaded) {
+            self.is_reloaded();
+        }
         if ended {
             let open = self.clients[no]
                 .as_ref()

@@ -37,6 +37,8 @@ pub(crate) enum About {
     Again(usize, bool),
     /// The same, and it is wrong.
     WrongOperation,
+    /// A reload of all, after the file has changed.
+    Reload,
     /// Whether there is a job left.
     Rest,
 }
@@ -266,6 +268,7 @@ impl Client {
                         ),
                     }
                 }
+                About::Reload => ledger.is_reloaded |= Status(frame.code) == Status::OK,
                 // It is asked for again.
                 _ if ledger.may_fail(Status(frame.code)) => {}
                 About::Jobs => ledger.page(frame.body),

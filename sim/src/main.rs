@@ -24,6 +24,7 @@ mod operator;
 mod peer;
 mod pulls;
 mod push;
+mod reload;
 mod restart;
 mod rogue;
 mod rule;

@@ -19,6 +19,8 @@ pub(crate) enum Effect {
     Changes(Verb, Filter),
     /// How many of its jobs may run at once.
     Limits(usize, u64),
+    /// The configuration file is changed, and the server told to read it again.
+    Edits,
     /// It is not understood, and must be rejected.
     Rejected,
 }
@@ -135,7 +137,8 @@ fn wrong(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
 
 fn workers(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
     let pool = &dice.of_all(&setup.pools).name;
-    let request = match dice.below(4) {
+    let request = match dice.below(6) {
+        4 | 5 => return ("stoker.pool", json!({"op": "reload"}), Effect::Edits),
         0 => json!({"op": "scale", "pool": pool, "reset": true}),
         1 => json!({"op": "reload", "pool": pool}),
         2 => json!({"op": "reload"}),

@@ -3,6 +3,7 @@
 use crate::agenda::What;
 use crate::client::About;
 use crate::dice::Dice;
+use crate::reload::FILE;
 use crate::world::{ANGEL, SERVER, SOCKET, World};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,6 +74,7 @@ impl Angel {
         let launch = Launch {
             base: PathBuf::from("/"),
             text: text.to_owned(),
+            file: Some(PathBuf::from(FILE)),
             ..Launch::default()
         };
         let (control, _) = sim::records();

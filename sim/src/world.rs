@@ -10,12 +10,14 @@ use crate::hands::Hands;
 use crate::hostile::Hostile;
 use crate::ledger::Ledger;
 use crate::lively::Lively;
+use crate::reload::{Edit, FILE};
 use crate::restart::{Angel, Kills};
 use crate::setup::Setup;
 use crate::storing::Plans;
 use crate::without::Without;
 use crate::worker::Worker;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::time::Duration;
 use stoker_angel::{Spec, ToServer};
 use stoker_os::sim::{self, Disk};
@@ -73,6 +75,8 @@ pub(crate) struct World {
     /// Nothing runs any more, and it was looked at.
     pub(crate) at_rest: bool,
     pub(crate) draining: Option<Duration>,
+    /// What the configuration file is to say.
+    pub(crate) edit: Option<Edit>,
     pub(crate) circles: u32,
     pub(crate) events: u64,
     pub(crate) log: Vec<u8>,
@@ -97,6 +101,7 @@ impl World {
         if setup.cuts {
             sim::set_share(cut, seed);
         }
+        sim::put_file(Path::new(FILE), setup.text().into_bytes());
         let disk = setup.store.disk(seed);
         let mut world = Self {
             server: None,
@@ -120,6 +125,7 @@ impl World {
             waits_since: None,
             at_rest: false,
             draining: None,
+            edit: None,
             circles: 0,
             events: 0,
             log: Vec::new(),
@@ -309,6 +315,9 @@ impl World {
             What::ClientActs(no) => self.client_acts(no),
             What::HostileActs(no) => self.hostile_acts(no),
             What::ClientLooks(no) => self.client_looks(no),
+            What::FileChanges => self.file_changes(),
+            What::Reloads => self.reload(),
+            What::ReloadHolds => self.reload_holds(),
             What::WallJumps => self.wall_jumps(),
             What::StoreWorks(part, no) => self.store_works(part, no),
             What::Rests => self.await_rest(),

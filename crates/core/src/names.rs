@@ -2,7 +2,7 @@
 
 use crate::estimate::Estimate;
 use crate::queue::Queue;
-use crate::{Core, Kind, NameId, PoolConfig, PoolId, QueueConfig, QueueId};
+use crate::{Core, Kind, NameId, Origin, PoolConfig, PoolId, QueueConfig, QueueId, TaskId};
 use std::collections::HashMap;
 
 /// Methods of one service that are told apart; callers may invent names, so there is an end to it.
@@ -128,6 +128,15 @@ impl Core {
         self.queues[id.index()].config = config;
         self.queues[id.index()].relist(&self.tasks);
         self.touch_pools_of(id);
+    }
+
+    /// Gives a job that is here already another number of runs that it may have, 0 for no bound.
+    pub fn set_tries(&mut self, task: TaskId, to: u16) {
+        if let Some(task) = self.tasks.get_mut(task)
+            && let Origin::Job { tries } = &mut task.origin
+        {
+            *tries = to;
+        }
     }
 
     /// Replaces what an operator decided about a pool. Workers feel it as they are replaced.

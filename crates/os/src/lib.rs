@@ -14,8 +14,8 @@ pub use rustix::io::Errno;
 pub use rustix::process::Signal;
 #[cfg(feature = "sim")]
 pub use sim::file::{
-    File, lock_file, open_file, read_at, read_exact_at, stat, stat_file, sync_file, sync_folder_of,
-    truncate, vfs, write_all_at,
+    File, lock_file, open_file, read_at, read_exact_at, read_file, stat, stat_file, sync_file,
+    sync_folder_of, truncate, vfs, write_all_at,
 };
 #[cfg(feature = "sim")]
 pub use sim::kernel::*;

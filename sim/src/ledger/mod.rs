@@ -43,6 +43,8 @@ pub(crate) struct Ledger {
     last_begun: HashMap<(usize, String), u64>,
     /// How many jobs have not ended, as the server last reported.
     pub(crate) unfinished: Option<u64>,
+    /// A reload was answered just now.
+    pub(crate) is_reloaded: bool,
     /// Accepted jobs that may begin and have not.
     waiting: BTreeSet<u64>,
     /// Queues that were paused at some time.
@@ -412,10 +414,20 @@ impl Job {
         }
         let known = self.id.get_or_insert_with(|| id.clone());
         assert_eq!(*known, id, "job {no}: was accepted under another id");
-        if let Some(tries) = self.tries(&setup.queues) {
-            let told = frame.meta.uint(Key::TRIES);
-            assert_eq!(told, Some(u64::from(tries)), "job {no}: other tries");
-        }
+        let told = frame
+            .meta
+            .uint(Key::TRIES)
+            .and_then(|told| u16::try_from(told).ok());
+        // It may have been sent before a reload.
+        let had = |told| {
+            let queue = self.queue().filter(|_| self.options.tries.is_none());
+            queue.is_some_and(|queue| setup.queues[queue].tries.had(told))
+        };
+        let may_be = |told| match self.tries(&setup.queues) {
+            Some(tries) => told == tries || self.options.retry_until.is_none() && had(told),
+            None => true,
+        };
+        assert!(told.is_some_and(may_be), "job {no}: {told:?} tries");
         let key = self.options.key.as_ref().map(|key| key.as_bytes());
         assert_eq!(meta(Key::FAIRNESS), key, "job {no}: another key");
         assert_eq!(

@@ -322,6 +322,31 @@ impl Queue {
 }
 
 impl Queue {
+    /// The same with another value of one key, or with none.
+    pub(crate) fn with_another(&self, dice: &mut Dice, key: &'static str) -> Self {
+        let mut none = 0;
+        let drawn = sections::queue(dice, &self.name, "", &mut none);
+        let mut section = self.section.clone();
+        section.take_over(key, &drawn);
+        Self::read(self.pool, section)
+    }
+
+    /// A reload is to make it another one.
+    pub(crate) fn may_become(&mut self, to: &Self) {
+        self.tries.changes_as(&to.tries);
+        self.max_waiting.changes_as(&to.max_waiting);
+        self.per_key.changes_as(&to.per_key);
+        self.is_strict.changes_as(&to.is_strict);
+        self.keep_done.changes_as(&to.keep_done);
+        self.keep_failed.changes_as(&to.keep_failed);
+    }
+
+    /// A reload has. What was forgotten, or runs, under the settings before is so still.
+    pub(crate) fn has_become(&mut self, to: &Self) {
+        self.tries.is_as(&to.tries);
+        self.max_waiting.is_as(&to.max_waiting);
+    }
+
     /// It may have forgotten jobs that ended.
     pub(crate) fn may_forget(&self) -> bool {
         let few = |keep: &Setting<u64>| keep.all().any(|keep| keep < 1_000);

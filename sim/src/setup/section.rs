@@ -35,6 +35,14 @@ impl Section {
         self.keys.len() < before
     }
 
+    /// One key is as in another section of its kind: perhaps not there.
+    pub(crate) fn take_over(&mut self, key: &'static str, from: &Self) {
+        self.keys.retain(|(known, _)| *known != key);
+        if let Some(value) = from.get(key) {
+            self.put(key, value);
+        }
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         let mut all = self.keys.iter();
         all.find(|(known, _)| *known == key)

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use stoker_testkit::{App, Ask, bad_worker, procs, until};
-use stoker_wire::Status;
+use stoker_wire::{Codec, Status};
 
 /// Does something while several clients call. Every call must succeed.
 #[track_caller]
@@ -299,6 +299,25 @@ fn a_reload_applies_weights_limits_retention_and_sizes() {
 }
 
 // Issue 9, A25
+/// They are in memory already, and were told how often they may run.
+#[test]
+fn jobs_that_wait_get_the_tries_of_a_reload() {
+    let app = start("workers = 1\n[queue.mails]\ntries = 1\nbackoff = [\"0s\"]");
+    let gate = app.dir.gate("gate");
+    let mut client = app.client();
+    client.push(&Ask::push("mails", "gate gate"));
+    let held = gate.meet();
+    let waits = client.push(&Ask::push("mails", "fail 64 no"));
+    let more = "workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]";
+    app.dir.write("stoker.toml", pool_of("serve", more));
+    let mut other = app.client();
+    other.send(&Ask::call("stoker.pool", r#"{"op":"reload"}"#).codec(Codec::JSON));
+    app.wait_for_log("queue.mails.tries");
+    drop(held);
+    let job = client.job_in(&waits, "failed");
+    assert_eq!(job["attempt"], 2, "{job}");
+}
+
 #[test]
 fn what_operators_have_set_stays_over_a_reload() {
     let app = start("workers = 1\n[queue.mails]\nweight = 2");

@@ -21,6 +21,11 @@ pub fn open_file(path: &Path, mode: Mode) -> io::Result<File> {
     options.open(path)
 }
 
+/// All of a file.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    std::fs::read(path)
+}
+
 /// What is behind a path.
 pub fn stat(path: &Path) -> io::Result<Stat> {
     std::fs::metadata(path).map(|found| of(&found))

@@ -13,8 +13,8 @@ mod wake;
 
 pub use chance::chance;
 pub use file::{
-    File, lock_file, open_file, read_at, read_exact_at, stat, stat_file, sync_file, sync_folder_of,
-    truncate, vfs, write_all_at,
+    File, lock_file, open_file, read_at, read_exact_at, read_file, stat, stat_file, sync_file,
+    sync_folder_of, truncate, vfs, write_all_at,
 };
 pub use memory::{new_memory, read_memory, share_memory, write_memory};
 pub use poll::Poll;

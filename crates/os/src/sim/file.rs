@@ -2,14 +2,16 @@
 
 use crate::{Mode, Stat};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use stoker_testkit::vfs;
 
 pub use stoker_testkit::vfs::{Disk, File};
 
 thread_local! {
     static DISK: RefCell<Option<Disk>> = const { RefCell::new(None) };
+    static FILES: RefCell<BTreeMap<PathBuf, Vec<u8>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// From now on files are those of this disk.
@@ -29,6 +31,17 @@ pub fn open_file(path: &Path, mode: Mode) -> io::Result<File> {
         Mode::Create => vfs::Mode::Create,
     };
     disk()?.open(path, mode)
+}
+
+/// From now on this is what a file has that is read whole. Such files never fail, and are on no disk.
+pub fn put_file(path: &Path, bytes: Vec<u8>) {
+    FILES.with_borrow_mut(|files| files.insert(path.to_owned(), bytes));
+}
+
+/// All of a file that was put.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let found = FILES.with_borrow(|files| files.get(path).cloned());
+    found.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// What is behind a path.

@@ -10,7 +10,7 @@ mod state;
 pub(crate) mod thread;
 mod world;
 
-pub use file::{Disk, set_disk};
+pub use file::{Disk, put_file, set_disk};
 pub use state::Share;
 pub use stoker_testkit::vfs;
 pub use world::*;

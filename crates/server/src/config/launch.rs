@@ -112,7 +112,7 @@ pub fn read_file(file: &Path) -> Result<String, String> {
     let shown = file.display().to_string();
     let shown = stoker_api::printable(&shown);
     let unreadable = |error: io::Error| format!("cannot read {shown}: {error}");
-    let bytes = fs::read(file).map_err(unreadable)?;
+    let bytes = stoker_os::read_file(file).map_err(unreadable)?;
     if bytes.len() > MAX_FILE {
         let kb = MAX_FILE / 1024;
         return Err(format!("{shown} is larger than {kb} KB"));

@@ -5,7 +5,7 @@ use crate::observe::events;
 use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
-use stoker_store::{Ask, Counts, Job, JobId, Keep, Rest};
+use stoker_store::{Ask, Counts, Job, JobId, Keep, QueueNo, Rest};
 use stoker_wire::check_name;
 
 /// Lanes that are handed over at a time where nothing of them was held, and jobs of each: a few of many, so
@@ -60,8 +60,22 @@ impl Plane {
         let queue = self.core.queue(id);
         let keep = keep(&config, queue.config.ordered, self.core.lane_size());
         self.jobs.store.open_queue(queue.name, keep);
-        if let Some(of_queue) = self.jobs.queue_mut(id) {
-            of_queue.config = config;
+        let Some(of_queue) = self.jobs.queue_mut(id) else {
+            return;
+        };
+        let before = std::mem::replace(&mut of_queue.config, config);
+        if before.tries != of_queue.config.tries {
+            let queue = of_queue.no;
+            self.renew_tries(queue);
+        }
+    }
+
+    /// Jobs that the core holds were loaded with the tries that their queue gave then.
+    fn renew_tries(&mut self, queue: QueueNo) {
+        let held = self.jobs.held.iter();
+        for (task, held) in held.filter(|(_, held)| held.job.queue == queue) {
+            let tries = self.jobs.tries_of(&held.job);
+            self.core.set_tries(task, tries);
         }
     }
 

@@ -1,0 +1,98 @@
+//! The configuration file changes, one key at a time, and the server is told to read it again.
+
+use crate::agenda::What;
+use crate::client::About;
+use crate::dice::Dice;
+use crate::setup::{Queue, Setup};
+use crate::world::World;
+use std::path::Path;
+use std::time::Duration;
+use stoker_os::{sim, steady};
+
+pub(crate) const FILE: &str = "/stoker.toml";
+/// What was written before the file changed has been read after so long, and so has what the server wrote.
+const SETTLED: Duration = Duration::from_secs(1);
+/// A reload that was not answered is asked for again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Keys of a queue that change. Of those that are not named the value is that of the whole seed.
+pub(crate) const KEYS: [&str; 9] = [
+    "tries",
+    "max_waiting",
+    "keep_done",
+    "keep_failed",
+    "per_key",
+    "weight",
+    "age_step",
+    "keep_payloads",
+    "keep_results",
+];
+
+/// One queue as the file is to say.
+#[derive(Clone, Debug)]
+pub(crate) struct Edit {
+    at: usize,
+    to: Queue,
+    is_written: bool,
+}
+
+impl Edit {
+    /// One key of one queue has another value, or none any more.
+    fn draw(dice: &mut Dice, setup: &Setup) -> Self {
+        let at = dice.below(setup.queues.len() as u64) as usize;
+        let key = *dice.of_all(&KEYS);
+        let to = setup.queues[at].with_another(dice, key);
+        Self {
+            at,
+            to,
+            is_written: false,
+        }
+    }
+}
+
+impl World {
+    /// Somebody edits the file. From now on either may hold.
+    pub(crate) fn edits_file(&mut self) {
+        if self.edit.is_some() {
+            return;
+        }
+        let setup = self.setup.clone();
+        let edit = Edit::draw(self.dice("operator"), &setup);
+        self.setup.queues[edit.at].may_become(&edit.to);
+        self.edit = Some(edit);
+        self.agenda.plan(steady() + SETTLED, What::FileChanges);
+    }
+
+    pub(crate) fn file_changes(&mut self) {
+        let Some(edit) = &mut self.edit else { return };
+        edit.is_written = true;
+        let section = edit.to.section.clone();
+        self.setup.queues[edit.at].section = section;
+        sim::put_file(Path::new(FILE), self.setup.text().into_bytes());
+        self.reload();
+    }
+
+    /// Until it is answered. Whoever asks for a reload of all has the server read the file as well.
+    pub(crate) fn reload(&mut self) {
+        if self.edit.as_ref().is_none_or(|edit| !edit.is_written) || self.draining.is_some() {
+            return;
+        }
+        if let Some(client) = &mut self.clients[0]
+            && !client.open.values().any(|about| *about == About::Reload)
+        {
+            let request = serde_json::json!({"op": "reload"});
+            client.operate(About::Reload, "stoker.pool", &request);
+        }
+        self.agenda.plan(steady() + AGAIN, What::Reloads);
+    }
+
+    /// The server has read the file: once all has been read that was written before, it holds.
+    pub(crate) fn is_reloaded(&mut self) {
+        self.agenda.plan(steady() + SETTLED, What::ReloadHolds);
+    }
+
+    pub(crate) fn reload_holds(&mut self) {
+        if let Some(edit) = self.edit.take_if(|edit| edit.is_written) {
+            self.setup.queues[edit.at].has_become(&edit.to);
+        }
+    }
+}
