@@ -295,7 +295,7 @@ fn an_export_takes_keys_and_checkpoints_along() {
         Ask::push(queue, script).meta(Key::IDEMPOTENCY, "order-7")
     };
     let id = client.push(&ask("mails"));
-    client.job_in(&id, "retrying");
+    app.wait_for_log("*; next run in *");
     let mut exported = client.own("stoker.job", &json!({"op": "export"}))["jobs"].clone();
     assert_eq!(exported[0]["checkpoint"], "page 7");
     assert_eq!(exported[0]["idempotency"], "order-7");
@@ -425,4 +425,22 @@ fn an_import_says_which_line_is_wrong_and_takes_none() {
     }
     let count = json!({"op": "count"});
     assert_eq!(client.own("stoker.job", &count)["count"], 0);
+}
+
+/// Its unique key is held where it was to go. It goes on where it is, and its key with it. Simulation, seed 121273.
+#[test]
+fn an_ordered_job_that_can_not_be_moved_between_two_runs_goes_on() {
+    let app = start(
+        "workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]\n[queue.other]",
+    );
+    let mut client = app.client();
+    client.own("stoker.queue", &json!({"op": "pause", "queue": "other"}));
+    let ask = |queue, script| Ask::push(queue, script).meta(Key::UNIQUE, "report");
+    client.push(&ask("other", "ok"));
+    let id = client.push(&ask("mails", "fail 64 no"));
+    app.wait_for_log("*; next run in *");
+    let all = json!({"op": "move", "queue": "mails", "to": "other"});
+    client.own("stoker.job", &all);
+    client.own("stoker.job", &json!({"op": "release", "id": id}));
+    client.job_in(&id, "failed");
 }

@@ -183,7 +183,8 @@ impl Plane {
         let left: HashSet<JobId> = left.into_iter().collect();
         for rest in rests {
             match left.contains(&rest.id) {
-                true => self.put_to_rest(rest),
+                // Its key was never unblocked.
+                true => self.jobs.resting.insert(rest),
                 false => self.unblock(&rest),
             }
         }
