@@ -223,11 +223,17 @@ impl Ledger {
         }
         let surely = reached.iter().filter(|(_, reach)| *reach == Reach::Surely);
         let jobs: Vec<u64> = surely.map(|(no, _)| *no).collect();
+        let meant: Vec<u64> = reached.iter().map(|(no, _)| *no).collect();
         for (no, reach) in reached {
             self.apply(change.verb, no, reach, setup);
         }
-        if let (Verb::Retry(Some(per_second)), Some(_)) = (change.verb, answer) {
+        if let (Verb::Retry(Some(per_second)), Some(count)) = (change.verb, answer) {
             let since = change.asked_at;
+            let last = steady() + Duration::from_millis(count * 1_000 / per_second);
+            for no in &meant {
+                let job = &mut self.jobs[*no as usize];
+                job.due_by = job.due_by.max(last);
+            }
             self.rates.push(Rate {
                 since,
                 per_second,
