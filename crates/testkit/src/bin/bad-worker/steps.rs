@@ -130,12 +130,13 @@ impl Worker {
         true
     }
 
-    /// A line to write: `{id}` is the task's number on this connection, `{ms}` the time of day.
+    /// A line to write: `{id}` is the task's number as the log has it, without the count of deliveries; `{ms}` the time
+    /// of day.
     fn line(&self, text: &str) -> String {
         let id = self.task.as_ref().map_or(0, |(task, _)| task.id);
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let ms = now.map_or(0, |since| since.as_millis());
-        let text = text.replace("{id}", &id.to_string());
+        let text = text.replace("{id}", &(id & 0x03ff_ffff).to_string());
         format!("{}\n", text.replace("{ms}", &ms.to_string()))
     }
 
