@@ -18,7 +18,7 @@ pub(crate) enum What {
     WorkerLooks(u64),
     /// A worker that takes tasks on request asks for one, or gives up, by a plan that may not count any more.
     PullActs(u64, u64),
-    /// Somebody's worker dials, or is told to go.
+    /// A worker that was started by hand connects, or is told to go.
     GuestActs(usize),
     /// The code of a run goes on: of a worker, and which of all runs it is.
     RunGoesOn(u64, u64),
@@ -34,7 +34,7 @@ pub(crate) enum What {
     WallJumps,
     /// The configuration file.
     FileChanges,
-    /// The server is told once more to read it.
+    /// The server is asked again to reload it.
     Reloads,
     ReloadHolds,
     /// A part of the store does what it was asked, by a plan that may not count any more.

@@ -14,7 +14,7 @@ pub(crate) const FILE: &str = "/stoker.toml";
 const SETTLED: Duration = Duration::from_secs(1);
 /// A reload that was not answered is asked for again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Keys of a queue that change. Of those that are not named the value is that of the whole seed.
+/// Keys of a queue that change. The others keep their value for the whole seed.
 pub(crate) const KEYS: [&str; 9] = [
     "tries",
     "max_waiting",

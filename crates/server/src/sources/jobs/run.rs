@@ -91,7 +91,7 @@ impl Plane {
         }
         match EventKind(frame.code) {
             EventKind::ACK => {
-                // Who says so again before it is safe is told when it is.
+                // A repeated acknowledgement is confirmed only once the first one is on the disk.
                 let again = self.jobs.held.get(task).is_some_and(|held| held.is_safe);
                 self.step(Event::Acknowledged { worker, task }, None);
                 if again {
