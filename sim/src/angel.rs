@@ -7,6 +7,7 @@ use crate::ledger::Death;
 use crate::model::Model;
 use crate::peer::Peer;
 use crate::pulls::Pull;
+use crate::restart::Moment;
 use crate::slots::Slots;
 use crate::worker::Worker;
 use crate::world::{ANGEL, SERVER, World};
@@ -193,6 +194,7 @@ impl World {
         let running = worker.running();
         let unsaid = worker.ended.iter().map(|(task, _)| *task);
         for task in running.into_iter().chain(unsaid) {
+            self.is_moment(Moment::Crash);
             match task.is_job {
                 true => {
                     let death = self.death_of(worker, task.no);

@@ -9,6 +9,7 @@ use crate::ledger::Steered;
 use crate::operator::{self, Effect};
 use crate::peer::Peer;
 use crate::push::Options;
+use crate::restart::Moment;
 use crate::world::{SOCKET, World};
 use std::path::Path;
 use std::time::Duration;
@@ -161,6 +162,7 @@ impl World {
                     return self.ledger.not_changed(at);
                 };
                 request = change;
+                self.is_moment(Moment::Change);
                 About::Change(at)
             }
             Effect::Pauses(queue) => {

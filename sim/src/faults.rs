@@ -1,7 +1,6 @@
 //! A disk that fails for a while: calls of a sort end with an error, or it is full. It is well again before the end.
 
 use crate::agenda::What;
-use crate::dice::Dice;
 use crate::restart::Death;
 use crate::world::World;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -135,12 +134,6 @@ impl Inner {
 
 fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How often a seed's disk fails.
-pub(crate) fn draw_faults(dice: &mut Dice) -> u64 {
-    let most = dice.weighted(&[(50, 0), (35, 1), (15, 4)]);
-    dice.within(0, most)
 }
 
 impl World {

@@ -77,7 +77,9 @@ impl World {
     /// The same of one whose runs are all in the store: nobody has it who has not ended it.
     pub(crate) fn check_ended_runs(&self, no: u64, attempt: u32, crashes: u32) {
         let job = &self.ledger.jobs[no as usize];
-        let is_known = self.hands.is_known && job.is_sure() && !job.revived && !job.displaced;
+        // An answer after an acknowledgement counts no attempt.
+        let is_clear = job.is_sure() && !job.revived && !job.displaced && !job.acked;
+        let is_known = self.hands.is_known && is_clear;
         let has_all = (job.attempts.low, job.attempts.high) == (attempt, attempt)
             && (job.crashes.low, job.crashes.high) == (crashes, crashes);
         let is_out = self.hands.all.contains(&no) || job.is_sent || job.ended_runs == 0;

@@ -2,7 +2,6 @@
 
 use crate::agenda::What;
 use crate::client::About;
-use crate::dice::Dice;
 use crate::reload::FILE;
 use crate::world::{ANGEL, SERVER, SOCKET, World};
 use std::path::{Path, PathBuf};
@@ -51,9 +50,24 @@ pub(crate) struct Kills {
     armed: Option<Death>,
 }
 
+/// After what the server may die: what it does then is half done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A worker has died in a run.
+    Crash,
+    /// A run was not the last of its job.
+    Again,
+    /// An operator wants jobs to be changed.
+    Change,
+    /// Another server has begun.
+    Start,
+}
+
 #[derive(Clone, Copy)]
 struct Next {
     steps: u64,
+    /// It dies soon after this, if that comes first.
+    after: Option<Moment>,
     death: Death,
     /// In a system call of its store, after so many others.
     calls: Option<u64>,
@@ -180,6 +194,7 @@ impl World {
                 self.server = Some(server);
                 self.ledger.calls.server_begins();
                 self.check_crashes(&stored);
+                self.is_moment(Moment::Start);
             }
             Err(error) => self.not_started(&error),
         }
@@ -219,11 +234,29 @@ impl World {
             true => Some(self.dice("kills").below(60)),
             false => None,
         };
+        let moments = [Moment::Crash, Moment::Again, Moment::Change, Moment::Start];
+        let after = match self.dice("kills").percent(60) {
+            true => Some(*self.dice("kills").of_all(&moments)),
+            false => None,
+        };
         self.kills.next = Some(Next {
             steps,
+            after,
             death,
             calls,
         });
+    }
+
+    /// Something has happened after which the server may die.
+    pub(crate) fn is_moment(&mut self, moment: Moment) {
+        let is_meant = |next: &Next| next.after == Some(moment);
+        if self.kills.next.as_ref().is_some_and(is_meant) {
+            let most = *self.dice("kills").of_all(&[2, 20, 150]);
+            let steps = self.dice("kills").below(most);
+            if let Some(next) = &mut self.kills.next {
+                (next.steps, next.after) = (steps, None);
+            }
+        }
     }
 
     /// The server dies if it is to at this step.
@@ -236,6 +269,7 @@ impl World {
                 steps: 0,
                 death,
                 calls,
+                ..
             }) => {
                 let (death, calls) = (*death, *calls);
                 self.kills.next = None;
@@ -356,10 +390,4 @@ impl World {
 fn send(control: &Fd, message: &ToServer, fds: Vec<Fd>) {
     let bytes = serde_json::to_vec(message).expect("it can be written");
     sim::send_with(control, &bytes, fds).expect("it is taken");
-}
-
-/// How often a seed's server dies.
-pub(crate) fn draw_kills(dice: &mut Dice) -> u64 {
-    let most = dice.weighted(&[(50, 0), (25, 1), (20, 4), (5, 12)]);
-    dice.within(0, most)
 }

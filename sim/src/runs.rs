@@ -5,6 +5,7 @@ use crate::ledger::{Ack, Answer, Death};
 use crate::lively::Act;
 use crate::model::{Follows, Task};
 use crate::pulls::of_pull;
+use crate::restart::Moment;
 use crate::worker::{Run, Worker};
 use crate::world::World;
 use std::collections::VecDeque;
@@ -293,6 +294,9 @@ impl World {
             return;
         };
         for (task, answer) in std::mem::take(&mut worker.ended) {
+            if matches!(answer, Answer::Error | Answer::Retry(_)) {
+                self.is_moment(Moment::Again);
+            }
             match task.is_job {
                 true => self.ledger.ends(task.no, answer, &self.setup),
                 false => self.ledger.calls.ended(task.no),

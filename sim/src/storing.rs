@@ -2,9 +2,7 @@
 
 use crate::agenda::What;
 use crate::dice::Dice;
-use crate::faults::draw_faults;
 use crate::late::Late;
-use crate::restart::draw_kills;
 use crate::world::World;
 use std::time::Duration;
 use stoker_os::sim::{self, Disk, vfs::Time};
@@ -42,13 +40,13 @@ const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::Folder];
 impl Store {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         let all = [
-            (33, Engine::Memory),
-            (53, Engine::Late),
-            (14, Engine::Sqlite),
+            (22, Engine::Memory),
+            (38, Engine::Late),
+            (40, Engine::Sqlite),
         ];
         let engine = dice.weighted(&all);
         let (kills, faults) = match engine {
-            Engine::Sqlite => (draw_kills(dice), draw_faults(dice)),
+            Engine::Sqlite => draw_troubles(dice),
             Engine::Memory | Engine::Late => (0, 0),
         };
         Self {
@@ -80,6 +78,22 @@ impl Store {
         sim::set_disk(disk.clone());
         disk
     }
+}
+
+/// How often a seed's server dies, and how often its disk fails. Where neither does, SQLite tells little that the store in
+/// memory does not.
+fn draw_troubles(dice: &mut Dice) -> (u64, u64) {
+    let (kills, faults) = dice.weighted(&[
+        (12, (0, 0)),
+        (30, (1, 0)),
+        (26, (4, 0)),
+        (5, (12, 0)),
+        (9, (0, 1)),
+        (12, (4, 2)),
+        (6, (0, 4)),
+    ]);
+    let mut some = |most: u64| dice.within(most.min(1), most);
+    (some(kills), some(faults))
 }
 
 /// When each part of the store works next, and the how-manieth plan that is: those of before do not count any more.
