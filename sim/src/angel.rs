@@ -22,12 +22,13 @@ const NEAR: Duration = Duration::from_millis(500);
 impl World {
     pub(crate) fn angel_looks(&mut self) {
         loop {
-            let mut bytes = vec![0; 300 << 10];
             // None is there, or the server has gone.
-            let Ok((len @ 1.., _)) = receive_record(&self.angel.control, &mut bytes) else {
+            let Ok((len @ 1.., _)) = receive_record(&self.angel.control, &mut self.angel.buffer)
+            else {
                 return;
             };
-            let message: ToAngel = serde_json::from_slice(&bytes[..len]).expect("a message");
+            let message: ToAngel =
+                serde_json::from_slice(&self.angel.buffer[..len]).expect("a message");
             let message = self.angel.of_all_servers(message);
             self.note(|| format!("  the server asks: {}", short(&message)));
             match message {

@@ -12,6 +12,7 @@ use crate::push::Options;
 use crate::restart::Moment;
 use crate::world::{SOCKET, World};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 use stoker_os::{sim, steady, wall_ms};
 
@@ -175,7 +176,9 @@ impl World {
                 About::Operation
             }
             Effect::Limits(queue, limit) => {
-                self.setup.queues[queue].limit.changes_to(limit);
+                Rc::make_mut(&mut self.setup).queues[queue]
+                    .limit
+                    .changes_to(limit);
                 let wish = Steered::Limit(limit);
                 let number = self.ledger.steering.asks(queue, wish);
                 About::Steered(queue, wish, number)

@@ -124,7 +124,8 @@ fn show_small(seed: u64) -> ExitCode {
 /// Runs seeds on all cores. Returns the first that failed.
 fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> Option<u64> {
     let began = Instant::now();
-    let (next, events) = (AtomicU64::new(first), AtomicU64::new(0));
+    let next = AtomicU64::new(first);
+    let (steps, calls) = (AtomicU64::new(0), AtomicU64::new(0));
     let coverage = Mutex::new(Coverage::default());
     let (failed, has_failed) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -138,7 +139,8 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> Option<u64> {
                     }
                     match one(seed) {
                         Ok((count, seen)) => {
-                            events.fetch_add(count, Ordering::Relaxed);
+                            steps.fetch_add(count.steps, Ordering::Relaxed);
+                            calls.fetch_add(count.calls, Ordering::Relaxed);
                             coverage.lock().expect("nobody panics with it").add(&seen);
                         }
                         Err(text) => {
@@ -151,10 +153,15 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> Option<u64> {
             });
         }
     });
-    let (took, events) = (began.elapsed().as_secs_f64(), events.into_inner());
+    let (took, steps, calls) = (
+        began.elapsed().as_secs_f64(),
+        steps.into_inner(),
+        calls.into_inner(),
+    );
     println!(
-        "{seeds} seeds, {events} events in {took:.1} s: {:.0} a second",
-        events as f64 / took
+        "{seeds} seeds in {took:.1} s: {steps} steps with {calls} system calls, {:.0} and {:.0} a second",
+        steps as f64 / took,
+        calls as f64 / took
     );
     let mut failed = failed.into_inner().expect("nobody panics with it");
     failed.sort();
@@ -177,14 +184,27 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> Option<u64> {
 /// Of so many seeds one is run twice: whatever does not come from the seed shows as a difference.
 const TWICE: u64 = 50;
 
-/// How many events it had, or what was wrong.
-fn one(seed: u64) -> Result<(u64, Coverage), String> {
+/// What was done for a seed.
+struct Count {
+    /// Turns of the server, and what others did in between.
+    steps: u64,
+    /// Simulated, of all sides.
+    calls: u64,
+}
+
+/// How much was done, or what was wrong.
+fn one(seed: u64) -> Result<(Count, Coverage), String> {
     let run = || {
+        let mut count = Count { steps: 0, calls: 0 };
         let mut world = World::new(seed, &Without::default(), false);
         world.run();
+        count.steps += world.events;
+        count.calls += stoker_os::sim::calls();
         if seed.is_multiple_of(TWICE) {
             let mut again = World::new(seed, &Without::default(), false);
             again.run();
+            count.steps += again.events;
+            count.calls += stoker_os::sim::calls();
             assert!(
                 world.log == again.log,
                 "the second time something else happened"
@@ -195,7 +215,7 @@ fn one(seed: u64) -> Result<(u64, Coverage), String> {
             );
         }
         world.ledger.coverage.configured(&world.setup);
-        (world.events, std::mem::take(&mut world.ledger.coverage))
+        (count, std::mem::take(&mut world.ledger.coverage))
     };
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| rule::text_of(&*panic))
 }

@@ -6,6 +6,7 @@ use crate::dice::Dice;
 use crate::setup::{Queue, Setup};
 use crate::world::World;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 use stoker_os::{sim, steady};
 
@@ -57,7 +58,7 @@ impl World {
         }
         let setup = self.setup.clone();
         let edit = Edit::draw(self.dice("operator"), &setup);
-        self.setup.queues[edit.at].may_become(&edit.to);
+        Rc::make_mut(&mut self.setup).queues[edit.at].may_become(&edit.to);
         self.edit = Some(edit);
         self.agenda.plan(steady() + SETTLED, What::FileChanges);
     }
@@ -66,7 +67,7 @@ impl World {
         let Some(edit) = &mut self.edit else { return };
         edit.is_written = true;
         let section = edit.to.section.clone();
-        self.setup.queues[edit.at].section = section;
+        Rc::make_mut(&mut self.setup).queues[edit.at].section = section;
         sim::put_file(Path::new(FILE), self.setup.text().into_bytes());
         self.reload();
     }
@@ -92,7 +93,7 @@ impl World {
 
     pub(crate) fn reload_holds(&mut self) {
         if let Some(edit) = self.edit.take_if(|edit| edit.is_written) {
-            self.setup.queues[edit.at].has_become(&edit.to);
+            Rc::make_mut(&mut self.setup).queues[edit.at].has_become(&edit.to);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::reload::FILE;
 use crate::world::{ANGEL, SERVER, SOCKET, World};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use stoker_angel::{Beat, End, Heartbeat, Previous, ToAngel, ToServer};
+use stoker_angel::{Beat, End, Heartbeat, MAX_MESSAGE, Previous, ToAngel, ToServer};
 use stoker_os::{Fd, sim, steady};
 use stoker_server::Server;
 use stoker_server::config::Launch;
@@ -21,6 +21,8 @@ const WORKERS: u64 = 1_000_000;
 /// What the angel keeps from server to server.
 pub(crate) struct Angel {
     pub(crate) control: Fd,
+    /// Where a message is read.
+    pub(crate) buffer: Vec<u8>,
     listener: Fd,
     heart: Heartbeat,
     /// The configuration, as the next server gets it.
@@ -94,6 +96,7 @@ impl Angel {
         let (control, _) = sim::records();
         Self {
             control,
+            buffer: vec![0; MAX_MESSAGE],
             listener: sim::listen(Path::new(SOCKET)),
             heart: Heartbeat::new().expect("there is memory"),
             text: launch.encode(),

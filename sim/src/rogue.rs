@@ -138,8 +138,8 @@ impl World {
     pub(crate) fn check_faults(&self, log: &str) {
         // Lines about their tasks say it too, and name no worker.
         let is_fault = |line: &&str| {
-            line.contains(" is killed: it broke the protocol")
-                || line.contains(" broke the protocol: ") && !line.contains("it broke")
+            let is_told = line.contains(" broke the protocol");
+            is_told && (!line.contains(": it broke") || line.contains(" is killed: it broke"))
         };
         for line in log.lines().filter(is_fault) {
             let is_known = line.split(' ').any(|word| self.rogues.contains(word));

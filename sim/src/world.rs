@@ -18,6 +18,7 @@ use crate::without::Without;
 use crate::worker::Worker;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 use stoker_angel::{Spec, ToServer};
 use stoker_os::sim::{self, Disk};
@@ -43,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(20_000);
 const LONGEST_DRAIN: Duration = Duration::from_secs(90);
 
 pub(crate) struct World {
-    pub(crate) setup: Setup,
+    pub(crate) setup: Rc<Setup>,
     pub(crate) lively: Lively,
     /// Names of workers that have broken the protocol.
     pub(crate) rogues: BTreeSet<String>,
@@ -141,7 +142,7 @@ impl World {
             guests: Vec::new(),
             dialled: 0,
             lively: Lively::draw(seed),
-            setup,
+            setup: Rc::new(setup),
         };
         world.ledger.calls = Calls::new(&world.setup, &world.lively);
         world.start_server();

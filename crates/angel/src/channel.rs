@@ -15,6 +15,8 @@ const MAX_WAITING: usize = 100_000;
 pub struct Channel {
     socket: Fd,
     waiting: VecDeque<(Vec<u8>, Vec<Fd>)>,
+    /// Where a message is read; of what no message filled yet the kernel gives no memory.
+    buffer: Vec<u8>,
 }
 
 impl Channel {
@@ -23,6 +25,7 @@ impl Channel {
         Self {
             socket,
             waiting: VecDeque::new(),
+            buffer: vec![0; MAX_MESSAGE],
         }
     }
 
@@ -60,9 +63,8 @@ impl Channel {
 
     /// The next message; `Ok(None)` when there is none yet. An end of the stream is an error.
     pub fn receive<M: DeserializeOwned>(&mut self) -> io::Result<Option<(M, Vec<Fd>)>> {
-        let mut bytes = vec![0; MAX_MESSAGE];
         let (len, fds) = loop {
-            match receive_record(&self.socket, &mut bytes) {
+            match receive_record(&self.socket, &mut self.buffer) {
                 Ok(received) => break received,
                 // Told once, of a peer that went with messages unread. Its own last ones come now.
                 Err(Errno::CONNRESET) => {}
@@ -73,7 +75,7 @@ impl Channel {
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        Ok(Some((serde_json::from_slice(&bytes[..len])?, fds)))
+        Ok(Some((serde_json::from_slice(&self.buffer[..len])?, fds)))
     }
 }
 
