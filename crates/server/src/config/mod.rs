@@ -70,7 +70,7 @@ impl Default for Config {
             socket: None,
             socket_mode: 0o660,
             socket_group: None,
-            boots_at_once: processors(),
+            boots_at_once: stoker_os::processors(),
             max_connections: 10_000,
             max_inflight: 1_024,
             max_memory: memory::default_memory(),
@@ -90,10 +90,6 @@ impl Default for Config {
             services: Vec::new(),
         }
     }
-}
-
-fn processors() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,8 +170,8 @@ impl Pool {
     /// As it is if no key says otherwise.
     fn new(name: String) -> Self {
         let core = PoolConfig {
-            min: processors(),
-            max: processors(),
+            min: stoker_os::processors(),
+            max: stoker_os::processors(),
             spawned: false,
             ..PoolConfig::default()
         };
