@@ -318,8 +318,7 @@ impl World {
         (self.at_rest, self.ledger.next_page) = (false, None);
         if self.draining.take().is_some() {
             // The angel was told to end, and does not start another one; somebody starts Stoker once more.
-            self.agenda
-                .plan(steady() + Duration::from_secs(5), What::Rests);
+            self.plan_end(Duration::from_secs(5), What::Rests);
             self.clear();
             self.angel.renew(&self.setup.text());
             return self.cut_clients();
