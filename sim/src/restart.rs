@@ -182,6 +182,7 @@ impl World {
             text: angel.text.clone(),
             restarts: angel.restarts,
             previous: angel.previous,
+            gateway_token: None,
         };
         let heart = angel.heart.share().expect("it can be shared");
         send(&angel.control, &config, vec![heart]);

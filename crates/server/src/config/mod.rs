@@ -2,6 +2,7 @@
 
 mod change;
 mod error;
+mod http;
 mod key;
 mod launch;
 mod memory;
@@ -13,6 +14,7 @@ pub mod schema;
 mod units;
 
 pub use error::{ConfigError, Mistake};
+pub use http::HttpConfig;
 pub use launch::{Launch, read_file};
 pub use places::Source;
 pub use releases::shared_store_for;
@@ -59,6 +61,7 @@ pub struct Config {
     pub watchdog: Span,
     pub log: LogConfig,
     pub store: StoreConfig,
+    pub http: HttpConfig,
     pub pools: Vec<Pool>,
     pub queues: Vec<Queue>,
     pub services: Vec<Service>,
@@ -85,6 +88,7 @@ impl Default for Config {
             watchdog: Span::from_secs(60),
             log: LogConfig::default(),
             store: StoreConfig::default(),
+            http: HttpConfig::default(),
             pools: Vec::new(),
             queues: Vec::new(),
             services: Vec::new(),
