@@ -4,7 +4,7 @@ use crate::agenda::What;
 use crate::body::number;
 use crate::guests::is_guest;
 use crate::ledger::Death;
-use crate::model::Model;
+use crate::model::{Model, Task};
 use crate::peer::Peer;
 use crate::pulls::Pull;
 use crate::restart::Moment;
@@ -147,7 +147,9 @@ impl World {
     /// Nobody knows why: there was no memory left, say.
     pub(crate) fn dies_idle(&mut self, key: u64) {
         // What it was sent and has not read would count as its death's doing.
-        let has_none = |worker: &Worker| worker.is_free() && !sim::is_readable(&worker.peer.fd);
+        let has_none = |worker: &Worker| {
+            worker.is_free() && !worker.holds() && !sim::is_readable(&worker.peer.fd)
+        };
         if self.workers.get(&key).is_some_and(has_none) && !self.setup.cuts {
             self.dies(key, true);
         }
@@ -171,7 +173,7 @@ impl World {
         });
         unread.into_iter().for_each(|no| self.ledger.unread(no));
         self.note_last_task(&worker);
-        self.tasks_end(&worker);
+        self.tasks_end(&worker, by_signal);
         sim::end_process(worker.pid);
         drop(worker);
         let end = match by_signal {
@@ -186,7 +188,7 @@ impl World {
 
 impl World {
     /// What becomes of the tasks of a worker that dies.
-    fn tasks_end(&mut self, worker: &Worker) {
+    fn tasks_end(&mut self, worker: &Worker, by_signal: bool) {
         self.ledger.has_leavers |= worker.slots.is_some();
         for no in worker.waiting_jobs() {
             self.ledger.died_unbegun(no, &self.setup);
@@ -198,12 +200,25 @@ impl World {
             self.is_moment(Moment::Crash);
             match task.is_job {
                 true => {
-                    let death = self.death_of(worker, task.no);
+                    let death = match by_signal && self.is_drained(worker, task) {
+                        true => Death::Drained,
+                        false => self.death_of(worker, task.no),
+                    };
                     self.ledger.died(task.no, death, &self.setup);
                 }
                 false => self.ledger.calls.died(task.no),
             }
         }
+    }
+
+    /// Its worker is killed because the server is told to end, and for nothing else.
+    fn is_drained(&self, worker: &Worker, task: Task) -> bool {
+        let goes = worker.crashes || worker.is_rogue || worker.leaves_by_itself();
+        let job = &self.ledger.jobs[task.no as usize];
+        let is_sound = !job.may_be_cancelled() && !job.may_be_stopped && job.is_sure();
+        let is_whole = worker.ended.is_empty();
+        let serves = self.draining.is_some() && self.server.is_some();
+        serves && !goes && is_sound && is_whole && self.is_in_time(worker, task.no)
     }
 
     /// How a worker's death looks to its job.
@@ -213,7 +228,9 @@ impl World {
         match (worker.crashes, self.limit_of(worker, no)) {
             // A prefetched task is timed from its start, which the server may date later than the worker.
             (true, Some(least)) if ran + NEAR < least && !leaves => Death::Crash,
-            (false, Some(least)) if ran >= least && !leaves => Death::Overdue,
+            (false, Some(least)) if ran >= least && !leaves && self.draining.is_none() => {
+                Death::Overdue
+            }
             _ => Death::Unclear,
         }
     }

@@ -62,6 +62,7 @@ impl World {
 
     pub(crate) fn ask(&mut self, no: usize) {
         self.asked += 1;
+        self.plan_stop();
         if !self.begins_action() {
             return;
         }
@@ -210,15 +211,15 @@ impl World {
         }
         self.clients[no] = None;
         let is_over = self.clients.iter().all(Option::is_none);
-        if is_over && self.draining.is_none() {
-            self.await_rest();
+        match (is_over, self.draining) {
+            (true, None) => self.await_rest(),
+            // The next server has to come to rest.
+            (true, Some(_)) if self.waits_since.is_none() && !self.stops.is_last() => {
+                let soon = steady() + Duration::from_secs(1);
+                self.agenda.plan(soon, What::ClientActs(no));
+            }
+            _ => {}
         }
-    }
-
-    /// What comes next on the way to the end. Whatever was planned before does not count any more.
-    pub(crate) fn plan_end(&mut self, after: Duration, what: fn(u64) -> What) {
-        self.end_plan += 1;
-        self.agenda.plan(steady() + after, what(self.end_plan));
     }
 
     /// Asks again and again whether a job is left, and then has the server end.
@@ -257,17 +258,17 @@ impl World {
         if let Some(client) = &mut self.clients[0] {
             client.list_queues(About::Rest);
         }
-        self.plan_end(Duration::from_secs(5), What::Rests);
+        self.agenda.plan(now + Duration::from_secs(5), What::Rests);
     }
 
     /// All jobs have ended: they are listed, then queues and workers, and then the server ends.
     fn look_at_rest(&mut self) {
-        let soon = Duration::from_secs(1);
+        let soon = steady() + Duration::from_secs(1);
         let Some(client) = self.clients[0]
             .as_mut()
             .filter(|client| client.open.is_empty())
         else {
-            return self.plan_end(soon, What::Rests);
+            return self.agenda.plan(soon, What::Rests);
         };
         let limit = self.setup.page;
         match self.ledger.next_page.take() {
@@ -278,7 +279,7 @@ impl World {
             Some(Some(after)) => client.list_jobs(Some(&after), limit),
             Some(None) if self.at_rest => {
                 self.clients[0] = None;
-                return self.plan_end(soon, What::Drain);
+                return self.agenda.plan(soon, What::Drain);
             }
             Some(None) => {
                 self.at_rest = true;
@@ -291,7 +292,7 @@ impl World {
                 }
             }
         }
-        self.plan_end(soon, What::Rests);
+        self.agenda.plan(soon, What::Rests);
     }
 
     pub(crate) fn hang_up(&mut self, no: usize) {
@@ -315,16 +316,19 @@ impl World {
             Some(client) => client.read(&mut self.ledger, &self.setup),
             None => return,
         };
-        if let Some(edit) = self.ledger.is_reloaded.take() {
-            self.is_reloaded(edit);
+        if std::mem::take(&mut self.ledger.is_reloaded) {
+            self.is_reloaded();
         }
         if ended {
             let open = self.clients[no]
                 .as_ref()
                 .map_or(0, |client| client.open.len());
             let is_cut = self.cut.remove(&no);
+            if let Some(client) = &self.clients[no] {
+                client.check_owed(no);
+            }
             assert!(
-                open == 0 || is_cut,
+                open == 0 || is_cut || self.draining.is_some(),
                 "client {no} is disconnected while it waits for {open} answers"
             );
             self.hang_up(no);

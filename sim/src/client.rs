@@ -37,8 +37,8 @@ pub(crate) enum About {
     Again(usize, bool),
     /// The same, and it is wrong.
     WrongOperation,
-    /// A reload of all, after the file has changed for the how-manieth time.
-    Reload(u64),
+    /// A reload of all, after the file has changed.
+    Reload,
     /// Whether there is a job left.
     Rest,
 }
@@ -51,6 +51,8 @@ pub(crate) struct Client {
     crossed: HashMap<u32, u64>,
     /// Ids of requests that were answered.
     free: VecDeque<u32>,
+    /// Requests that were made before the server was told to end: it answers them before it does.
+    pub(crate) owed: Vec<u32>,
 }
 
 impl Client {
@@ -67,7 +69,25 @@ impl Client {
             open: HashMap::new(),
             crossed: HashMap::new(),
             free: VecDeque::new(),
+            owed: Vec::new(),
         }
+    }
+
+    /// The server is told to end. What could not be written yet is not among what it has to answer.
+    pub(crate) fn is_owed(&mut self) {
+        if self.peer.flush() {
+            self.owed = self.open.keys().copied().collect();
+        }
+    }
+
+    /// The server has closed the connection because it ended: of what it had to answer nothing is left.
+    pub(crate) fn check_owed(&self, no: usize) {
+        let mut owed = self.owed.iter().filter_map(|id| self.open.get(id));
+        let about = owed.next();
+        assert_eq!(
+            about, None,
+            "client {no}: asked before the server was told to end, and got no answer"
+        );
     }
 
     /// Asks for something of the server itself.
@@ -196,6 +216,7 @@ impl Client {
     pub(crate) fn read(&mut self, ledger: &mut Ledger, setup: &Setup) -> bool {
         self.peer.flush();
         let (open, crossed, free) = (&mut self.open, &mut self.crossed, &mut self.free);
+        let owed = &mut self.owed;
         let ended = self.peer.take(|frame| {
             if frame.kind != Type::Res {
                 return;
@@ -205,6 +226,7 @@ impl Client {
                 return ledger.calls.crossed(no);
             }
             let about = open.remove(&frame.id);
+            owed.retain(|id| *id != frame.id);
             let about = about.unwrap_or_else(|| panic!("an answer to nothing: {frame:?}"));
             free.push_back(frame.id);
             match about {
@@ -234,8 +256,10 @@ impl Client {
                     if let (About::Steered(queue, wish, number), Status::OK) = (about, status) {
                         ledger.steering.granted(queue, wish, number);
                     }
+                    let ends = text == "the server is shutting down" && ledger.has_drained();
                     assert!(
                         is_reserved
+                            || ends
                             || ledger.may_fail(status)
                             || matches!(
                                 status,
@@ -248,10 +272,6 @@ impl Client {
                     let status = Status(frame.code);
                     let body =
                         || serde_json::from_slice::<serde_json::Value>(frame.body).expect("JSON");
-                    ledger.note(|| {
-                        let text = String::from_utf8_lossy(frame.body);
-                        format!("  change {at} is answered {status:?}: {text}")
-                    });
                     match status {
                         Status::OK => {
                             let count = body()["count"].as_u64().unwrap_or(0);
@@ -272,10 +292,7 @@ impl Client {
                         ),
                     }
                 }
-                About::Reload(edit) if Status(frame.code) == Status::OK => {
-                    ledger.is_reloaded = Some(edit);
-                }
-                About::Reload(_) => {}
+                About::Reload => ledger.is_reloaded |= Status(frame.code) == Status::OK,
                 // It is asked for again.
                 _ if ledger.may_fail(Status(frame.code)) => {}
                 About::Jobs => ledger.page(frame.body),
@@ -295,10 +312,7 @@ impl Client {
                 About::Again(at, other) => {
                     ledger.pushed_again(at, other, Status(frame.code), frame.body);
                 }
-                About::Rest => {
-                    ledger.note(|| format!("  {}", String::from_utf8_lossy(frame.body)));
-                    ledger.unfinished = Some(unfinished(frame.body));
-                }
+                About::Rest => ledger.unfinished = Some(unfinished(frame.body)),
             }
         });
         ended.expect("the server writes frames")

@@ -65,7 +65,7 @@ impl World {
 
     /// Dials, if it is not connected; goes, perhaps, if it is.
     pub(crate) fn guest_acts(&mut self, no: usize) {
-        if self.waits_since.is_some() || self.draining.is_some() {
+        if self.waits_since.is_some() || self.stops.is_last() {
             return;
         }
         let key = self.guests[no].key;

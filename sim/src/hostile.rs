@@ -186,7 +186,7 @@ impl World {
 
     /// Whoever is hostile looks at its connection, or makes another one.
     pub(crate) fn hostile_acts(&mut self, no: usize) {
-        if self.waits_since.is_some() || self.draining.is_some() {
+        if self.waits_since.is_some() || self.stops.is_last() {
             return drop(self.hostiles[no].take());
         }
         match self.hostiles[no].take() {

@@ -32,6 +32,7 @@ mod runs;
 mod setup;
 mod shrink;
 mod slots;
+mod stopping;
 mod stops;
 mod storing;
 mod survivors;

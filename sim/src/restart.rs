@@ -182,7 +182,6 @@ impl World {
             text: angel.text.clone(),
             restarts: angel.restarts,
             previous: angel.previous,
-            gateway_token: None,
         };
         let heart = angel.heart.share().expect("it can be shared");
         send(&angel.control, &config, vec![heart]);
@@ -196,7 +195,7 @@ impl World {
         match server {
             Ok(server) => {
                 self.server = Some(server);
-                self.ledger.calls.server_begins();
+                self.ledger.server_begins();
                 self.check_crashes(&stored);
                 self.is_moment(Moment::Start);
             }
@@ -316,12 +315,17 @@ impl World {
         self.server = None;
         self.forget_plans();
         self.ledger.unfinished = None;
+        let clients = self.clients.iter_mut().flatten();
+        clients.for_each(|client| client.owed.clear());
         (self.at_rest, self.ledger.next_page) = (false, None);
         if self.draining.take().is_some() {
             // The angel was told to end, and does not start another one; somebody starts Stoker once more.
-            self.plan_end(Duration::from_secs(5), What::Rests);
+            if !self.stops.end_unwell() {
+                self.agenda
+                    .plan(steady() + Duration::from_secs(5), What::Rests);
+            }
             self.clear();
-            self.angel.renew(&self.setup.text());
+            self.angel_ends();
             return self.cut_clients();
         }
         match death {
@@ -333,7 +337,7 @@ impl World {
                 self.cut_clients();
             }
             Death::PowerCut => {
-                self.angel.renew(&self.setup.text());
+                self.angel_ends();
                 self.cut_clients();
                 (0..self.clients.len()).for_each(|no| self.hang_up(no));
                 self.cleared_workers();
@@ -342,8 +346,13 @@ impl World {
         self.clear();
     }
 
+    /// Stoker as a whole has ended. Whoever starts it again gives it the file as it is then.
+    pub(crate) fn angel_ends(&mut self) {
+        self.angel.renew(&self.setup.text());
+    }
+
     /// Who was connected to the dead server: nobody will read what they have sent.
-    fn cut_clients(&mut self) {
+    pub(crate) fn cut_clients(&mut self) {
         for (no, client) in self.clients.iter().enumerate() {
             let Some(client) = client
                 .as_ref()
@@ -361,7 +370,7 @@ impl World {
     }
 
     /// What the dead server has started ends within a short time.
-    fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         let takes = self.dice("angel").micros(100, 40_000);
         self.agenda.plan(steady() + takes, What::Cleared);
     }

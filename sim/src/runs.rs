@@ -106,7 +106,7 @@ impl World {
                         && worker.model.running.is_some()
                     {
                         // It goes back unanswered.
-                        self.gives_back(key, run.task);
+                        self.gives_back(run.task);
                     }
                 }
                 Follows::Begins(task) => self.begins(key, task),
@@ -124,7 +124,7 @@ impl World {
                         None if status == "RETURNED" && task.is_job => {
                             self.returns_unrun(key, task)
                         }
-                        None => self.gives_back(key, task),
+                        None => self.gives_back(task),
                     }
                 }
                 Follows::Drops(task) => {
@@ -153,16 +153,12 @@ impl World {
         }
     }
 
-    pub(crate) fn gives_back(&mut self, key: u64, task: Task) {
-        if let Some(worker) = self.workers.get(&key) {
-            let name = worker.name.clone();
-            self.note_task_left(&name, task);
-        }
+    pub(crate) fn gives_back(&mut self, task: Task) {
         match task.is_job {
             true => {
                 self.ledger.died(task.no, Death::Unclear, &self.setup);
                 self.ledger.jobs[task.no as usize].returns += 1;
-                if self.setup.store.kills == 0 {
+                if !self.setup.has_restarts() {
                     self.ledger.jobs[task.no as usize].is_given_back();
                 }
             }

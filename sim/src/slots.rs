@@ -31,7 +31,7 @@ pub(crate) struct Slots {
     /// It has said so itself, and reads nothing more.
     has_left: bool,
     /// Its process is about to end.
-    is_gone: bool,
+    pub(crate) is_gone: bool,
 }
 
 /// What came on its socket.

@@ -22,7 +22,7 @@ pub(crate) struct Row {
 pub(crate) struct Stored {
     pub(crate) jobs: BTreeMap<u64, Row>,
     /// Those that ran with the last commit.
-    running: BTreeSet<u64>,
+    pub(crate) running: BTreeSet<u64>,
 }
 
 impl Stored {
@@ -68,6 +68,7 @@ impl World {
         };
         let stored = self.faults.without(disk, || Stored::read(disk));
         self.note(|| format!("  left are {stored:?}"));
+        self.check_what_was_left(&stored);
         self.check_running_row(&stored.running);
         for no in &stored.running {
             let row = stored.jobs[no];

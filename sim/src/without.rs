@@ -118,7 +118,7 @@ pub(crate) fn parts(setup: &Setup) -> Vec<String> {
 type Remove = fn(&mut Setup) -> bool;
 
 /// Each takes something out, and says whether it was there.
-const NAMED: [(&str, Remove); 15] = [
+const NAMED: [(&str, Remove); 16] = [
     ("operations", |setup| {
         std::mem::take(&mut setup.operations) > 0
     }),
@@ -154,6 +154,7 @@ const NAMED: [(&str, Remove); 15] = [
     ("disk-faults", |setup| {
         std::mem::take(&mut setup.store.faults) > 0
     }),
+    ("stops", |setup| std::mem::take(&mut setup.stops) > 0),
     ("rich", |setup| std::mem::take(&mut setup.rich)),
     ("cuts", |setup| std::mem::take(&mut setup.cuts)),
 ];

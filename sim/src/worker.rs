@@ -134,6 +134,14 @@ impl Worker {
         }
     }
 
+    /// Its process ends by its own will.
+    pub(crate) fn leaves_by_itself(&self) -> bool {
+        match &self.slots {
+            Some(slots) => slots.is_gone,
+            None => self.model.state == "gone",
+        }
+    }
+
     /// Whether it has a task.
     pub(crate) fn holds(&self) -> bool {
         match &self.slots {
@@ -276,6 +284,7 @@ pub(crate) fn task_of(
         return Task::new(frame.id, no, false);
     }
     let no = number(frame.body).expect("a job carries its number");
+    ledger.check_sent(no, looked_at);
     ledger.delivered(no, frame, setup);
     Task::new(frame.id, no, true)
 }

@@ -13,6 +13,7 @@ use crate::lively::Lively;
 use crate::reload::{Edit, FILE};
 use crate::restart::{Angel, Kills};
 use crate::setup::Setup;
+use crate::stopping::Stops;
 use crate::storing::Plans;
 use crate::without::Without;
 use crate::worker::Worker;
@@ -40,8 +41,6 @@ const OWN: usize = 3;
 const CALM: Duration = Duration::from_millis(400);
 /// Until then everything has to be well.
 const PATIENCE: Duration = Duration::from_secs(20_000);
-/// A drain ends within so much more than the longest grace.
-const LONGEST_DRAIN: Duration = Duration::from_secs(90);
 
 pub(crate) struct World {
     pub(crate) setup: Rc<Setup>,
@@ -73,15 +72,11 @@ pub(crate) struct World {
     pub(crate) looking: Vec<What>,
     /// When the last request was made.
     pub(crate) waits_since: Option<Duration>,
-    /// What leads to the end is planned so many times: only the last plan counts.
-    pub(crate) end_plan: u64,
     /// Nothing runs any more, and it was looked at.
     pub(crate) at_rest: bool,
     pub(crate) draining: Option<Duration>,
     /// What the configuration file is to say.
     pub(crate) edit: Option<Edit>,
-    /// How often it has changed.
-    pub(crate) edits: u64,
     pub(crate) circles: u32,
     pub(crate) events: u64,
     pub(crate) log: Vec<u8>,
@@ -90,6 +85,7 @@ pub(crate) struct World {
     /// The server has ended well.
     pub(crate) is_over: bool,
     pub(crate) kills: Kills,
+    pub(crate) stops: Stops,
     /// Who had what when the server died.
     pub(crate) hands: Hands,
     /// What workers had at hand when they died, by their names.
@@ -128,11 +124,9 @@ impl World {
             seed,
             looking: Vec::new(),
             waits_since: None,
-            end_plan: 0,
             at_rest: false,
             draining: None,
             edit: None,
-            edits: 0,
             circles: 0,
             events: 0,
             log: Vec::new(),
@@ -140,6 +134,7 @@ impl World {
             without: without.clone(),
             is_over: false,
             kills: Kills::new(setup.store.kills),
+            stops: Stops::new(seed, setup.stops, setup.requests),
             cut: BTreeSet::new(),
             last_tasks: HashMap::new(),
             hands: Hands::default(),
@@ -187,7 +182,9 @@ impl World {
         while !self.is_over {
             self.step();
         }
-        self.ledger.at_rest(&self.setup);
+        if !self.stops.is_last() {
+            self.ledger.at_rest(&self.setup);
+        }
         self.ledger.calls.at_rest();
         let log = String::from_utf8_lossy(&self.log);
         self.ledger.check_output(&log);
@@ -208,6 +205,7 @@ impl World {
         self.guests_hear();
         self.plan_looks();
         self.kill_if_drawn();
+        self.note_busy();
         let now = steady();
         assert!(now < PATIENCE, "it does not come to an end");
         let server = self.server.as_ref();
@@ -263,12 +261,7 @@ impl World {
         self.check_kills(&lines);
         self.log.extend(lines);
         if !self.see_death() && is_done {
-            self.note(|| "the server is done".to_owned());
-            let server = self.server.take().expect("it is there");
-            server.end().expect("it ends well");
-            self.is_over = true;
-            let took = steady() - self.draining.expect("nobody told it to end");
-            assert!(took < LONGEST_DRAIN, "the drain took {took:?}");
+            self.has_ended();
         }
     }
 
@@ -324,25 +317,30 @@ impl World {
             What::ClientLooks(no) => self.client_looks(no),
             What::FileChanges => self.file_changes(),
             What::Reloads => self.reload(),
-            What::ReloadHolds(edit) => self.reload_holds(edit),
+            What::ReloadHolds => self.reload_holds(),
             What::WallJumps => self.wall_jumps(),
             What::StoreWorks(part, no) => self.store_works(part, no),
-            What::Rests(plan) | What::Drain(plan) if plan != self.end_plan => {}
-            What::Rests(_) => self.await_rest(),
+            What::Rests => self.await_rest(),
             What::DiskFails => self.disk_fails(),
             What::DiskHeals => self.disk_heals(),
             What::Cleared => self.cleared(),
             What::Restarts => self.start_server(),
             // It died, and what is left is asked for once more.
-            What::Drain(_) if self.ledger.unfinished != Some(0) || !self.faults.are_over() => {
+            What::Drain if self.ledger.unfinished != Some(0) || !self.faults.are_over() => {
                 self.ledger.unfinished = None;
                 self.await_rest();
             }
-            What::Drain(_) => {
-                self.draining = Some(steady());
-                self.tell(ToServer::Drain, Vec::new());
-            }
+            What::Drain => self.drain(),
+            What::Stops => self.stop(),
+            What::Ends => self.is_over = true,
         }
+    }
+
+    /// The angel is told to end.
+    pub(crate) fn drain(&mut self) {
+        self.draining = Some(steady());
+        self.ledger.drain_began(steady());
+        self.tell(ToServer::Drain, Vec::new());
     }
 
     /// Somebody sets the clock on the wall, by up to two hours; it is never further from the truth than one.

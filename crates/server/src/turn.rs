@@ -41,7 +41,6 @@ struct Start {
     /// How many servers there were before this one, and how the last of them ended.
     restarts: u32,
     previous: Option<Previous>,
-    gateway_token: Option<String>,
 }
 
 /// The configuration comes from the angel, which has checked it and keeps it over restarts.
@@ -60,7 +59,6 @@ fn start_of(message: ToServer, fds: Vec<Fd>) -> io::Result<Start> {
             text,
             restarts,
             previous,
-            gateway_token,
         },
         Some(memory),
     ) = (message, fds.into_iter().next())
@@ -73,7 +71,6 @@ fn start_of(message: ToServer, fds: Vec<Fd>) -> io::Result<Start> {
         heart: Heart::new(Heartbeat::of(memory)),
         restarts,
         previous,
-        gateway_token,
     })
 }
 
@@ -209,6 +206,12 @@ impl Server {
         &mut *self.plane.jobs.store
     }
 
+    /// Jobs that have not ended.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        self.plane.jobs.unfinished()
+    }
+
     /// Has the log written, and returns the lines.
     #[must_use]
     pub fn write_log(&mut self) -> Vec<u8> {
@@ -224,10 +227,7 @@ impl Plane {
         store: Option<Box<dyn Driver>>,
     ) -> io::Result<Self> {
         let Start {
-            mut launch,
-            heart,
-            gateway_token,
-            ..
+            mut launch, heart, ..
         } = start;
         let is_restart = start.restarts > 0;
         let config = launch.config().map_err(io::Error::other)?;
@@ -253,7 +253,6 @@ impl Plane {
             channel,
             heart,
             listener,
-            gateway_token,
             conns: Slots::default(),
             dirty: Vec::new(),
             alarms: Alarms::default(),
@@ -441,7 +440,6 @@ impl Plane {
                 };
                 self.log_socket(event, about);
             }
-            ToServer::Gateway(about) => self.gateway_changed(about),
             ToServer::Config { .. } => {}
         }
     }
@@ -523,6 +521,7 @@ impl Plane {
         for told in told {
             self.store_tells(told);
         }
+        self.end_waits();
         self.settle();
         let until = self.now + LAST_ANSWERS;
         // Or nothing might wake it.

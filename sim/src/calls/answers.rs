@@ -41,8 +41,8 @@ impl Calls {
                 "call {no}: was not run again, and may be"
             ),
             Status::QUARANTINED => self.check_quarantined(no, call, &text),
-            // Workers gave it back again and again, or none can start.
-            Status::UNAVAILABLE if self.is_rough => {}
+            // Workers gave it back again and again, or none can start, or the server ends.
+            Status::UNAVAILABLE if self.is_rough || self.may_be_drained => {}
             other => panic!("call {no}: answered {other:?}: {text}"),
         }
         self.all[no as usize - 1].answered_at = Some(now);

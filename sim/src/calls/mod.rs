@@ -72,6 +72,8 @@ pub(crate) struct Calls {
     pub(crate) has_hostiles: bool,
     /// Workers go, by whatever will.
     pub(crate) is_rough: bool,
+    /// The server was told to end at some time.
+    pub(crate) may_be_drained: bool,
     /// Tasks at once that the workers of each pool have taken for a while, at the least.
     pub(crate) slots: Vec<u64>,
 }

@@ -69,6 +69,8 @@ pub(crate) enum Death {
     Crash,
     /// The server had it killed for the time that the run took.
     Overdue,
+    /// The server had it killed because it was told to end itself.
+    Drained,
     /// For something else, or nobody knows.
     Unclear,
 }
@@ -117,6 +119,10 @@ pub(crate) struct Job {
     pub(crate) returns: u32,
     /// Runs that ended, in whatever way.
     pub(crate) ended_runs: u32,
+    /// It counted as done on delivery and did not get to run before its server ended: it goes on under another id.
+    pub(crate) may_be_renamed: bool,
+    /// As it was called until then.
+    pub(crate) former_id: Option<String>,
     /// The server that it was sent to is dead.
     pub(crate) is_cut: bool,
     /// And it was not in the store when the next one began.
@@ -188,6 +194,8 @@ impl Job {
             exceptions: Count::default(),
             crashes: Count::default(),
             ended_runs: 0,
+            may_be_renamed: false,
+            former_id: None,
             is_cut: false,
             is_lost: false,
             may_be_over: false,
@@ -325,7 +333,7 @@ impl Job {
 
     /// What an operator has asked for takes its next run. Its worker may have read it after that was answered, having had it
     /// before.
-    pub(super) fn may_be_cancelled(&self) -> bool {
+    pub(crate) fn may_be_cancelled(&self) -> bool {
         self.changing > 0 || self.is_to_cancel
     }
 
@@ -405,6 +413,7 @@ impl Job {
                     false => self.goes_on(None, queues),
                 }
             }
+            Death::Drained => {}
             Death::Unclear => {
                 self.attempts.maybe_one_more();
                 self.crashes.maybe_one_more();

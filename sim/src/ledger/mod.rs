@@ -4,6 +4,7 @@
 mod change;
 mod count;
 mod display;
+mod drained;
 mod job;
 mod keys;
 mod limits;
@@ -43,8 +44,8 @@ pub(crate) struct Ledger {
     last_begun: HashMap<(usize, String), u64>,
     /// How many jobs have not ended, as the server last reported.
     pub(crate) unfinished: Option<u64>,
-    /// A reload was answered just now: that of this edit.
-    pub(crate) is_reloaded: Option<u64>,
+    /// A reload was answered just now.
+    pub(crate) is_reloaded: bool,
     /// Accepted jobs that may begin and have not.
     waiting: BTreeSet<u64>,
     /// Queues that were paused at some time.
@@ -57,6 +58,8 @@ pub(crate) struct Ledger {
     pub(crate) has_leavers: bool,
     /// The disk has failed at some time.
     disk_failed: bool,
+    /// The server was told to end.
+    pub(crate) drain: drained::Drain,
     /// Failed jobs that are run again at a rate.
     rates: Vec<change::Rate>,
     /// Each job as the server lists it at the end.
@@ -82,13 +85,6 @@ impl Ledger {
         Self {
             is_loud,
             ..Self::default()
-        }
-    }
-
-    /// Prints a line of the trace, if one seed is replayed.
-    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
-        if self.is_loud {
-            println!("{:>12} {}", steady().as_micros(), text());
         }
     }
 
@@ -123,9 +119,11 @@ impl Ledger {
             Status::OK => self.accepted(no, text, setup),
             Status::RESOURCE_EXHAUSTED => self.check_refusal(no, text, setup),
             Status::ALREADY_EXISTS => self.check_taken(no, text),
-            Status::UNAVAILABLE => {}
+            Status::UNAVAILABLE => self.check_unavailable(no),
             // A commit is in doubt.
             Status::UNKNOWN if self.disk_failed => {}
+            // The server dies while it closes its store.
+            Status::UNKNOWN if self.has_drained() && setup.store.kills > 0 => {}
             other => panic!("job {no}: its push was answered {other:?}"),
         }
         let job = self.touch(no, "push answered");
@@ -184,12 +182,7 @@ impl Ledger {
         let queue = setup.queue(frame.name);
         let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
         assert!(job.queues.contains(&queue), "job {no}: is of another queue");
-        // What is still to be moved may be so after this run.
-        let targets = self.targets_of(no);
-        let job = &mut self.jobs[no as usize];
-        let mut queues = vec![queue];
-        queues.extend(targets.into_iter().filter(|to| *to != queue));
-        job.is_in(queues);
+        job.is_in(vec![queue]);
         let attempt = u32::from(frame.attempt);
         if attempt != job.last_attempt {
             (job.last_attempt, job.given_back) = (attempt, 0);
@@ -358,6 +351,7 @@ impl Ledger {
             Death::Crash => "crashed",
             Death::Overdue => "overran its time",
             Death::Unclear => "was cut off",
+            Death::Drained => "was drained",
         };
         let job = self.touch(no, event);
         let pool = job.queue().map(|queue| setup.queues[queue].pool);
@@ -419,10 +413,13 @@ impl Job {
         let queue = &setup.queues[self.queues[0]];
         let meta = |key: Key| frame.meta.get(key);
         let id = meta(Key::JOB_ID).map(hyphenated).unwrap_or_default();
-        if setup.store.kills == 0 && !self.revived && self.changing == 0 {
+        if !setup.has_restarts() && !self.revived && self.changing == 0 {
             let saved = (self.saves > 0).then(|| saved(self.saves));
             let told = meta(Key::CHECKPOINT);
             assert_eq!(told, saved.as_deref(), "job {no}: its checkpoint");
+        }
+        if std::mem::take(&mut self.may_be_renamed) {
+            self.former_id = self.id.take();
         }
         let known = self.id.get_or_insert_with(|| id.clone());
         assert_eq!(*known, id, "job {no}: was accepted under another id");

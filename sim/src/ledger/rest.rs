@@ -53,13 +53,17 @@ impl Ledger {
                 ),
             }
         }
-        let known: std::collections::HashSet<&String> =
-            self.jobs.iter().filter_map(|job| job.id.as_ref()).collect();
+        let known: std::collections::HashSet<&String> = self
+            .jobs
+            .iter()
+            .flat_map(|job| [&job.id, &job.former_id])
+            .flatten()
+            .collect();
         let strange = self.listed.keys().filter(|id| !known.contains(id)).count();
         let unknown = self
             .jobs
             .iter()
-            .filter(|job| job.push == Push::Unknown && job.id.is_none());
+            .filter(|job| job.push == Push::Unknown && job.id.is_none() || job.may_be_renamed);
         let unknown = unknown.count();
         assert!(
             strange <= unknown,
@@ -72,13 +76,12 @@ impl Ledger {
             return true;
         };
         let of = &setup.queues[queue];
-        if job.may_be_gone || of.forgets_soon || !job.is_sure() {
+        if job.may_be_gone || job.may_be_renamed || of.forgets_soon || !job.is_sure() {
             return true;
         }
         let like = |other: &Job| match job.state {
             State::Ended(End::Failed) => other.may_be_failed(),
-            // One that a worker took along counts as done, and was not seen to run.
-            _ => other.may_be_done() || self.is_left_behind(other, setup),
+            _ => other.may_be_done(),
         };
         let mates = self.jobs.iter().filter(|other| {
             other.push != Push::Refused && other.queues.contains(&queue) && like(other)
@@ -167,7 +170,7 @@ impl Ledger {
             .changes
             .iter()
             .any(|change| matches!(change.verb, super::Verb::Move(_)));
-        if !is_known || moved || setup.store.kills > 0 {
+        if !is_known || moved || setup.has_restarts() {
             return;
         }
         let of = self

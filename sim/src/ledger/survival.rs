@@ -14,9 +14,10 @@ impl Ledger {
         self.disk_failed = true;
     }
 
-    /// Whether a request may be answered so because of the disk.
+    /// Whether a request may be answered so because of the disk, or because the server ends.
     pub(crate) fn may_fail(&self, status: Status) -> bool {
         self.disk_failed && matches!(status, Status::UNAVAILABLE | Status::UNKNOWN)
+            || self.may_be_drained(status)
     }
 
     /// The server that it was sent to is dead: if it is not in the store then it never will be.

@@ -7,6 +7,7 @@ mod setting;
 
 use crate::dice::Dice;
 use crate::operator;
+use crate::stopping::draw_stops;
 use crate::storing::Store;
 pub(crate) use section::Section;
 pub(crate) use setting::Setting;
@@ -17,6 +18,8 @@ const BREAK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs
 /// After it clients begin anew within this time.
 const LAST: Duration = Duration::from_secs(1);
 
+/// The defaults of the server.
+const BOOTS_AT_ONCE: u64 = 16;
 /// So many processes of a pool may be about to end, and more if it has more.
 const LEAVING: u64 = 4;
 
@@ -115,6 +118,8 @@ pub(crate) struct Setup {
     /// Runs take this long at the most, microseconds.
     pub(crate) longest_us: u64,
     pub(crate) store: Store,
+    /// How often Stoker is told to end in the middle of work.
+    pub(crate) stops: u64,
     /// Of the looks of peers so many in a hundred are late, and the others take so many microseconds at the most. Only
     /// where none is late do runs look quick to the server, and it lends more than one task.
     pub(crate) looks: (u64, u64),
@@ -160,6 +165,7 @@ impl Setup {
             )
         });
         let services = services.collect();
+        let stops = draw_stops(seed, &store);
         let mut ages = pools.iter().map(|pool| pool.section.get("max_age"));
         // Whoever begins a worker each second would make a break long.
         let may_break = ages.all(|age| age != Some("\"1s\""));
@@ -180,8 +186,9 @@ impl Setup {
             has_break: dice.percent(12) && may_break,
             longest_us: *dice.of_all(&[20, 50, 150, 1_000, 20_000, 300_000]),
             // Delays follow the wall over a restart.
-            wall_jumps: dice.percent(25) && store.kills == 0,
+            wall_jumps: dice.percent(25) && store.kills == 0 && stops == 0,
             store,
+            stops,
             page: *Dice::of(seed, "page").of_all(&[4, 40, 1_000]),
             cuts: dice.percent(30),
             looks: *dice.of_all(&[(5, 200), (0, 20), (0, 60), (1, 50)]),
@@ -266,10 +273,22 @@ impl Setup {
             0 => of_file,
             _ => of_file.max(operator::MOST_WORKERS),
         };
-        most + self
-            .stoker
-            .number("boots_at_once", u64::from(stoker_os::processors()))
-            + most.max(LEAVING)
+        most + self.stoker.number("boots_at_once", BOOTS_AT_ONCE) + most.max(LEAVING)
+    }
+
+    /// What workers have to finish and go when the server ends.
+    pub(crate) fn longest_stop_grace(&self) -> Duration {
+        let graces = self.pools.iter().map(|pool| {
+            let task = pool.section.millis("task_timeout", 60_000);
+            let grace = pool.section.millis("stop_grace", task.unwrap_or(60_000));
+            grace.unwrap_or(60_000)
+        });
+        Duration::from_millis(graces.max().unwrap_or(0))
+    }
+
+    /// A server goes on with what another one has left.
+    pub(crate) fn has_restarts(&self) -> bool {
+        self.store.kills > 0 || self.stops > 0
     }
 
     /// The queues that are known by this name.

@@ -3,7 +3,6 @@
 mod call;
 mod check;
 mod export_import;
-mod gateways;
 mod jobs;
 mod look;
 mod push;
@@ -16,7 +15,6 @@ use crate::client::Client;
 use crate::exit::{Failure, Result};
 use std::time::Duration;
 
-pub(crate) use gateways::gateway;
 pub(crate) use serve::server;
 
 /// Runs the command of the command line.

@@ -13,7 +13,6 @@ mod deploys;
 mod drain;
 mod full;
 mod hostile;
-mod http;
 mod jobs;
 mod limits;
 mod logs;

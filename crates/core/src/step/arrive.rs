@@ -12,7 +12,8 @@ impl Core {
     pub(crate) fn arrive(&mut self, new: &NewTask<'_>) {
         let queue_id = self.names.all[new.name.index()].queue;
         self.tasks.insert(new.id, self.task_of(new));
-        if self.draining.is_some() && self.tasks[new.id].is_job() {
+        // While the server drains, jobs wait like those that are there: whoever cancels one must find it somewhere.
+        if self.drained && self.tasks[new.id].is_job() {
             self.tasks.remove(new.id);
             self.out.push(Action::Return { task: new.id });
             return;

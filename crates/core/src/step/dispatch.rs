@@ -121,13 +121,11 @@ impl Core {
     /// stay free for what others never lend.
     fn may_borrow(&self, pool: PoolId) -> bool {
         let pool = &self.pools[pool.index()];
-        let unlent = pool.queues.iter().map(|id| {
-            let queue = &self.queues[id.index()];
-            queue
-                .config
-                .keep
-                .min(queue.config.reserve)
-                .saturating_sub(queue.running)
+        let queues = pool.queues.iter().map(|id| &self.queues[id.index()]);
+        let owners = queues.filter(|queue| self.draining.is_none() || queue.kind != Kind::Jobs);
+        let unlent = owners.map(|queue| {
+            let kept = queue.config.keep.min(queue.config.reserve);
+            kept.saturating_sub(queue.running)
         });
         let unlent: u32 = unlent.sum();
         if unlent == 0 {

@@ -68,6 +68,23 @@ fn what_runs_finishes_and_waiting_calls_are_served() {
     assert!(w.books.drained);
 }
 
+/// Nothing of a queue of jobs is started any more, so nothing is kept for it.
+#[test]
+fn what_is_kept_for_jobs_serves_the_calls_that_wait() {
+    let (mut w, pool) = World::ready(workers(2));
+    let config = QueueConfig {
+        reserve: 1,
+        keep: 1,
+        ..QueueConfig::default()
+    };
+    w.jobs(pool, "mail", config);
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let (running, waiting) = (w.bring(call(users)), w.bring(call(users)));
+    assert!(w.on(running).is_some() && w.waits(waiting));
+    w.step(Event::Drain);
+    assert!(w.on(waiting).is_some());
+}
+
 #[test]
 fn jobs_that_wait_are_not_started_and_go_back() {
     let Drain { mut w, mail, .. } = pool(workers(1));
@@ -85,12 +102,12 @@ fn jobs_that_wait_are_not_started_and_go_back() {
 }
 
 #[test]
-fn new_jobs_go_back_and_new_calls_are_refused() {
+fn new_jobs_wait_for_the_end_and_new_calls_are_refused() {
     let Drain { mut w, mail, users } = pool(workers(1));
     let running = w.bring(job(mail));
     w.step(Event::Drain);
     let (late_job, late_call) = (w.bring(job(mail)), w.bring(call(users)));
-    assert_eq!(w.end(late_job), Some(End::Returned));
+    assert!(w.waits(late_job), "it may still be cancelled");
     assert_eq!(
         w.outcome(late_call),
         Some(Outcome::Unavailable {
@@ -99,6 +116,7 @@ fn new_jobs_go_back_and_new_calls_are_refused() {
     );
     w.done(running);
     leave(&mut w);
+    assert_eq!(w.end(late_job), Some(End::Returned));
     let later = w.bring(job(mail));
     assert_eq!(w.end(later), Some(End::Returned), "after the end too");
 }

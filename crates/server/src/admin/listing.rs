@@ -87,6 +87,14 @@ impl Plane {
         }
     }
 
+    /// The server ends, and the store has finished all that it was asked: nobody need wait any longer.
+    pub(crate) fn end_listings(&mut self) {
+        let listings = std::mem::take(&mut self.listings);
+        let looking = listings.looking.into_iter().flat_map(|(_, all)| all);
+        let all = listings.ripe.into_iter().chain(listings.fresh);
+        self.answer_listings(looking.chain(all).collect());
+    }
+
     fn answer_listings(&mut self, waiting: Vec<(ConnId, u32)>) {
         let queues = self.list_queues();
         for (conn, id) in waiting {

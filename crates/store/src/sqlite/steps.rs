@@ -129,6 +129,8 @@ impl Crew {
     pub(super) fn finish(&mut self) {
         for _ in 0..CIRCLES {
             if self.writer.is_none() {
+                // As its thread does: it answers until nobody is left to ask.
+                while self.reader.stepped().step() {}
                 return;
             }
             self.write();

@@ -70,7 +70,6 @@ fn changed(count: u64) -> Result<Changed, Trouble> {
     Ok(Changed {
         count,
         held: vec![],
-        ..Changed::default()
     })
 }
 
@@ -271,8 +270,7 @@ fn a_held_job_is_told_back(world: &mut World) {
         result,
         Ok(Changed {
             count: 1,
-            held: held.to_vec(),
-            ..Changed::default()
+            held: held.to_vec()
         })
     );
     assert_eq!(world.state(waits), Some(State::Cancelled));
@@ -282,8 +280,7 @@ fn a_held_job_is_told_back(world: &mut World) {
         result,
         Ok(Changed {
             count: 0,
-            held: vec![held[0]],
-            ..Changed::default()
+            held: vec![held[0]]
         })
     );
 }
@@ -482,7 +479,6 @@ fn jobs_are_suspended(world: &mut World) {
     let result = Changed {
         count: 3,
         held: vec![held],
-        ..Changed::default()
     };
     assert_eq!(world.change(all, Change::Suspend), Ok(result));
     let given = Which::Held(vec![held]);

@@ -1,6 +1,5 @@
 //! Every section that a configuration may have, and its keys. A key is one entry of its section's table.
 
-mod http;
 mod log;
 mod pool;
 mod queue;
@@ -8,7 +7,6 @@ mod server;
 mod service;
 mod store;
 
-pub(crate) use http::HTTP;
 pub(crate) use log::LOG;
 pub(crate) use pool::POOL;
 pub(crate) use queue::QUEUE;
@@ -116,7 +114,7 @@ pub struct KeyDoc {
 }
 
 /// All sections, for the reference page.
-pub fn sections() -> [SectionDoc; 7] {
+pub fn sections() -> [SectionDoc; 6] {
     [
         STOKER.documented(),
         POOL.documented(),
@@ -124,7 +122,6 @@ pub fn sections() -> [SectionDoc; 7] {
         SERVICE.documented(),
         STORE.documented(),
         LOG.documented(),
-        HTTP.documented(),
     ]
 }
 

@@ -174,6 +174,12 @@ impl Cancellings {
         self.last
     }
 
+    /// Nothing more is heard of any of them. Returns who waits.
+    pub(super) fn end(&mut self) -> Vec<(ConnId, u32)> {
+        let open = self.open.drain(..);
+        open.map(|(_, waits)| (waits.conn, waits.id)).collect()
+    }
+
     fn position(&self, no: u64) -> Option<usize> {
         self.open.iter().position(|(of, _)| *of == no)
     }

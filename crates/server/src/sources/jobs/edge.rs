@@ -202,6 +202,14 @@ impl Jobs {
         Some(asked)
     }
 
+    /// What the store has not told about yet.
+    pub(super) fn open_tickets(&self) -> Vec<Ticket> {
+        let all = (0..).zip(&self.asked);
+        let open = all.filter(|(_, (_, asked))| asked.is_some());
+        open.map(|(at, (generation, _))| Ticket(at, *generation))
+            .collect()
+    }
+
     fn place_of(&mut self, ticket: Ticket) -> Option<&mut Option<Asked>> {
         let at = usize::try_from(ticket.0).ok()?;
         let (generation, place) = self.asked.get_mut(at)?;

@@ -3,6 +3,7 @@
 mod cancel;
 mod claim;
 mod close;
+mod closing;
 mod edge;
 mod exchange;
 pub(crate) mod failures;

@@ -45,9 +45,7 @@ impl Recalled {
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.
     pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
-        let Changed {
-            count, mut held, ..
-        } = changed;
+        let Changed { count, mut held } = changed;
         // What rests comes last: the first that waits behind it would begin as soon as it is gone.
         held.sort_by_key(|job| self.jobs.resting.contains(*job));
         let reached = match what {
@@ -174,8 +172,7 @@ impl Plane {
         let (result, left) = match result {
             Ok(changed) => {
                 let left = changed.held.len() as u64;
-                let result = changed.trouble.map_or(Ok((changed.count, left)), Err);
-                (result, changed.held)
+                (Ok((changed.count, left)), changed.held)
             }
             Err(trouble) => {
                 let all = jobs.iter().map(|job| job.id);

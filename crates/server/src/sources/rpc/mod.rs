@@ -2,7 +2,6 @@
 
 mod accept;
 mod failures;
-mod gateway;
 mod hello;
 mod places;
 mod reply;

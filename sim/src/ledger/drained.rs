@@ -1,0 +1,110 @@
+//! What must hold while Stoker ends as it was told to, and of what it leaves.
+
+use super::{Ledger, Push, State};
+use crate::setup::Setup;
+use crate::survivors::Stored;
+use std::time::Duration;
+use stoker_os::steady;
+use stoker_wire::Status;
+
+/// What was sent before the drain has been read after so long.
+const SENT: Duration = Duration::from_millis(1_500);
+
+/// When the server was told to end.
+#[derive(Debug, Default)]
+pub(crate) struct Drain {
+    /// This server.
+    since: Option<Duration>,
+    /// Until then the next one had not begun.
+    before: Option<Duration>,
+}
+
+impl Drain {
+    /// What was asked at that time may be refused for it, until now.
+    pub(crate) fn may_refuse(&self, asked_at: Duration) -> bool {
+        self.since.is_some() || self.before.is_some_and(|until| asked_at <= until)
+    }
+}
+
+impl Ledger {
+    pub(crate) fn drain_began(&mut self, at: Duration) {
+        self.drain.since = Some(at);
+        self.calls.may_be_drained = true;
+    }
+
+    pub(crate) fn server_begins(&mut self) {
+        if self.drain.since.take().is_some() {
+            self.drain.before = Some(steady());
+        }
+        self.calls.server_begins();
+    }
+
+    /// A worker that had read all that was there at `looked_at` gets a job.
+    pub(crate) fn check_sent(&self, no: u64, looked_at: Duration) {
+        if let Some(since) = self.drain.since {
+            assert!(
+                looked_at <= since + SENT,
+                "job {no}: sent to a worker long after the server was told to end"
+            );
+        }
+    }
+
+    /// A push is refused for a time, without any limit.
+    pub(super) fn check_unavailable(&self, no: u64) {
+        let asked_at = self.jobs[no as usize].asked_at;
+        assert!(
+            self.disk_failed || self.drain.may_refuse(asked_at),
+            "job {no}: its push was answered UNAVAILABLE, and the server goes on"
+        );
+    }
+
+    /// The server ended well: what is unfinished stays in the store as it is, and nothing else does.
+    pub(crate) fn was_left(&self, stored: &Stored, setup: &Setup) {
+        for (no, job) in self.jobs.iter().enumerate() {
+            let is_known = job.is_sure() && !job.may_be_gone;
+            let has_ended = matches!(job.state, State::Ended(_));
+            let Some(row) = stored.jobs.get(&(no as u64)) else {
+                let is_left = job.push == Push::Accepted && is_known && !has_ended;
+                assert!(
+                    !is_left || self.is_left_behind(job, setup),
+                    "job {no} had not ended when the server did, and is not in the store: {job}"
+                );
+                continue;
+            };
+            assert!(
+                !(is_known && has_ended),
+                "job {no} had ended when the server did, and is to run again: {job}"
+            );
+            let (attempts, crashes) = (job.attempts, job.crashes);
+            assert!(
+                (attempts.low..=attempts.high).contains(&row.attempt),
+                "job {no}: {} attempts are left by a server that ended well: {job}",
+                row.attempt
+            );
+            assert!(
+                (crashes.low..=crashes.high).contains(&row.crashes),
+                "job {no}: {} crashes are left by a server that ended well: {job}",
+                row.crashes
+            );
+        }
+    }
+
+    /// Those that counted as done on delivery, and had no run, are pushed again.
+    pub(crate) fn may_be_renamed(&mut self, stored: &Stored, setup: &Setup) {
+        for no in stored.jobs.keys() {
+            if let Some(job) = self.jobs.get_mut(*no as usize) {
+                job.may_be_renamed |= job.is_done_early(setup);
+            }
+        }
+    }
+
+    /// Whether a request may be answered so because the server ends.
+    pub(super) fn may_be_drained(&self, status: Status) -> bool {
+        status == Status::UNAVAILABLE && self.has_drained()
+    }
+
+    /// This server or one before it was told to end.
+    pub(crate) fn has_drained(&self) -> bool {
+        self.drain.since.is_some() || self.drain.before.is_some()
+    }
+}
