@@ -36,7 +36,8 @@ pub(crate) enum What {
     FileChanges,
     /// The server is asked again to reload it.
     Reloads,
-    ReloadHolds,
+    /// A reload of an edit was answered a while ago.
+    ReloadHolds(u64),
     /// A part of the store does what it was asked, by a plan that may not count any more.
     StoreWorks(Part, u64),
     DiskFails,
@@ -45,9 +46,10 @@ pub(crate) enum What {
     Cleared,
     /// A server begins.
     Restarts,
-    /// Whether the server has come to rest is looked at.
-    Rests,
-    Drain,
+    /// Whether the server has come to rest is looked at, by a plan that may not count any more.
+    Rests(u64),
+    /// The server is to end, by such a plan.
+    Drain(u64),
     /// Stoker is told to end in the middle of work.
     Stops,
     /// All is over.
@@ -73,17 +75,17 @@ impl fmt::Display for What {
             Self::HostileActs(no) => write!(f, "hostile client {no} acts"),
             Self::FileChanges => write!(f, "the configuration file is changed"),
             Self::Reloads => write!(f, "a reload is asked for again"),
-            Self::ReloadHolds => write!(f, "what the file says holds"),
+            Self::ReloadHolds(_) => write!(f, "what the file says holds"),
             Self::WallJumps => write!(f, "the wall clock is set"),
             Self::StoreWorks(part, _) => write!(f, "the store works: {part:?}"),
-            Self::Rests => write!(f, "is there a job left?"),
+            Self::Rests(_) => write!(f, "is there a job left?"),
             Self::DiskFails => write!(f, "the disk fails"),
             Self::DiskHeals => write!(f, "the disk is well again"),
             Self::Cleared => write!(f, "all that the dead server had started has ended"),
             Self::Restarts => write!(f, "the angel starts a server"),
             Self::Stops => write!(f, "Stoker is told to end, in the middle of work"),
             Self::Ends => write!(f, "all is over"),
-            Self::Drain => write!(f, "the angel has the server end"),
+            Self::Drain(_) => write!(f, "the angel has the server end"),
         }
     }
 }

@@ -222,6 +222,12 @@ impl World {
         }
     }
 
+    /// What comes next on the way to the end. Whatever was planned before does not count any more.
+    pub(crate) fn plan_end(&mut self, after: Duration, what: fn(u64) -> What) {
+        self.end_plan += 1;
+        self.agenda.plan(steady() + after, what(self.end_plan));
+    }
+
     /// Asks again and again whether a job is left, and then has the server end.
     pub(crate) fn await_rest(&mut self) {
         let now = steady();
@@ -258,17 +264,17 @@ impl World {
         if let Some(client) = &mut self.clients[0] {
             client.list_queues(About::Rest);
         }
-        self.agenda.plan(now + Duration::from_secs(5), What::Rests);
+        self.plan_end(Duration::from_secs(5), What::Rests);
     }
 
     /// All jobs have ended: they are listed, then queues and workers, and then the server ends.
     fn look_at_rest(&mut self) {
-        let soon = steady() + Duration::from_secs(1);
+        let soon = Duration::from_secs(1);
         let Some(client) = self.clients[0]
             .as_mut()
             .filter(|client| client.open.is_empty())
         else {
-            return self.agenda.plan(soon, What::Rests);
+            return self.plan_end(soon, What::Rests);
         };
         let limit = self.setup.page;
         match self.ledger.next_page.take() {
@@ -279,7 +285,7 @@ impl World {
             Some(Some(after)) => client.list_jobs(Some(&after), limit),
             Some(None) if self.at_rest => {
                 self.clients[0] = None;
-                return self.agenda.plan(soon, What::Drain);
+                return self.plan_end(soon, What::Drain);
             }
             Some(None) => {
                 self.at_rest = true;
@@ -292,7 +298,7 @@ impl World {
                 }
             }
         }
-        self.agenda.plan(soon, What::Rests);
+        self.plan_end(soon, What::Rests);
     }
 
     pub(crate) fn hang_up(&mut self, no: usize) {
@@ -316,8 +322,8 @@ impl World {
             Some(client) => client.read(&mut self.ledger, &self.setup),
             None => return,
         };
-        if std::mem::take(&mut self.ledger.is_reloaded) {
-            self.is_reloaded();
+        if let Some(edit) = self.ledger.is_reloaded.take() {
+            self.is_reloaded(edit);
         }
         if ended {
             let open = self.clients[no]

@@ -37,8 +37,8 @@ pub(crate) enum About {
     Again(usize, bool),
     /// The same, and it is wrong.
     WrongOperation,
-    /// A reload of all, after the file has changed.
-    Reload,
+    /// A reload of all, after the file has changed for the how-manieth time.
+    Reload(u64),
     /// Whether there is a job left.
     Rest,
 }
@@ -272,6 +272,10 @@ impl Client {
                     let status = Status(frame.code);
                     let body =
                         || serde_json::from_slice::<serde_json::Value>(frame.body).expect("JSON");
+                    ledger.note(|| {
+                        let text = String::from_utf8_lossy(frame.body);
+                        format!("  change {at} is answered {status:?}: {text}")
+                    });
                     match status {
                         Status::OK => {
                             let count = body()["count"].as_u64().unwrap_or(0);
@@ -292,7 +296,10 @@ impl Client {
                         ),
                     }
                 }
-                About::Reload => ledger.is_reloaded |= Status(frame.code) == Status::OK,
+                About::Reload(edit) if Status(frame.code) == Status::OK => {
+                    ledger.is_reloaded = Some(edit);
+                }
+                About::Reload(_) => {}
                 // It is asked for again.
                 _ if ledger.may_fail(Status(frame.code)) => {}
                 About::Jobs => ledger.page(frame.body),
@@ -312,7 +319,10 @@ impl Client {
                 About::Again(at, other) => {
                     ledger.pushed_again(at, other, Status(frame.code), frame.body);
                 }
-                About::Rest => ledger.unfinished = Some(unfinished(frame.body)),
+                About::Rest => {
+                    ledger.note(|| format!("  {}", String::from_utf8_lossy(frame.body)));
+                    ledger.unfinished = Some(unfinished(frame.body));
+                }
             }
         });
         ended.expect("the server writes frames")

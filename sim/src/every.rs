@@ -63,7 +63,8 @@ fn every_key_of_the_configuration_is_drawn() {
         } else if let Some(key) = line.strip_prefix("| `") {
             let key = format!("{section}.{}", key.split('`').next().unwrap_or_default());
             known += 1;
-            let is_excused = KEYS.iter().any(|(name, _)| *name == key);
+            // What gateways are told, the server does not know.
+            let is_excused = section == "http" || KEYS.iter().any(|(name, _)| *name == key);
             assert!(
                 is_excused || coverage.names.contains_key(&key),
                 "{key} is never drawn: add it to setup/sections.rs"

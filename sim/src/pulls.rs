@@ -97,7 +97,7 @@ impl World {
         if is_sure {
             return self.ledger.returned_unrun(task.no, &self.setup);
         }
-        self.gives_back(task);
+        self.gives_back(key, task);
         // What counts as done on delivery has not had its run then.
         self.ledger.jobs[task.no as usize].may_run_again = true;
     }

@@ -31,6 +31,8 @@ pub(crate) const KEYS: [&str; 9] = [
 /// One queue as the file is to say.
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
+    /// Which of all edits it is.
+    no: u64,
     at: usize,
     to: Queue,
     is_written: bool,
@@ -38,11 +40,12 @@ pub(crate) struct Edit {
 
 impl Edit {
     /// One key of one queue has another value, or none any more.
-    fn draw(dice: &mut Dice, setup: &Setup) -> Self {
+    fn draw(no: u64, dice: &mut Dice, setup: &Setup) -> Self {
         let at = dice.below(setup.queues.len() as u64) as usize;
         let key = *dice.of_all(&KEYS);
         let to = setup.queues[at].with_another(dice, key);
         Self {
+            no,
             at,
             to,
             is_written: false,
@@ -57,7 +60,9 @@ impl World {
             return;
         }
         let setup = self.setup.clone();
-        let edit = Edit::draw(self.dice("operator"), &setup);
+        self.edits += 1;
+        let no = self.edits;
+        let edit = Edit::draw(no, self.dice("operator"), &setup);
         Rc::make_mut(&mut self.setup).queues[edit.at].may_become(&edit.to);
         self.edit = Some(edit);
         self.agenda.plan(steady() + SETTLED, What::FileChanges);
@@ -74,26 +79,28 @@ impl World {
 
     /// Until it is answered. Whoever asks for a reload of all has the server read the file as well.
     pub(crate) fn reload(&mut self) {
-        if self.edit.as_ref().is_none_or(|edit| !edit.is_written) {
+        let Some(edit) = self.edit.as_ref().filter(|edit| edit.is_written) else {
             return;
-        }
+        };
+        let about = About::Reload(edit.no);
         if self.draining.is_none()
             && let Some(client) = &mut self.clients[0]
-            && !client.open.values().any(|about| *about == About::Reload)
+            && !client.open.values().any(|open| *open == about)
         {
             let request = serde_json::json!({"op": "reload"});
-            client.operate(About::Reload, "stoker.pool", &request);
+            client.operate(about, "stoker.pool", &request);
         }
         self.agenda.plan(steady() + AGAIN, What::Reloads);
     }
 
     /// The server has read the file: once all has been read that was written before, it holds.
-    pub(crate) fn is_reloaded(&mut self) {
-        self.agenda.plan(steady() + SETTLED, What::ReloadHolds);
+    pub(crate) fn is_reloaded(&mut self, edit: u64) {
+        self.agenda
+            .plan(steady() + SETTLED, What::ReloadHolds(edit));
     }
 
-    pub(crate) fn reload_holds(&mut self) {
-        if let Some(edit) = self.edit.take_if(|edit| edit.is_written) {
+    pub(crate) fn reload_holds(&mut self, no: u64) {
+        if let Some(edit) = self.edit.take_if(|edit| edit.no == no) {
             Rc::make_mut(&mut self.setup).queues[edit.at].has_become(&edit.to);
         }
     }

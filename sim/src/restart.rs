@@ -182,6 +182,7 @@ impl World {
             text: angel.text.clone(),
             restarts: angel.restarts,
             previous: angel.previous,
+            gateway_token: None,
         };
         let heart = angel.heart.share().expect("it can be shared");
         send(&angel.control, &config, vec![heart]);
@@ -321,8 +322,7 @@ impl World {
         if self.draining.take().is_some() {
             // The angel was told to end, and does not start another one; somebody starts Stoker once more.
             if !self.stops.end_unwell() {
-                self.agenda
-                    .plan(steady() + Duration::from_secs(5), What::Rests);
+                self.plan_end(Duration::from_secs(5), What::Rests);
             }
             self.clear();
             self.angel_ends();

@@ -115,7 +115,7 @@ impl World {
         self.ledger.has_leavers = true;
         let name = worker.name.clone();
         let run = worker.run.take();
-        self.note_rogue_task(&name, task);
+        self.note_task_left(&name, task);
         self.rogues.insert(name);
         // Whatever it had: the server may give it to another one at once, or take a wrong answer for a right one.
         let Some(task) = run.map(|run| run.task) else {

@@ -106,7 +106,7 @@ impl World {
                         && worker.model.running.is_some()
                     {
                         // It goes back unanswered.
-                        self.gives_back(run.task);
+                        self.gives_back(key, run.task);
                     }
                 }
                 Follows::Begins(task) => self.begins(key, task),
@@ -124,7 +124,7 @@ impl World {
                         None if status == "RETURNED" && task.is_job => {
                             self.returns_unrun(key, task)
                         }
-                        None => self.gives_back(task),
+                        None => self.gives_back(key, task),
                     }
                 }
                 Follows::Drops(task) => {
@@ -153,7 +153,11 @@ impl World {
         }
     }
 
-    pub(crate) fn gives_back(&mut self, task: Task) {
+    pub(crate) fn gives_back(&mut self, key: u64, task: Task) {
+        if let Some(worker) = self.workers.get(&key) {
+            let name = worker.name.clone();
+            self.note_task_left(&name, task);
+        }
         match task.is_job {
             true => {
                 self.ledger.died(task.no, Death::Unclear, &self.setup);

@@ -36,8 +36,8 @@ impl World {
         }
     }
 
-    /// A worker breaks the protocol in this task: that may be what it dies of.
-    pub(crate) fn note_rogue_task(&mut self, name: &str, task: Task) {
+    /// A worker breaks the protocol in this task, or gives it back unanswered: that may be what it dies of.
+    pub(crate) fn note_task_left(&mut self, name: &str, task: Task) {
         let known = self.last_tasks.entry(name.to_owned()).or_default();
         known.push(task.mark());
     }

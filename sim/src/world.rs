@@ -72,11 +72,15 @@ pub(crate) struct World {
     pub(crate) looking: Vec<What>,
     /// When the last request was made.
     pub(crate) waits_since: Option<Duration>,
+    /// What leads to the end is planned so many times: only the last plan counts.
+    pub(crate) end_plan: u64,
     /// Nothing runs any more, and it was looked at.
     pub(crate) at_rest: bool,
     pub(crate) draining: Option<Duration>,
     /// What the configuration file is to say.
     pub(crate) edit: Option<Edit>,
+    /// How often it has changed.
+    pub(crate) edits: u64,
     pub(crate) circles: u32,
     pub(crate) events: u64,
     pub(crate) log: Vec<u8>,
@@ -124,9 +128,11 @@ impl World {
             seed,
             looking: Vec::new(),
             waits_since: None,
+            end_plan: 0,
             at_rest: false,
             draining: None,
             edit: None,
+            edits: 0,
             circles: 0,
             events: 0,
             log: Vec::new(),
@@ -317,20 +323,21 @@ impl World {
             What::ClientLooks(no) => self.client_looks(no),
             What::FileChanges => self.file_changes(),
             What::Reloads => self.reload(),
-            What::ReloadHolds => self.reload_holds(),
+            What::ReloadHolds(edit) => self.reload_holds(edit),
             What::WallJumps => self.wall_jumps(),
             What::StoreWorks(part, no) => self.store_works(part, no),
-            What::Rests => self.await_rest(),
+            What::Rests(plan) | What::Drain(plan) if plan != self.end_plan => {}
+            What::Rests(_) => self.await_rest(),
             What::DiskFails => self.disk_fails(),
             What::DiskHeals => self.disk_heals(),
             What::Cleared => self.cleared(),
             What::Restarts => self.start_server(),
             // It died, and what is left is asked for once more.
-            What::Drain if self.ledger.unfinished != Some(0) || !self.faults.are_over() => {
+            What::Drain(_) if self.ledger.unfinished != Some(0) || !self.faults.are_over() => {
                 self.ledger.unfinished = None;
                 self.await_rest();
             }
-            What::Drain => self.drain(),
+            What::Drain(_) => self.drain(),
             What::Stops => self.stop(),
             What::Ends => self.is_over = true,
         }

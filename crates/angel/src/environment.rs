@@ -6,12 +6,19 @@ use std::ffi::{OsStr, OsString};
 
 /// Variables of the process that starts workers, by which it was told what it inherited itself. A Stoker may run
 /// inside another one's worker.
-const NOT_INHERITED: [&str; 5] = [
+const NOT_INHERITED: [&str; 12] = [
     env::FD,
     env::LISTENER,
     env::CONTROL,
     env::WORKER,
     env::COOKIE,
+    env::LISTENERS,
+    env::GATEWAY,
+    env::GATEWAY_TOKEN,
+    env::RESTARTS,
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
 ];
 /// What a pool with `env_clear` gets all the same: without it few programs are found.
 const ALWAYS_PASSED: &str = "PATH";

@@ -12,6 +12,8 @@ mod angel;
 mod channel;
 #[cfg(not(feature = "sim"))]
 mod environment;
+#[cfg(not(feature = "sim"))]
+mod gateway;
 mod heartbeat;
 #[cfg(not(feature = "sim"))]
 mod listening;
@@ -30,8 +32,12 @@ mod watchdog;
 #[cfg(not(feature = "sim"))]
 pub use angel::{Options, run};
 pub use channel::{Channel, MAX_MESSAGE};
+#[cfg(not(feature = "sim"))]
+pub use gateway::{Gateway, is_gateway};
 pub use heartbeat::{Beat, Heartbeat, Stage};
-pub use message::{AboutSocket, End, Level, Previous, Spec, ToAngel, ToServer, WorkerKey};
+pub use message::{
+    AboutGateway, AboutSocket, End, Level, Previous, Spec, ToAngel, ToServer, WorkerKey,
+};
 pub use procfs::{kill_tree, with_cookie};
 #[cfg(not(feature = "sim"))]
 pub use socket::{Socket, SocketError, address};
@@ -53,4 +59,12 @@ pub mod env {
     /// Server: the listening socket and the socket to the angel.
     pub const LISTENER: &str = "STOKER_LISTENER_FD";
     pub const CONTROL: &str = "STOKER_CONTROL_FD";
+    /// Gateway: its listening sockets, as numbers with commas between them.
+    pub const LISTENERS: &str = "STOKER_LISTENER_FDS";
+    /// Gateway: what the configuration says of it, as JSON.
+    pub const GATEWAY: &str = "STOKER_GATEWAY";
+    /// Gateway: by which the server knows it.
+    pub const GATEWAY_TOKEN: &str = "STOKER_GATEWAY_TOKEN";
+    /// Gateway: how often its process was started again.
+    pub const RESTARTS: &str = "STOKER_RESTARTS";
 }

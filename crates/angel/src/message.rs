@@ -35,6 +35,15 @@ pub struct AboutSocket {
     pub reason: Option<String>,
 }
 
+/// What has become of a gateway's process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AboutGateway {
+    pub name: String,
+    pub pid: i32,
+    /// How it ended and when it is started again; nothing if it was just started.
+    pub end: Option<(End, Option<Duration>)>,
+}
+
 /// What the server asks of the angel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToAngel {
@@ -75,6 +84,8 @@ pub enum ToServer {
         restarts: u32,
         /// How the server before this one ended.
         previous: Option<Previous>,
+        /// Who knows it is a gateway that the angel has started.
+        gateway_token: Option<String>,
     },
     /// With three descriptors: the worker's socket, its stdout, its stderr.
     Spawned {
@@ -102,6 +113,8 @@ pub enum ToServer {
         level: Level,
         about: AboutSocket,
     },
+    /// A gateway was started or has ended.
+    Gateway(AboutGateway),
     /// An operator's signal.
     Drain,
     Reload,

@@ -76,6 +76,8 @@ pub struct Socket {
     mode: u32,
     group: Option<u32>,
     identity: (u64, u64),
+    /// Somebody else has bound it, and goes on listening when this process has ended.
+    is_inherited: bool,
 }
 
 impl Socket {
@@ -92,6 +94,27 @@ impl Socket {
             mode,
             group,
             identity,
+            is_inherited: false,
+        })
+    }
+
+    /// A socket that listens at an absolute path already, as systemd passes it on. Its file stays where it is.
+    pub fn inherited(
+        fd: OwnedFd,
+        path: &Path,
+        mode: u32,
+        group: Option<u32>,
+    ) -> Result<Self, SocketError> {
+        let failed = |error: Errno| SocketError::Failed(path.to_owned(), error.into());
+        rustix::io::ioctl_fionbio(&fd, true).map_err(failed)?;
+        let identity = identity(path).ok_or_else(|| failed(Errno::NOENT))?;
+        Ok(Self {
+            fd,
+            path: path.to_owned(),
+            mode,
+            group,
+            identity,
+            is_inherited: true,
         })
     }
 
@@ -113,12 +136,13 @@ impl Socket {
     pub(crate) fn renew(&mut self) -> Result<(), SocketError> {
         let _lock = lock_directory(&self.path);
         (self.fd, self.identity) = bind_new(&self.path, self.mode, self.group)?;
+        self.is_inherited = false;
         Ok(())
     }
 
-    /// Removes the file, unless it is another's by now.
+    /// Removes the file, unless it is another's.
     pub fn remove(&self) {
-        if self.found() == Found::Ours {
+        if !self.is_inherited && self.found() == Found::Ours {
             fs::remove_file(&self.path).ok();
         }
     }

@@ -1,6 +1,6 @@
 //! Starting processes: the one place that forks, and the one place of the angel with `unsafe` in it.
 
-use crate::{Spec, env, environment, user};
+use crate::{Gateway, Spec, env, environment, user};
 use libc::{SIG_IGN, SIGPWR, c_int};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -22,7 +22,7 @@ pub(crate) const HARMLESS: [c_int; 11] = [
     SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
 ];
 
-/// How glibc gives memory back in the server: a large buffer at once, instead of keeping what is as large as the
+/// How glibc gives memory back in the server and in gateways: a large buffer at once, instead of keeping what is as large as the
 /// largest that was ever freed. What the server counts is then what it takes. Other allocators ignore this.
 const MALLOC: [(&str, &str); 2] = [
     ("MALLOC_MMAP_THRESHOLD_", "1048576"),
@@ -99,9 +99,7 @@ pub(crate) fn server(listener: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
         .stdin(Stdio::null());
     command.env(env::LISTENER, listener.as_raw_fd().to_string());
     command.env(env::CONTROL, theirs.as_raw_fd().to_string());
-    for (name, value) in MALLOC {
-        command.env(name, value);
-    }
+    command.envs(MALLOC);
     // No parent-death signal: when the angel is killed, the server cleans up after the workers first.
     inherit(
         &mut command,
@@ -109,6 +107,30 @@ pub(crate) fn server(listener: BorrowedFd<'_>) -> io::Result<(i32, OwnedFd)> {
         Role::Server,
     );
     Ok((command.spawn()?.id() as i32, ours))
+}
+
+/// Starts a gateway: this same program, with its listeners. It finds the server by the socket's path.
+pub(crate) fn gateway(
+    gateway: &Gateway,
+    socket_path: &str,
+    token: &str,
+    restarts: u32,
+) -> io::Result<i32> {
+    let mut command = new_command("/proc/self/exe");
+    let listeners: Vec<RawFd> = gateway.listeners.iter().map(AsRawFd::as_raw_fd).collect();
+    let numbers: Vec<String> = listeners.iter().map(RawFd::to_string).collect();
+    command
+        .arg0(gateway.process_name())
+        .process_group(0)
+        .stdin(Stdio::null())
+        .env(env::LISTENERS, numbers.join(","))
+        .env(env::GATEWAY, &gateway.config)
+        .env(env::GATEWAY_TOKEN, token)
+        .env(env::RESTARTS, restarts.to_string())
+        .env(env::SOCKET, socket_path)
+        .envs(MALLOC);
+    inherit(&mut command, listeners, Role::Gateway);
+    Ok(command.spawn()?.id() as i32)
 }
 
 #[expect(
@@ -126,6 +148,8 @@ enum Role {
     /// Ignores what is the angel's to hear, from its first instruction on. A worker must not inherit that: what
     /// it starts would be deaf to TERM as well.
     Server,
+    /// Both: it dies with the angel and leaves signals to it.
+    Gateway,
 }
 
 /// Lets the child keep these descriptors, and be what its role asks for.
@@ -140,12 +164,13 @@ enum Role {
 fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
     let angel = getpid();
     let prepare = move || {
-        if role == Role::Worker {
+        if role != Role::Server {
             set_parent_process_death_signal(Some(Signal::KILL))?;
             if getppid() != Some(angel) {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-        } else {
+        }
+        if role != Role::Worker {
             for signal in HARMLESS {
                 // SAFETY: to ignore a signal installs no code, and an ignored one stays so over the exec.
                 unsafe { libc::signal(signal, SIG_IGN) };

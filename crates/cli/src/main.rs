@@ -19,12 +19,19 @@ use std::env;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The angel starts the server under this name, which is what `ps` shows.
+    // The angel starts the server and gateways under these names, which are what `ps` shows.
     if env::args_os()
         .next()
         .is_some_and(|name| name == stoker_angel::SERVER_NAME)
     {
         return exit::code(command::server(), false);
+    }
+    if let Some(name) = env::args_os()
+        .next()
+        .as_deref()
+        .and_then(stoker_angel::is_gateway)
+    {
+        return exit::code(command::gateway(name), false);
     }
     match Args::try_parse() {
         Ok(args) => {

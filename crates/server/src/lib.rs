@@ -35,7 +35,7 @@ mod workers;
 pub use observe::events::{EVENTS as LOG_EVENTS, LogEvent};
 pub use observe::open as open_log;
 #[cfg(not(feature = "sim"))]
-pub use process::run;
+pub use process::{raise_descriptor_limit, run};
 pub use turn::Server;
 
 /// So many of a thing, as people say it: `1 job`, `2 jobs`.

@@ -112,6 +112,8 @@ pub(crate) struct Plane {
     pub(crate) channel: Channel,
     pub(crate) heart: Heart,
     pub(crate) listener: Fd,
+    /// What a gateway has to know to be let in as one.
+    pub(crate) gateway_token: Option<String>,
     pub(crate) conns: Slots<Conn>,
     /// Connections with something to flush at the end of the turn.
     pub(crate) dirty: Vec<ConnId>,

@@ -23,7 +23,7 @@ pub fn run(listener: Fd, control: Fd) -> io::Result<()> {
 }
 
 /// A connection is a descriptor, and the usual soft limit is for programs that use select.
-fn raise_descriptor_limit() {
+pub fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(

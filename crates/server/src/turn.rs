@@ -41,6 +41,7 @@ struct Start {
     /// How many servers there were before this one, and how the last of them ended.
     restarts: u32,
     previous: Option<Previous>,
+    gateway_token: Option<String>,
 }
 
 /// The configuration comes from the angel, which has checked it and keeps it over restarts.
@@ -59,6 +60,7 @@ fn start_of(message: ToServer, fds: Vec<Fd>) -> io::Result<Start> {
             text,
             restarts,
             previous,
+            gateway_token,
         },
         Some(memory),
     ) = (message, fds.into_iter().next())
@@ -71,6 +73,7 @@ fn start_of(message: ToServer, fds: Vec<Fd>) -> io::Result<Start> {
         heart: Heart::new(Heartbeat::of(memory)),
         restarts,
         previous,
+        gateway_token,
     })
 }
 
@@ -227,7 +230,10 @@ impl Plane {
         store: Option<Box<dyn Driver>>,
     ) -> io::Result<Self> {
         let Start {
-            mut launch, heart, ..
+            mut launch,
+            heart,
+            gateway_token,
+            ..
         } = start;
         let is_restart = start.restarts > 0;
         let config = launch.config().map_err(io::Error::other)?;
@@ -253,6 +259,7 @@ impl Plane {
             channel,
             heart,
             listener,
+            gateway_token,
             conns: Slots::default(),
             dirty: Vec::new(),
             alarms: Alarms::default(),
@@ -440,6 +447,7 @@ impl Plane {
                 };
                 self.log_socket(event, about);
             }
+            ToServer::Gateway(about) => self.gateway_changed(about),
             ToServer::Config { .. } => {}
         }
     }

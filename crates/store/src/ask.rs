@@ -442,6 +442,8 @@ pub struct Changed {
     pub count: u64,
     /// Jobs that were meant and are held by the scheduler.
     pub held: Vec<JobId>,
+    /// Why some of them are held on that it had given back.
+    pub trouble: Option<Trouble>,
 }
 
 /// How many jobs of a queue are where. `ready` includes those that run.

@@ -1,10 +1,12 @@
 use crate::failing::{self, Call, Fault, Place};
 use crate::log::Log;
 use crate::run::finish;
-use crate::{Ask, Client, Dir, Got, Output, Spawn, limit, matches, procs, run, until};
+use crate::{Ask, Client, Dir, Got, Http, Output, Spawn, limit, matches, procs, run, until};
+use rustix::fd::OwnedFd;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -18,6 +20,7 @@ pub struct Setup {
     args: Vec<String>,
     env: Vec<(String, OsString)>,
     before: Option<String>,
+    stdin: Option<OwnedFd>,
 }
 
 /// A running Stoker in a directory of its own. When it is dropped it is told to end, and everything that
@@ -49,6 +52,7 @@ impl Setup {
             args: Vec::new(),
             env: Vec::new(),
             before: None,
+            stdin: None,
         }
     }
 
@@ -79,6 +83,13 @@ impl Setup {
     #[must_use]
     pub fn after(mut self, script: &str) -> Self {
         self.before = Some(script.to_owned());
+        self
+    }
+
+    /// Gives the shell of [`Self::after`] an open descriptor as its standard input.
+    #[must_use]
+    pub fn stdin(mut self, fd: OwnedFd) -> Self {
+        self.stdin = Some(fd);
         self
     }
 
@@ -136,6 +147,10 @@ impl Setup {
             .within(self.dir.path())
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
+        let spawn = match self.stdin {
+            Some(fd) => spawn.stdin(fd),
+            None => spawn,
+        };
         let pairs = self.env.iter();
         let spawn = pairs.fold(spawn, |spawn, (name, value)| spawn.env(name, value));
         let mut child = spawn.start();
@@ -166,6 +181,29 @@ impl App {
     #[track_caller]
     pub fn server(&self) -> i32 {
         until("a server process", || procs::server_of(self.angel))
+    }
+
+    /// The process of a gateway.
+    #[track_caller]
+    pub fn gateway(&self, name: &str) -> i32 {
+        until("a gateway's process", || {
+            procs::gateway_of(self.angel, name)
+        })
+    }
+
+    /// A connection to the unix socket `http.sock`.
+    #[track_caller]
+    pub fn http(&self) -> Http {
+        Http::unix(&self.dir.file("http.sock")).expect("the angel listens")
+    }
+
+    /// Where HTTP is served on TCP, as the log says.
+    #[track_caller]
+    pub fn http_address(&self) -> SocketAddr {
+        let line = self.wait_for_log("gateway http: listening on http://");
+        let (_, rest) = line.split_once("http://").expect("it is there");
+        let address = rest.split([',', ' ']).next().unwrap_or_default();
+        address.parse().expect("an address")
     }
 
     /// All processes that run under it.

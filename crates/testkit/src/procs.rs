@@ -22,6 +22,13 @@ pub fn server_of(angel: i32) -> Option<i32> {
     children.find(|pid| command(*pid).starts_with("stoker: server"))
 }
 
+/// The process of a gateway that an angel has started, if it has one now.
+pub fn gateway_of(angel: i32, name: &str) -> Option<i32> {
+    let wanted = format!("stoker: gateway {name}");
+    let mut children = children(angel).into_iter();
+    children.find(|pid| command(*pid).starts_with(&wanted))
+}
+
 /// A process and all below it.
 pub fn tree(pid: i32) -> Vec<i32> {
     let below = children(pid).into_iter().flat_map(tree);

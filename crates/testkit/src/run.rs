@@ -45,6 +45,12 @@ impl Spawn {
     }
 
     #[must_use]
+    pub fn stdin(mut self, from: impl Into<Stdio>) -> Self {
+        self.0.stdin(from);
+        self
+    }
+
+    #[must_use]
     pub fn stdout(mut self, to: impl Into<Stdio>) -> Self {
         self.0.stdout(to);
         self

@@ -1,13 +1,14 @@
 use crate::{MAX_HELLO, WireError, check_name};
 use serde::{Deserialize, Serialize};
 
-/// Who connects: a client that calls and pushes, or a worker that serves.
+/// Who connects: a client that calls and pushes, a worker that serves, or a gateway that calls and pushes for others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     #[default]
     Client,
     Worker,
+    Gateway,
 }
 
 /// The JSON of a HELLO. Unknown fields are ignored, so that a newer peer can say more.
@@ -45,6 +46,9 @@ pub struct Hello {
     pub pool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// The user for whom a gateway asks on this connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
 }
 
 impl Hello {

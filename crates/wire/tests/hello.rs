@@ -18,17 +18,18 @@ fn config() -> ProptestConfig {
 
 prop_compose! {
     fn hello()(
-        role in select(vec![Role::Client, Role::Worker]),
+        role in select(vec![Role::Client, Role::Worker, Role::Gateway]),
         (name, pid, token) in (".{0,20}", any::<Option<u32>>(), option::of(".{0,9}")),
         calls in vec("[a-z]{1,9}\\.[a-z]{1,9}", 0..9),
         jobs in vec("[a-z]{1,9}|\\*", 0..3),
         slots in option::of(1u16..=1000),
         soft_cancel in any::<bool>(),
+        uid in any::<Option<u32>>(),
     ) -> Hello {
         let idempotent = calls.iter().take(2).cloned().collect();
         Hello {
             v: vec![1],
-            role, name, pid, token, calls, idempotent, jobs, slots, soft_cancel,
+            role, name, pid, token, uid, calls, idempotent, jobs, slots, soft_cancel,
             ..Hello::default()
         }
     }

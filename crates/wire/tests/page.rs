@@ -163,6 +163,7 @@ fn fields_of_hello() {
         pull: true,
         pool: Some("web".into()),
         token: Some("secret".into()),
+        uid: Some(33),
         ..Hello::default()
     });
     let hello = hello.expect("JSON");

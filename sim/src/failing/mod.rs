@@ -11,8 +11,8 @@ use stoker_os::sim::vfs::{Call, Errno, Fault, Kind};
 use stoker_os::sim::{self, Disk};
 use stoker_os::steady;
 use stoker_store::{
-    Ask, Driver, Job, Keep, NewJob, Part, Pushed, QueueNo, SqliteOptions, SqliteStore, StoreError,
-    Ticket, Told,
+    Ask, Change, Changed, Driver, Found, Job, JobId, Keep, Look, NewJob, Part, Pushed, QueueNo,
+    SqliteOptions, SqliteStore, State, StoreError, Ticket, Told, Trouble, Which,
 };
 
 const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::Folder];
@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_secs(70);
 struct Failing {
     kind: Kind,
     seen: u32,
-    fails: fn(u32) -> bool,
+    fails: Box<dyn Fn(u32) -> bool + Send>,
 }
 
 struct Alone {
@@ -68,11 +68,11 @@ impl Alone {
     }
 
     /// From now on these calls on the store's files fail.
-    fn fail(&self, kind: Kind, fails: fn(u32) -> bool) {
+    fn fail(&self, kind: Kind, fails: impl Fn(u32) -> bool + Send + 'static) {
         let failing = Arc::new(Mutex::new(Failing {
             kind,
             seen: 0,
-            fails,
+            fails: Box::new(fails),
         }));
         self.disk.set_faults(move |call: &Call<'_>| {
             let mut failing = failing.lock().expect("nobody panics here");
@@ -151,6 +151,37 @@ impl Alone {
 
     fn is_accepted(&self, of: Ticket) -> bool {
         matches!(self.answer(of), Some(Pushed::Accepted { .. }))
+    }
+
+    /// An operator changes jobs that the scheduler has given back for it.
+    fn change_held(&mut self, jobs: Vec<JobId>, change: Change) -> Ticket {
+        let ticket = self.ticket();
+        self.ask(Ask::Change {
+            ticket,
+            which: Which::Held(jobs),
+            change,
+        });
+        ticket
+    }
+
+    fn changed(&self, of: Ticket) -> Option<&Result<Changed, Trouble>> {
+        self.told.iter().find_map(|told| match told {
+            Told::Changed { ticket, result } if *ticket == of => Some(result),
+            _ => None,
+        })
+    }
+
+    fn state(&mut self, job: JobId) -> Option<State> {
+        let ticket = self.ticket();
+        let look = Look::One(job);
+        self.ask(Ask::Look { ticket, look });
+        self.told.iter().find_map(|told| match told {
+            Told::Found {
+                ticket: of,
+                found: Ok(Found::One(view)),
+            } if *of == ticket => view.as_ref().map(|view| view.state),
+            _ => None,
+        })
     }
 
     /// Jobs that were handed over.

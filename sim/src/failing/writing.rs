@@ -2,7 +2,7 @@
 
 use super::Alone;
 use stoker_os::sim::vfs::{Kind, Mode};
-use stoker_store::{Ask, Driver};
+use stoker_store::{Ask, Change, Driver, JobError, Run, State};
 
 const LOG: &str = "/jobs.db-wal";
 
@@ -60,6 +60,56 @@ fn what_was_in_doubt_and_is_lost_is_missed() {
     alone.wait();
     let fourth = alone.push(b"fourth");
     assert!(!alone.is_accepted(fourth), "{:?}", alone.answer(fourth));
+}
+
+/// An operator's change overtook what had been asked before it and could not be written: a job that was suspended then went
+/// to rest for a scheduler that had given it back, and never ran again. Simulation, seed 17515.
+#[test]
+fn a_change_comes_after_what_was_asked_before_it() {
+    let mut alone = Alone::new();
+    assert!(is_accepted_at_once(&mut alone, b"job"));
+    let job = alone.handed()[0].id;
+    alone.fail(Kind::Write, |_| true);
+    alone.ask(Ask::Retry {
+        job,
+        run: Run {
+            attempt: 1,
+            ..Run::default()
+        },
+        due_ms: 0,
+        error: JobError::default(),
+        output: None,
+        hold: true,
+    });
+    alone.disk.clear_faults();
+    let change = alone.change_held(vec![job], Change::Suspend);
+    assert!(matches!(alone.changed(change), Some(Ok(_))));
+    alone.wait();
+    assert_eq!(alone.state(job), Some(State::Suspended));
+}
+
+/// The jobs that the disk kept from being changed were told as if they ran. Simulation, seed 18654.
+#[test]
+fn a_change_that_the_disk_cut_short_says_so() {
+    let mut counts = Vec::new();
+    for written in 0..40 {
+        let mut alone = Alone::new();
+        // More than one slice.
+        for body in [b"1", b"2", b"3", b"4"] {
+            assert!(is_accepted_at_once(&mut alone, body));
+        }
+        let jobs: Vec<_> = alone.handed().iter().map(|job| job.id).collect();
+        alone.fail(Kind::Write, move |write| write >= written);
+        let change = alone.change_held(jobs.clone(), Change::Cancel);
+        let Some(Ok(changed)) = alone.changed(change) else {
+            continue;
+        };
+        let is_whole = changed.count == jobs.len() as u64;
+        assert_eq!(changed.trouble.is_none(), is_whole, "{changed:?}");
+        counts.push(changed.count);
+    }
+    assert!(counts.contains(&3), "none was cut short: {counts:?}");
+    assert!(counts.contains(&4), "none went well: {counts:?}");
 }
 
 fn is_accepted_at_once(alone: &mut Alone, body: &[u8]) -> bool {

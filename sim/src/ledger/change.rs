@@ -185,6 +185,17 @@ impl Ledger {
         }
     }
 
+    /// Where moves under way would have a job go.
+    pub(super) fn targets_of(&self, no: u64) -> Vec<usize> {
+        let means = |change: &&Change| change.meant.iter().any(|(meant, ..)| *meant == no);
+        let open = self.changes.iter().filter(|change| !change.is_over);
+        let targets = open.filter(means).filter_map(|change| match change.verb {
+            Verb::Move(to) => Some(to),
+            _ => None,
+        });
+        targets.collect()
+    }
+
     /// No worker can have a job that waits: its time has not come, or its queue has been paused for long.
     fn is_calm(&self, job: &Job) -> bool {
         let is_far = job.not_before > steady() + REACHED;

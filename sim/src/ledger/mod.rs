@@ -44,8 +44,8 @@ pub(crate) struct Ledger {
     last_begun: HashMap<(usize, String), u64>,
     /// How many jobs have not ended, as the server last reported.
     pub(crate) unfinished: Option<u64>,
-    /// A reload was answered just now.
-    pub(crate) is_reloaded: bool,
+    /// A reload was answered just now: that of this edit.
+    pub(crate) is_reloaded: Option<u64>,
     /// Accepted jobs that may begin and have not.
     waiting: BTreeSet<u64>,
     /// Queues that were paused at some time.
@@ -85,6 +85,13 @@ impl Ledger {
         Self {
             is_loud,
             ..Self::default()
+        }
+    }
+
+    /// Prints a line of the trace, if one seed is replayed.
+    pub(crate) fn note(&self, text: impl FnOnce() -> String) {
+        if self.is_loud {
+            println!("{:>12} {}", steady().as_micros(), text());
         }
     }
 
@@ -182,7 +189,12 @@ impl Ledger {
         let queue = setup.queue(frame.name);
         let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
         assert!(job.queues.contains(&queue), "job {no}: is of another queue");
-        job.is_in(vec![queue]);
+        // What is still to be moved may be so after this run.
+        let targets = self.targets_of(no);
+        let job = &mut self.jobs[no as usize];
+        let mut queues = vec![queue];
+        queues.extend(targets.into_iter().filter(|to| *to != queue));
+        job.is_in(queues);
         let attempt = u32::from(frame.attempt);
         if attempt != job.last_attempt {
             (job.last_attempt, job.given_back) = (attempt, 0);

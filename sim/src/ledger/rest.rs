@@ -81,7 +81,8 @@ impl Ledger {
         }
         let like = |other: &Job| match job.state {
             State::Ended(End::Failed) => other.may_be_failed(),
-            _ => other.may_be_done(),
+            // One that a worker took along counts as done, and was not seen to run.
+            _ => other.may_be_done() || self.is_left_behind(other, setup),
         };
         let mates = self.jobs.iter().filter(|other| {
             other.push != Push::Refused && other.queues.contains(&queue) && like(other)

@@ -18,8 +18,6 @@ const BREAK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs
 /// After it clients begin anew within this time.
 const LAST: Duration = Duration::from_secs(1);
 
-/// The defaults of the server.
-const BOOTS_AT_ONCE: u64 = 16;
 /// So many processes of a pool may be about to end, and more if it has more.
 const LEAVING: u64 = 4;
 
@@ -273,7 +271,10 @@ impl Setup {
             0 => of_file,
             _ => of_file.max(operator::MOST_WORKERS),
         };
-        most + self.stoker.number("boots_at_once", BOOTS_AT_ONCE) + most.max(LEAVING)
+        most + self
+            .stoker
+            .number("boots_at_once", u64::from(stoker_os::processors()))
+            + most.max(LEAVING)
     }
 
     /// What workers have to finish and go when the server ends.

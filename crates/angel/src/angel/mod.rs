@@ -1,13 +1,17 @@
 //! The loop that stands above the server and the workers.
 
+mod gateways;
 mod orphans;
 mod server;
 
 use crate::channel::Channel;
+use crate::gateway;
 use crate::listening::{Listening, News};
 use crate::socket::Socket;
 use crate::watchdog::{Timeouts, Watchdog};
-use crate::{End, Heartbeat, Level, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn};
+use crate::{
+    End, Gateway, Heartbeat, Level, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
@@ -25,6 +29,7 @@ pub struct Options {
     pub socket: Socket,
     /// The resolved configuration as text, handed to every server that starts.
     pub config: String,
+    pub gateways: Vec<Gateway>,
 }
 
 /// Waits before a server that died is started again; the last one repeats.
@@ -34,6 +39,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Signals to end that come within this time of the first one are the same wish: `timeout` and systemd may
 /// signal the process and its group, or all that runs, one by one.
 const SAME_WISH: Duration = Duration::from_secs(1);
+/// A process that lived this long starts the row of waits anew.
+const SETTLED: Duration = Duration::from_secs(60);
 /// How long what is killed may take to be gone before the angel goes on without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -68,6 +75,11 @@ enum Phase {
     Restarting {
         at: Instant,
     },
+    /// The server is done, and the gateways write their last answers.
+    Leaving {
+        since: Instant,
+        code: u8,
+    },
     /// The server is done or the operator insists: all is being killed, then the angel ends.
     Ending {
         since: Instant,
@@ -80,6 +92,9 @@ struct Angel {
     /// The configuration, as the next server gets it.
     config: String,
     signals: Signals,
+    gateways: Vec<gateways::Running>,
+    /// By which the server knows a gateway.
+    gateway_token: String,
     channel: Option<Channel>,
     server: Option<(i32, Instant)>,
     workers: HashMap<WorkerKey, Worker>,
@@ -114,10 +129,13 @@ impl Angel {
         let (read, write) = UnixStream::pair()?;
         let wanted = [SIGCHLD].into_iter().chain(spawn::HARMLESS);
         let signals = SignalDelivery::with_pipe(read, write, SignalOnly, wanted)?;
+        let gateways = options.gateways.into_iter().map(gateways::Running::new);
         Ok(Self {
             listening: Listening::new(options.socket),
             config: options.config,
             signals,
+            gateways: gateways.collect(),
+            gateway_token: gateway::new_token()?,
             channel: None,
             server: None,
             workers: HashMap::new(),
@@ -143,6 +161,7 @@ impl Angel {
         self.start_server()?;
         self.check_socket();
         loop {
+            self.start_gateways();
             if self.wait_for_something()? {
                 self.check_socket();
             }
@@ -182,11 +201,14 @@ impl Angel {
             }
             Phase::Restarting { at } => Some(at.saturating_duration_since(Instant::now())),
             // Looks again even if no signal comes: what is dying may be a process of someone else's.
-            Phase::Clearing { .. } | Phase::Ending { .. } => Some(LOOK_AGAIN),
+            Phase::Clearing { .. } | Phase::Leaving { .. } | Phase::Ending { .. } => {
+                Some(LOOK_AGAIN)
+            }
         };
         let retry = self.listening.retry();
         let retry = retry.map(|at| at.saturating_duration_since(Instant::now()));
-        let timeout = [timeout, retry].into_iter().flatten().min();
+        let start = self.next_gateway();
+        let timeout = [timeout, retry, start].into_iter().flatten().min();
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: i64::from(timeout.subsec_nanos()),
@@ -329,7 +351,9 @@ impl Angel {
                     self.ended.push(worker);
                 }
                 self.tell(&ToServer::Exited { worker: key, end }, Vec::new());
-            } else if self.server.is_some_and(|(server, _)| server == pid) {
+            } else if !self.gateway_ended(pid, end)
+                && self.server.is_some_and(|(server, _)| server == pid)
+            {
                 self.server_ended(end);
             }
         }
@@ -353,6 +377,11 @@ impl Angel {
                 };
             }
             Phase::Restarting { at } if at <= Instant::now() => self.start_server()?,
+            Phase::Leaving { since, code }
+                if !self.has_gateways() || since.elapsed() > PATIENCE =>
+            {
+                self.end(code);
+            }
             Phase::Ending { since, code } if self.is_alone() || since.elapsed() > PATIENCE => {
                 return Ok(Some(code));
             }
@@ -363,7 +392,11 @@ impl Angel {
 
     fn is_alone(&self) -> bool {
         let children = procfs::children(getpid().as_raw_nonzero().get());
-        let mut ours = children.iter().filter(|pid| !self.strangers.contains(pid));
+        let stays = !matches!(self.phase, Phase::Ending { .. });
+        let mut ours = children.iter().filter(|pid| {
+            let is_gateway = stays && self.is_gateway(**pid);
+            !is_gateway && !self.strangers.contains(pid)
+        });
         ours.all(|pid| procfs::is_dead(*pid))
     }
 

@@ -14,6 +14,12 @@ impl Angel {
             if Some(pid) == server || self.strangers.contains(&pid) || procfs::is_dead(pid) {
                 continue;
             }
+            if self.is_gateway(pid) {
+                if matches!(self.phase, Phase::Ending { .. }) {
+                    procfs::kill_tree(pid);
+                }
+                continue;
+            }
             let known = self.by_pid.contains_key(&pid);
             if all && known {
                 procfs::kill_tree(pid);

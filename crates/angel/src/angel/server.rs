@@ -1,6 +1,6 @@
 //! The server process: starting it, watching its progress, and what its end means.
 
-use super::{Angel, Phase};
+use super::{Angel, Phase, SETTLED};
 use crate::channel::Channel;
 use crate::{Beat, End, Previous, ToServer, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,8 +15,6 @@ const MISTAKEN: i32 = 78;
 const HOPELESS: usize = 2;
 /// The end of a server that says nothing of the server.
 const KILLED: End = End::Signal(9);
-/// A server that lived this long starts the row of waits anew.
-const SETTLED: Duration = Duration::from_secs(60);
 
 impl Angel {
     pub(super) fn start_server(&mut self) -> io::Result<()> {
@@ -26,6 +24,7 @@ impl Angel {
             text: self.config.clone(),
             restarts: self.restarts,
             previous: self.previous,
+            gateway_token: Some(self.gateway_token.clone()),
         };
         self.heartbeat.beat(Beat::default())?;
         tell_first(&mut channel, &config, vec![self.heartbeat.share()?])?;
@@ -77,8 +76,14 @@ impl Angel {
             .take()
             .map_or(Duration::ZERO, |(_, since)| since.elapsed());
         self.channel = None;
+        let code = u8::from(end != End::Code(0));
+        if self.done && self.phase == Phase::Serving && self.has_gateways() {
+            let since = Instant::now();
+            self.phase = Phase::Leaving { since, code };
+            return;
+        }
         if self.done || matches!(self.phase, Phase::Ending { .. }) {
-            return self.end(u8::from(end != End::Code(0)));
+            return self.end(code);
         }
         if end == End::Code(MISTAKEN) {
             return self.end(MISTAKEN as u8);
@@ -160,6 +165,7 @@ mod tests {
             text: "x".repeat(crate::MAX_MESSAGE),
             restarts: 0,
             previous: None,
+            gateway_token: None,
         };
         let refused = tell_first(&mut channel, &long, Vec::new());
         assert!(refused.is_err(), "no server could ever get this");

@@ -3,6 +3,7 @@
 mod call;
 mod check;
 mod export_import;
+mod gateways;
 mod jobs;
 mod look;
 mod push;
@@ -15,6 +16,7 @@ use crate::client::Client;
 use crate::exit::{Failure, Result};
 use std::time::Duration;
 
+pub(crate) use gateways::gateway;
 pub(crate) use serve::server;
 
 /// Runs the command of the command line.

@@ -1,9 +1,9 @@
+use super::gateways::{self, Passed, inherited};
 use crate::access::Access;
 use crate::args::Serve;
 use crate::exit::{Failure, Result};
 use crate::running::{Record, Records, Running};
 use crate::socket;
-use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::process::geteuid;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Component, Path, PathBuf};
@@ -50,15 +50,28 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
         Some(path) => path,
         None => socket_in(&directory, &socket::configured(config.socket)),
     };
-    let socket = Socket::listen(&path, config.socket_mode, group)?;
+    let mut passed = Passed::take()?;
+    let socket = passed.listen(&path, config.socket_mode, group)?;
     // Held until the end.
     let _record = recorded(&launch, &path).inspect_err(|_| socket.remove())?;
     if let Some(warning) = &access.warning {
         // There is nothing to do about a stderr that can't be written.
         writeln!(io::stderr(), "stoker: {warning}").ok();
     }
+    let gateways = gateways::of(&config.http, &mut passed, |socket| {
+        let path = socket_in(&directory, socket);
+        (path, config.socket_mode, group)
+    });
+    let (gateways, sockets) = gateways.inspect_err(|_| socket.remove())?;
+    passed.check_empty().inspect_err(|_| socket.remove())?;
     let config = launch.encode();
-    match stoker_angel::run(Options { socket, config })? {
+    let ended = stoker_angel::run(Options {
+        socket,
+        config,
+        gateways,
+    });
+    sockets.iter().for_each(Socket::remove);
+    match ended? {
         0 => Ok(()),
         code => Err(Failure::Code(code)),
     }
@@ -217,8 +230,10 @@ fn command_of(words: &[String]) -> Result<Vec<String>> {
 
 /// The server process, as the angel starts it.
 pub(crate) fn server() -> Result {
-    let (Some(listener), Some(control)) = (inherited(names::LISTENER), inherited(names::CONTROL))
-    else {
+    let (Some(listener), Some(control)) = (
+        inherited(names::LISTENER).pop(),
+        inherited(names::CONTROL).pop(),
+    ) else {
         return Err(Failure::Usage(
             "the server process is started by 'stoker serve'".to_owned(),
         ));
@@ -228,12 +243,4 @@ pub(crate) fn server() -> Result {
         ErrorKind::InvalidInput => Failure::Config(error.to_string()),
         _ => Failure::from(error),
     })
-}
-
-/// A descriptor that the angel left open and named in the environment.
-#[expect(unsafe_code, reason = "a number becomes a descriptor nowhere else")]
-fn inherited(name: &str) -> Option<OwnedFd> {
-    let number = env::var(name).ok()?.parse().ok()?;
-    // SAFETY: the angel opened it for this process, and nothing else here knows its number.
-    Some(unsafe { OwnedFd::from_raw_fd(number) })
 }

@@ -13,6 +13,7 @@ mod deploys;
 mod drain;
 mod full;
 mod hostile;
+mod http;
 mod jobs;
 mod limits;
 mod logs;

@@ -23,6 +23,11 @@ pub fn descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
+/// Processors that this process may run on.
+pub fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
 /// A descriptor that becomes readable when the process ends.
 pub fn watch_process(pid: i32) -> Option<Fd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()

@@ -1,6 +1,6 @@
 //! What has changed in a configuration since the server read it, and what of that a reload applies.
 
-use super::schema::{LOG, POOL, QUEUE, SERVICE, STOKER, STORE, Schema};
+use super::schema::{HTTP, LOG, POOL, QUEUE, SERVICE, STOKER, STORE, Schema};
 use super::{Config, Pool, Queue, Service, write_time};
 
 /// A key, or a section that only one of two configurations has, in which they differ.
@@ -33,6 +33,7 @@ impl Config {
         section(&STOKER, "stoker", self, new, &mut all);
         section(&LOG, "log", &self.log, &new.log, &mut all);
         section(&STORE, "store", &self.store, &new.store, &mut all);
+        section(&HTTP, "http", &self.http, &new.http, &mut all);
         sections(&POOL, &self.pools, &new.pools, &mut all);
         sections(&QUEUE, &self.queues, &new.queues, &mut all);
         sections(&SERVICE, &self.services, &new.services, &mut all);
@@ -44,6 +45,7 @@ impl Config {
         STOKER.renew(self, new);
         LOG.renew(&mut self.log, &new.log);
         STORE.renew(&mut self.store, &new.store);
+        HTTP.renew(&mut self.http, &new.http);
     }
 
     /// What is valid and most likely not meant.

@@ -2,7 +2,7 @@
 //! changed of it, and what `stoker scale` overrides.
 
 use super::resolve::resolve_own;
-use super::schema::{LOG, POOL, QUEUE, SERVICE, STOKER, STORE};
+use super::schema::{HTTP, LOG, POOL, QUEUE, SERVICE, STOKER, STORE};
 use super::{Config, ConfigError, MAX_FILE, Queue, Service, resolve};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,7 @@ impl Config {
         let mut text = STOKER.to_toml("", self, None);
         text += &LOG.to_toml("", &self.log, None);
         text += &STORE.to_toml("", &self.store, None);
+        text += &HTTP.to_toml("", &self.http, None);
         for pool in &self.pools {
             text += &POOL.to_toml(&pool.name, pool, None);
         }

@@ -1,6 +1,5 @@
 //! How much memory this process may have, by the kernel's word.
 
-use std::fs;
 use std::path::Path;
 
 /// What `max_memory` is at the most where nothing is configured.
@@ -24,7 +23,7 @@ fn default_under(root: &Path) -> u64 {
 
 /// The least limit of the control group of this process and of those above it, versions 1 and 2.
 fn cgroup_limit(root: &Path) -> Option<u64> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let groups = read(&root.join("proc/self/cgroup"))?;
     let limits = groups.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
@@ -44,14 +43,18 @@ fn cgroup_limit(root: &Path) -> Option<u64> {
 fn least_above(mount: &Path, path: &str, file: &str) -> Option<u64> {
     let group = mount.join(path.trim_start_matches('/'));
     let up = group.ancestors().take_while(|dir| dir.starts_with(mount));
-    let limits = up.filter_map(|dir| fs::read_to_string(dir.join(file)).ok());
+    let limits = up.filter_map(|dir| read(&dir.join(file)));
     // Where there is no limit stands `max`, or a number beyond all memory.
     let limits = limits.filter_map(|text| text.trim().parse::<u64>().ok());
     limits.min()
 }
 
+fn read(path: &Path) -> Option<String> {
+    String::from_utf8(stoker_os::read_file(path).ok()?).ok()
+}
+
 fn machine(root: &Path) -> Option<u64> {
-    let info = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+    let info = read(&root.join("proc/meminfo"))?;
     let total = info
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -62,6 +65,7 @@ fn machine(root: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::path::PathBuf;
 
     /// A root directory with these files, which is removed at the end.

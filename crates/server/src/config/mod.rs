@@ -2,6 +2,7 @@
 
 mod change;
 mod error;
+mod http;
 mod key;
 mod launch;
 mod memory;
@@ -13,6 +14,7 @@ pub mod schema;
 mod units;
 
 pub use error::{ConfigError, Mistake};
+pub use http::HttpConfig;
 pub use launch::{Launch, read_file};
 pub use places::Source;
 pub use releases::shared_store_for;
@@ -59,6 +61,7 @@ pub struct Config {
     pub watchdog: Span,
     pub log: LogConfig,
     pub store: StoreConfig,
+    pub http: HttpConfig,
     pub pools: Vec<Pool>,
     pub queues: Vec<Queue>,
     pub services: Vec<Service>,
@@ -70,7 +73,7 @@ impl Default for Config {
             socket: None,
             socket_mode: 0o660,
             socket_group: None,
-            boots_at_once: processors(),
+            boots_at_once: stoker_os::processors(),
             max_connections: 10_000,
             max_inflight: 1_024,
             max_memory: memory::default_memory(),
@@ -85,15 +88,12 @@ impl Default for Config {
             watchdog: Span::from_secs(60),
             log: LogConfig::default(),
             store: StoreConfig::default(),
+            http: HttpConfig::default(),
             pools: Vec::new(),
             queues: Vec::new(),
             services: Vec::new(),
         }
     }
-}
-
-fn processors() -> u32 {
-    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,8 +174,8 @@ impl Pool {
     /// As it is if no key says otherwise.
     fn new(name: String) -> Self {
         let core = PoolConfig {
-            min: processors(),
-            max: processors(),
+            min: stoker_os::processors(),
+            max: stoker_os::processors(),
             spawned: false,
             ..PoolConfig::default()
         };

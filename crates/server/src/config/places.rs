@@ -75,6 +75,13 @@ impl Places<'_> {
         if let Some(file) = &config.log.file {
             self.check_file(&["log", "file"], file, "stoker.log");
         }
+        if let Some(socket) = &config.http.socket {
+            self.check_socket_path(&["http", "socket"], socket);
+        }
+        if !config.http.listen.is_empty() {
+            let file = config.http.token_file.clone();
+            self.check_file(&["http", "token_file"], &file, "stoker.token");
+        }
         if let Some(file) = &config.store.path {
             self.check_file(&["store", "path"], file, "stoker.db");
         }
@@ -82,6 +89,10 @@ impl Places<'_> {
 
     fn check_socket(&mut self, config: &Config) {
         let path = config.socket.as_deref().unwrap_or(Path::new("stoker.sock"));
+        self.check_socket_path(&["stoker", "socket"], path);
+    }
+
+    fn check_socket_path(&mut self, key: &[&str], path: &Path) {
         // Links on the way are part of the socket's name, and so of its length.
         let path = self.source.base.join(path);
         let len = path.as_os_str().len();
@@ -91,10 +102,10 @@ impl Places<'_> {
                 path.display()
             );
             let hint = "name one in a shorter directory, as \"/run/stoker/stoker.sock\"";
-            self.wrong(&["stoker", "socket"], what, hint);
+            self.wrong(key, what, hint);
         } else if !is_in_directory(&path) {
             let (what, hint) = no_directory_for(&path);
-            self.wrong(&["stoker", "socket"], what, &hint);
+            self.wrong(key, what, &hint);
         }
     }
 

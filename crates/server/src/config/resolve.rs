@@ -71,10 +71,11 @@ fn read(limit: usize, text: &str, mistakes: &mut Mistakes<'_>) -> Option<Config>
     Some(config)
 }
 
-const HEADINGS: [&str; 6] = [
+const HEADINGS: [&str; 7] = [
     schema::STOKER.kind,
     schema::LOG.kind,
     schema::STORE.kind,
+    schema::HTTP.kind,
     schema::POOL.kind,
     schema::QUEUE.kind,
     schema::SERVICE.kind,
@@ -152,19 +153,22 @@ fn read_server(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Config {
     read_section(root, &schema::STOKER, &mut config, mistakes);
     read_section(root, &schema::LOG, &mut config.log, mistakes);
     read_section(root, &schema::STORE, &mut config.store, mistakes);
+    let http = read_section(root, &schema::HTTP, &mut config.http, mistakes);
+    super::http::check(&http, &config.http, mistakes);
     config
 }
 
 /// Reads a section that there is once at the most.
-fn read_section<T>(
-    root: &DeTable<'_>,
+fn read_section<'t, 'i, T>(
+    root: &'t DeTable<'i>,
     schema: &Schema<T>,
     into: &mut T,
     mistakes: &mut Mistakes<'_>,
-) {
+) -> Section<'t, 'i> {
     let table = table(root, schema.kind, mistakes);
     let section = Section::new(table, schema.kind.to_owned(), schema, mistakes);
     schema.read(&section, into, mistakes);
+    section
 }
 
 fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {

@@ -31,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) is_inside: Option<bool>,
     /// Whose what it pushes is; `None` where the kernel does not say who is there.
     pub(crate) owner: Option<Owner>,
+    /// The name of the gateway that asks here for somebody else.
+    pub(crate) gateway: Option<Box<str>>,
     /// The method called last. Most clients call one again and again, and comparing is cheaper than
     /// looking up.
     pub(crate) last: Option<NameId>,

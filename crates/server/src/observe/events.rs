@@ -40,6 +40,10 @@ events! {
     SOCKET Info "socket" ["path" "reason"] "The socket's file was made again.";
     SOCKET_TROUBLE Warn "socket_trouble" ["path" "reason"] "Something happened to the socket's file.";
     SOCKET_LOST Error "socket_lost" ["path" "reason"] "Clients can't reach the socket.";
+    GATEWAY Info "gateway" ["gateway"] "A line of a gateway's own.";
+    GATEWAY_WARNING Warn "gateway_warning" ["gateway"] "A warning of a gateway's own.";
+    GATEWAY_STARTED Info "gateway_started" ["gateway" "pid"] "A gateway's process was started.";
+    GATEWAY_DIED Warn "gateway_died" ["gateway" "pid" "exit"] "A gateway's process ended without having been told to; it is started again.";
     RUN_FAILED Warn "run_failed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A run of a job failed: its code threw, failed the job or asked for another run with an error. `final`: there is no further run.";
     RUN_TIMED_OUT Warn "run_timed_out" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A run of a job took longer than its timeout.";
     RUN_CRASHED Warn "run_crashed" ["job" "type" "queue" "attempt" "crashes" "worker" "ran_ms" "class" "reason" "place" "final" "next_in_ms"] "A worker died on a job, or on a job beside which it ran.";

@@ -70,6 +70,7 @@ fn changed(count: u64) -> Result<Changed, Trouble> {
     Ok(Changed {
         count,
         held: vec![],
+        ..Changed::default()
     })
 }
 
@@ -270,7 +271,8 @@ fn a_held_job_is_told_back(world: &mut World) {
         result,
         Ok(Changed {
             count: 1,
-            held: held.to_vec()
+            held: held.to_vec(),
+            ..Changed::default()
         })
     );
     assert_eq!(world.state(waits), Some(State::Cancelled));
@@ -280,7 +282,8 @@ fn a_held_job_is_told_back(world: &mut World) {
         result,
         Ok(Changed {
             count: 0,
-            held: vec![held[0]]
+            held: vec![held[0]],
+            ..Changed::default()
         })
     );
 }
@@ -479,6 +482,7 @@ fn jobs_are_suspended(world: &mut World) {
     let result = Changed {
         count: 3,
         held: vec![held],
+        ..Changed::default()
     };
     assert_eq!(world.change(all, Change::Suspend), Ok(result));
     let given = Which::Held(vec![held]);

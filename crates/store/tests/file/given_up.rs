@@ -196,7 +196,7 @@ fn of_held_jobs_it_is_told_which_were_not_changed() {
         panic!("that is no answer");
     };
     let (moved, left) = match result {
-        Ok(Changed { count, held }) => (count, held),
+        Ok(Changed { count, held, .. }) => (count, held),
         Err(_) => (0, held.clone()),
     };
     assert_eq!(moved as usize + left.len(), held.len());

@@ -16,7 +16,8 @@ pub use memory::{new_memory, read_memory, share_memory, write_memory};
 pub use poll::Poll;
 pub use process::{
     children, descendants, descends, descriptor_limit, ends_within, is_dead, is_young, own_pid,
-    own_user, owner, signal_process, tree_proportional_bytes, tree_resident_bytes, watch_process,
+    own_user, owner, processors, signal_process, tree_proportional_bytes, tree_resident_bytes,
+    watch_process,
 };
 pub(super) use record::send_with;
 pub use record::{receive_record, send_record};

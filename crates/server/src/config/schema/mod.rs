@@ -1,5 +1,6 @@
 //! Every section that a configuration may have, and its keys. A key is one entry of its section's table.
 
+mod http;
 mod log;
 mod pool;
 mod queue;
@@ -7,6 +8,7 @@ mod server;
 mod service;
 mod store;
 
+pub(crate) use http::HTTP;
 pub(crate) use log::LOG;
 pub(crate) use pool::POOL;
 pub(crate) use queue::QUEUE;
@@ -114,7 +116,7 @@ pub struct KeyDoc {
 }
 
 /// All sections, for the reference page.
-pub fn sections() -> [SectionDoc; 6] {
+pub fn sections() -> [SectionDoc; 7] {
     [
         STOKER.documented(),
         POOL.documented(),
@@ -122,6 +124,7 @@ pub fn sections() -> [SectionDoc; 6] {
         SERVICE.documented(),
         STORE.documented(),
         LOG.documented(),
+        HTTP.documented(),
     ]
 }
 

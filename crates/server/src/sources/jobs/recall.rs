@@ -45,7 +45,9 @@ impl Recalled {
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.
     pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
-        let Changed { count, mut held } = changed;
+        let Changed {
+            count, mut held, ..
+        } = changed;
         // What rests comes last: the first that waits behind it would begin as soon as it is gone.
         held.sort_by_key(|job| self.jobs.resting.contains(*job));
         let reached = match what {
@@ -172,7 +174,8 @@ impl Plane {
         let (result, left) = match result {
             Ok(changed) => {
                 let left = changed.held.len() as u64;
-                (Ok((changed.count, left)), changed.held)
+                let result = changed.trouble.map_or(Ok((changed.count, left)), Err);
+                (result, changed.held)
             }
             Err(trouble) => {
                 let all = jobs.iter().map(|job| job.id);

@@ -299,6 +299,7 @@ impl Plane {
                 let worker = *worker;
                 self.worker_frame(worker, frame, first)
             }
+            (Role::Client(_), Type::Event) => self.gateway_event(id, frame),
             (Role::Client(_), _) => Err(Fault::State("a client sends REQ, CANCEL, PING and PONG")),
         }
     }
@@ -308,7 +309,7 @@ impl Plane {
         let text: &[u8] = match first {
             b'A'..=b'Z' => {
                 b"HTTP/1.1 501 Not Implemented\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
-                Stoker's socket speaks its own frames; HTTP is not served here yet.\n"
+                Stoker's socket speaks its own frames; HTTP is served where [http] of stoker.toml says.\n"
             }
             // A fatal alert, protocol_version (RFC 8446, 6.2), which every client of TLS puts into words.
             0x16 => b"\x15\x03\x03\x00\x02\x02\x46",

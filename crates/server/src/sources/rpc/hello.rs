@@ -12,11 +12,12 @@ impl Plane {
         match hello.role {
             Said::Client => self.greet_client(id, &hello),
             Said::Worker => self.greet_dialled(id, &hello)?,
+            Said::Gateway => self.greet_gateway(id, &hello)?,
         }
         Ok(())
     }
 
-    fn greet_client(&mut self, id: ConnId, hello: &Hello) {
+    pub(super) fn greet_client(&mut self, id: ConnId, hello: &Hello) {
         let worker = hello
             .worker
             .as_deref()

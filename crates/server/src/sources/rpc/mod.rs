@@ -2,6 +2,7 @@
 
 mod accept;
 mod failures;
+mod gateway;
 mod hello;
 mod places;
 mod reply;

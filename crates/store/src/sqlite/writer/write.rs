@@ -68,6 +68,15 @@ impl Writer {
         }
     }
 
+    /// What was asked before an operator's change comes before it: that a job which the scheduler has given back failed its
+    /// last run must not be written over what the change made of it.
+    pub(super) fn write_what_is_owed(&mut self) {
+        // What became of a commit in doubt is known once the file is open again, and then it may be owed.
+        if !self.owed.is_empty() || self.doubt.is_some() {
+            self.write(Vec::new(), true);
+        }
+    }
+
     /// Whether a commit failed of something that nobody asked for, and that is now left for a while.
     fn blames_a_chore(&mut self, error: &rusqlite::Error) -> bool {
         let chores = [

@@ -185,6 +185,8 @@ impl Worker {
             "job": meta.get(Key::JOB_ID).map(<[u8]>::len), "own": meta.text(Key(0x80)),
             "worker": std::env::var("STOKER_WORKER").ok(),
             "checkpoint": meta.text(Key::CHECKPOINT),
+            "traceparent": meta.text(Key::TRACEPARENT), "baggage": meta.text(Key::BAGGAGE),
+            "idempotency": meta.text(Key::IDEMPOTENCY),
         });
         told.to_string()
     }

@@ -100,9 +100,17 @@ impl Writer {
 
     /// Does a slice of the change that is first in line.
     pub(super) fn go_on(&mut self) {
+        if self.long.is_empty() {
+            return;
+        }
+        self.write_what_is_owed();
         let Some(mut long) = self.long.pop_front() else {
             return;
         };
+        if let (false, Some(failing)) = (self.owed.is_empty(), &self.failing) {
+            let trouble = failing.trouble.clone();
+            return self.cut_short(long, trouble);
+        }
         let mut over = Ok(false);
         let done = self.transact(true, |writer, batch| {
             over = writer.slice(&mut long, batch)?;
@@ -131,13 +139,14 @@ impl Writer {
     }
 
     /// A slice failed, and those before it have happened. To ask again does the rest. Of held jobs it is told
-    /// which ones the scheduler keeps.
+    /// which ones the scheduler keeps, and why.
     pub(super) fn cut_short(&mut self, mut long: Long, trouble: Trouble) {
         long.changed.count = long.safe;
         let result = match (&mut long.work, long.safe) {
             (Work::Held { jobs, slice, .. }, 1..) => {
                 let left = slice.drain(..).chain(jobs.drain(..));
                 long.changed.held.extend(left);
+                long.changed.trouble = Some(trouble);
                 Ok(std::mem::take(&mut long.changed))
             }
             _ => Err(trouble),

@@ -1,0 +1,110 @@
+//! The gateways' processes: started, started again, and waited for at the end. They live beside the server, so that
+//! neither's death takes the other along.
+
+use super::{Angel, PATIENCE, Phase, RESTART_AFTER_MS, SETTLED};
+use crate::{AboutGateway, End, Gateway, ToServer, spawn};
+use std::time::{Duration, Instant};
+
+/// A gateway and its process.
+pub(super) struct Running {
+    gateway: Gateway,
+    pid: Option<i32>,
+    started: Instant,
+    /// When to start it, while there is no process.
+    due: Instant,
+    quick_deaths: usize,
+    restarts: u32,
+}
+
+impl Running {
+    pub(super) fn new(gateway: Gateway) -> Self {
+        let now = Instant::now();
+        Self {
+            gateway,
+            pid: None,
+            started: now,
+            due: now,
+            quick_deaths: 0,
+            restarts: 0,
+        }
+    }
+
+    /// How long to wait before the next start.
+    fn backoff(&self) -> Duration {
+        let last = RESTART_AFTER_MS.len() - 1;
+        Duration::from_millis(RESTART_AFTER_MS[self.quick_deaths.min(last)])
+    }
+}
+
+impl Angel {
+    /// Starts those that have no process and whose time has come.
+    pub(super) fn start_gateways(&mut self) {
+        let is_ending = matches!(self.phase, Phase::Leaving { .. } | Phase::Ending { .. });
+        if is_ending || self.drain_asked.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        let (path, token) = (self.listening.path(), self.gateway_token.clone());
+        let mut news = Vec::new();
+        for running in &mut self.gateways {
+            if running.pid.is_some() || running.due > now {
+                continue;
+            }
+            match spawn::gateway(&running.gateway, &path, &token, running.restarts) {
+                Ok(pid) => {
+                    (running.pid, running.started) = (Some(pid), now);
+                    news.push(about(running, pid, None));
+                }
+                // No process or no memory is left: that may pass.
+                Err(_) => running.due = now + PATIENCE,
+            }
+        }
+        news.iter()
+            .for_each(|message| self.tell(message, Vec::new()));
+    }
+
+    /// Takes the exit of a gateway. False if it was none.
+    pub(super) fn gateway_ended(&mut self, pid: i32, end: End) -> bool {
+        let mut gateways = self.gateways.iter_mut();
+        let Some(running) = gateways.find(|running| running.pid == Some(pid)) else {
+            return false;
+        };
+        running.pid = None;
+        if running.started.elapsed() > SETTLED {
+            running.quick_deaths = 0;
+        }
+        let was_told = self.drain_asked.is_some() || self.done;
+        let restart = (!was_told).then(|| running.backoff());
+        running.due = Instant::now() + restart.unwrap_or_default();
+        running.quick_deaths += 1;
+        running.restarts += 1;
+        let message = about(running, pid, Some((end, restart)));
+        if !was_told {
+            self.tell(&message, Vec::new());
+        }
+        true
+    }
+
+    pub(super) fn is_gateway(&self, pid: i32) -> bool {
+        self.gateways.iter().any(|running| running.pid == Some(pid))
+    }
+
+    pub(super) fn has_gateways(&self) -> bool {
+        self.gateways.iter().any(|running| running.pid.is_some())
+    }
+
+    /// How long until one is to be started.
+    pub(super) fn next_gateway(&self) -> Option<Duration> {
+        if self.drain_asked.is_some() {
+            return None;
+        }
+        let waiting = self.gateways.iter().filter(|running| running.pid.is_none());
+        let due = waiting.map(|running| running.due).min()?;
+        Some(due.saturating_duration_since(Instant::now()))
+    }
+}
+
+fn about(running: &Running, pid: i32, end: Option<(End, Option<Duration>)>) -> ToServer {
+    let name = running.gateway.name.clone();
+    ToServer::Gateway(AboutGateway { name, pid, end })
+}

@@ -1,0 +1,223 @@
+//! Sockets that this process inherited or opens for its gateways, and the gateways' processes.
+
+use crate::exit::{Failure, Result};
+use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, listen};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+use stoker_angel::{Gateway, Socket, SocketError};
+use stoker_server::config::HttpConfig;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4_096;
+/// The first descriptor that systemd passes (sd_listen_fds(3)).
+const FIRST: i32 = 3;
+
+/// Sockets that systemd has bound for this process and passed on. They go on listening when it ends, so nobody is
+/// refused while it is started again.
+pub(crate) struct Passed(Vec<(OwnedFd, SocketAddrAny)>);
+
+impl Passed {
+    pub(crate) fn take() -> Result<Self> {
+        let number = |name| {
+            env::var(name)
+                .ok()
+                .and_then(|text| text.parse::<i32>().ok())
+        };
+        let is_ours = number("LISTEN_PID") == Some(std::process::id() as i32);
+        let count = number("LISTEN_FDS").filter(|_| is_ours).unwrap_or(0);
+        let mut all = Vec::new();
+        for fd in (FIRST..FIRST + count).map(owned) {
+            let address = getsockname(&fd).map_err(|error| {
+                Failure::Config(format!(
+                    "systemd passed a descriptor that is no socket: {error}"
+                ))
+            })?;
+            all.push((fd, address));
+        }
+        Ok(Self(all))
+    }
+
+    fn find(&mut self, is_it: impl Fn(&SocketAddrAny) -> bool) -> Option<OwnedFd> {
+        let place = self.0.iter().position(|(_, address)| is_it(address))?;
+        Some(self.0.swap_remove(place).0)
+    }
+
+    /// The unix socket at a path: the one that was passed, or a new one.
+    pub(crate) fn listen(
+        &mut self,
+        path: &Path,
+        mode: u32,
+        group: Option<u32>,
+    ) -> std::result::Result<Socket, SocketError> {
+        let is_it = |address: &SocketAddrAny| {
+            let address = SocketAddrUnix::try_from(address.clone()).ok();
+            path_of(address.as_ref()).is_some_and(|passed| is_same_file(&passed, path))
+        };
+        match self.find(is_it) {
+            Some(fd) => Socket::inherited(fd, path, mode, group),
+            None => Socket::listen(path, mode, group),
+        }
+    }
+
+    fn listen_on(&mut self, address: SocketAddr) -> Result<OwnedFd> {
+        let is_it = |passed: &SocketAddrAny| {
+            SocketAddr::try_from(passed.clone()).is_ok_and(|passed| passed == address)
+        };
+        if let Some(fd) = self.find(is_it) {
+            return Ok(fd);
+        }
+        let cannot = |error: std::io::Error| {
+            let hint = "is another program using the port?";
+            Failure::Config(format!(
+                "cannot listen on {address} ([http] listen): {error}; {hint}"
+            ))
+        };
+        let listener = TcpListener::bind(address).map_err(cannot)?;
+        listen(&listener, BACKLOG).map_err(|error| cannot(error.into()))?;
+        Ok(listener.into())
+    }
+
+    /// A socket that nobody asked for is a mistake: clients would wait there for ever.
+    pub(crate) fn check_empty(&self) -> Result {
+        let Some((_, address)) = self.0.first() else {
+            return Ok(());
+        };
+        let unix = SocketAddrUnix::try_from(address.clone()).ok();
+        let shown = match (
+            path_of(unix.as_ref()),
+            SocketAddr::try_from(address.clone()),
+        ) {
+            (Some(path), _) => path.display().to_string(),
+            (None, Ok(address)) => address.to_string(),
+            (None, Err(_)) => "an unknown address".to_owned(),
+        };
+        Err(Failure::Config(format!(
+            "systemd passed a socket at {shown} that the configuration does not name: set stoker.socket, http.socket or \
+             http.listen to the same address as ListenStream"
+        )))
+    }
+}
+
+fn path_of(address: Option<&SocketAddrUnix>) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = address?.path()?;
+    Some(std::ffi::OsStr::from_bytes(path.to_bytes()).into())
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    one == other || real(one).is_some_and(|one| Some(one) == real(other))
+}
+
+/// What the angel needs to start the gateways that the configuration asks for, and the unix sockets to remove at the
+/// end. `place` says where a configured socket is, and its mode and group.
+pub(crate) fn of(
+    http: &HttpConfig,
+    passed: &mut Passed,
+    place: impl Fn(&Path) -> (PathBuf, u32, Option<u32>),
+) -> Result<(Vec<Gateway>, Vec<Socket>)> {
+    if !http.is_served() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let config = settings(http)?;
+    let mut listeners = Vec::new();
+    for address in http.addresses() {
+        listeners.push(passed.listen_on(address)?);
+    }
+    let mut sockets = Vec::new();
+    if let Some(socket) = &http.socket {
+        let (path, mode, group) = place(socket);
+        let socket = passed.listen(&path, mode, group)?;
+        let copy = rustix::fd::AsFd::as_fd(&socket).try_clone_to_owned()?;
+        listeners.push(copy);
+        sockets.push(socket);
+    }
+    let gateway = Gateway {
+        name: "http".to_owned(),
+        listeners,
+        config,
+    };
+    Ok((vec![gateway], sockets))
+}
+
+/// What the gateway's process gets of the configuration. Relative to the directory where this process is.
+#[cfg(feature = "http")]
+fn settings(http: &HttpConfig) -> Result<String> {
+    let millis = std::time::Duration::from_millis;
+    let token_file = std::path::absolute(&http.token_file)?;
+    if !http.listen.is_empty() {
+        let made = stoker_gateway::http::make_token_file(&token_file);
+        made.map_err(|error| Failure::Config(error.to_string()))?;
+    }
+    let settings = stoker_gateway::http::Settings {
+        token_file,
+        hosts: http.hosts.clone(),
+        max_connections: http.max_connections,
+        max_header: http.max_header,
+        max_body: http.max_body,
+        max_memory: http.max_memory,
+        header_timeout: millis(http.header_timeout.as_millis()),
+        body_timeout: millis(http.body_timeout.as_millis()),
+        idle_timeout: millis(http.idle_timeout.as_millis()),
+        write_timeout: millis(http.write_timeout.as_millis()),
+    };
+    serde_json::to_string(&settings).map_err(|error| Failure::Failed(error.to_string()))
+}
+
+#[cfg(not(feature = "http"))]
+fn settings(_: &HttpConfig) -> Result<String> {
+    let text =
+        "this stoker was built without the feature 'http': remove [http] from the configuration";
+    Err(Failure::Config(text.to_owned()))
+}
+
+/// A gateway's process, as the angel starts it.
+pub(crate) fn gateway(name: &str) -> Result {
+    match name {
+        #[cfg(feature = "http")]
+        "http" => http(),
+        _ => Err(Failure::Usage(format!(
+            "there is no gateway '{name}'; gateways are started by 'stoker serve'"
+        ))),
+    }
+}
+
+#[cfg(feature = "http")]
+fn http() -> Result {
+    use stoker_angel::env as names;
+    let variable = |name| env::var(name).ok();
+    let (Some(config), Some(token), Some(socket)) = (
+        variable(names::GATEWAY),
+        variable(names::GATEWAY_TOKEN),
+        variable(names::SOCKET),
+    ) else {
+        let text = "a gateway's process is started by 'stoker serve'";
+        return Err(Failure::Usage(text.to_owned()));
+    };
+    let settings =
+        serde_json::from_str(&config).map_err(|error| Failure::Config(error.to_string()))?;
+    let server = stoker_gateway::client::Settings {
+        socket: socket.into(),
+        name: "http".to_owned(),
+        token: Some(token),
+        own_uid: rustix::process::geteuid().as_raw(),
+    };
+    stoker_server::raise_descriptor_limit();
+    let listeners = inherited(names::LISTENERS);
+    Ok(stoker_gateway::http::run(settings, server, listeners)?)
+}
+
+/// Descriptors that the angel left open and named in the environment.
+pub(crate) fn inherited(name: &str) -> Vec<OwnedFd> {
+    let numbers = env::var(name).unwrap_or_default();
+    let numbers = numbers.split(',').filter_map(|number| number.parse().ok());
+    numbers.map(owned).collect()
+}
+
+#[expect(unsafe_code, reason = "a number becomes a descriptor nowhere else")]
+fn owned(number: i32) -> OwnedFd {
+    // SAFETY: the parent opened it for this process and said so, and nothing else here knows its number.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}

@@ -1,0 +1,387 @@
+//! One connection to the server.
+
+use super::frames::{Outgoing, ttl_of};
+use super::lane::Lane;
+use super::lost::Lost;
+use super::{Client, Failure, Level, Reply, Request, kept};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+use stoker_wire::{
+    COUNTED_HEADER, Codec, Encode, Frame, MAX_FRAME, Splitter, Status, Type, Welcome, WireError,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+
+/// How long the server may take to greet. While it starts again, connections wait for it.
+const GREETING: Duration = Duration::from_secs(60);
+
+/// Why there is no connection.
+pub(super) enum OpenError {
+    Failed,
+    Refused(Status, String),
+}
+
+type Greeting = Result<(), OpenError>;
+
+pub(super) struct Connection {
+    /// Watched for reading only: the kernel would tell each time that the server has taken something.
+    fd: AsyncFd<UnixStream>,
+    client: Client,
+    lane: Weak<Lane>,
+    outgoing: Outgoing,
+    /// Something is to be written, or the connection has ended.
+    wake: Notify,
+    waiting: RefCell<Waiters>,
+    next_id: Cell<u32>,
+    max_frame: Cell<usize>,
+    max_inflight: Cell<usize>,
+    /// It takes nothing new.
+    is_closing: Cell<bool>,
+    ended: Cell<bool>,
+    closed: Notify,
+    greeting: RefCell<Option<oneshot::Sender<Greeting>>>,
+}
+
+struct Waiter {
+    answer: oneshot::Sender<Result<Reply, Lost>>,
+    /// Where the request's frame begins in what was sent.
+    begins: u64,
+}
+
+type Waiters = HashMap<u32, Waiter, BuildHasherDefault<IdHash>>;
+
+impl Connection {
+    /// Connects, says HELLO and waits for the answer.
+    pub(super) async fn open(
+        client: &Client,
+        uid: u32,
+        lane: &Rc<Lane>,
+    ) -> Result<Rc<Self>, OpenError> {
+        let settings = &client.0.settings;
+        let stream = tokio::net::UnixStream::connect(&settings.socket).await;
+        let stream = stream.and_then(tokio::net::UnixStream::into_std);
+        let stream = stream.map_err(|_| OpenError::Failed)?;
+        let fd = watched(stream, Interest::READABLE);
+        let fd = fd.map_err(|_| OpenError::Failed)?;
+        let (greeted, greeting) = oneshot::channel();
+        let connection = Rc::new(Self {
+            fd,
+            client: client.clone(),
+            lane: Rc::downgrade(lane),
+            outgoing: Outgoing::default(),
+            wake: Notify::new(),
+            waiting: RefCell::default(),
+            next_id: Cell::new(1),
+            max_frame: Cell::new(MAX_FRAME),
+            max_inflight: Cell::new(1),
+            is_closing: Cell::new(false),
+            ended: Cell::new(false),
+            closed: Notify::new(),
+            greeting: RefCell::new(Some(greeted)),
+        });
+        let token = settings.token.as_deref();
+        connection.outgoing.hello(&settings.name, token, uid);
+        connection.wake.notify_one();
+        tokio::task::spawn_local(read(connection.clone()));
+        tokio::task::spawn_local(write(connection.clone()));
+        match timeout(GREETING, greeting).await {
+            Ok(Ok(Ok(()))) => {
+                let connects = &client.counters().connects;
+                connects.set(connects.get() + 1);
+                Ok(connection)
+            }
+            Ok(Ok(Err(error))) => Err(error),
+            _ => {
+                connection.end();
+                Err(OpenError::Failed)
+            }
+        }
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.waiting.borrow().len()
+    }
+
+    /// Whether it takes one more request.
+    pub(super) fn is_free(&self) -> bool {
+        !self.is_closing.get() && self.in_flight() < self.max_inflight.get()
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(super) async fn exchange(
+        &self,
+        request: &Request,
+        ttl: Option<Duration>,
+    ) -> Result<Result<Reply, Lost>, Failure> {
+        let meta = request.meta.as_meta();
+        let len = COUNTED_HEADER + request.name.len() + meta.bytes().len() + request.body.len();
+        if len > self.max_frame.get() {
+            return Err(Failure::TooLarge(self.max_frame.get()));
+        }
+        let id = self.new_id();
+        let begins = self.outgoing.frame(Encode {
+            flags: request.flags,
+            code: request.codec.0,
+            prio: request.priority,
+            ttl: ttl_of(ttl),
+            name: &request.name,
+            meta,
+            body: &request.body,
+            ..Encode::new(Type::Req, id)
+        });
+        self.wake.notify_one();
+        let (answer, answered) = oneshot::channel();
+        let waiter = Waiter { answer, begins };
+        self.waiting.borrow_mut().insert(id, waiter);
+        let _cancel = Cancel {
+            connection: self,
+            id,
+        };
+        // Whoever waits is told before its waiter is dropped.
+        Ok(answered.await.unwrap_or(Err(Lost { was_sent: true })))
+    }
+
+    fn new_id(&self) -> u32 {
+        let waiting = self.waiting.borrow();
+        loop {
+            let id = self.next_id.get();
+            self.next_id.set(id.checked_add(1).unwrap_or(1));
+            if !waiting.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    pub(super) fn log(&self, level: Level, text: &str) {
+        if self.client.0.settings.token.is_some() {
+            self.outgoing.log(level, text);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Returns when the connection has ended.
+    pub(super) async fn until_closed(&self) {
+        loop {
+            let closed = self.closed.notified();
+            if self.ended.get() {
+                return;
+            }
+            closed.await;
+        }
+    }
+
+    /// Ends the connection. What is not answered is lost.
+    pub(super) fn end(&self) {
+        self.is_closing.set(true);
+        // One that has ended already needs no ending.
+        self.fd.get_ref().shutdown(Shutdown::Both).ok();
+    }
+
+    fn take(&self, frame: &Frame<'_>) {
+        match frame.kind {
+            Type::Res if frame.id == 0 => self.refused(frame),
+            Type::Res => self.answered(frame),
+            Type::Welcome => self.welcomed(frame),
+            Type::Ping => {
+                self.outgoing.frame(Encode::new(Type::Pong, frame.id));
+                self.wake.notify_one();
+            }
+            Type::Goaway => {
+                self.is_closing.set(true);
+                self.client.set_draining();
+            }
+            _ => {}
+        }
+    }
+
+    fn welcomed(&self, frame: &Frame<'_>) {
+        let welcome: Welcome = serde_json::from_slice(frame.body).unwrap_or_default();
+        self.max_frame.set(welcome.max_frame.min(MAX_FRAME));
+        self.max_inflight.set(welcome.max_inflight.max(1));
+        self.greet(Ok(()));
+    }
+
+    fn refused(&self, frame: &Frame<'_>) {
+        let text = String::from_utf8_lossy(frame.body).into_owned();
+        self.is_closing.set(true);
+        if self.greeting.borrow().is_none() {
+            let text = format!("the server ends a connection: {text}");
+            return self.client.log(Level::Warn, text);
+        }
+        self.greet(Err(OpenError::Refused(frame.status(), text)));
+    }
+
+    fn greet(&self, greeting: Greeting) {
+        if let Some(greeted) = self.greeting.borrow_mut().take() {
+            // Who waited too long for it does not listen any more.
+            greeted.send(greeting).ok();
+        }
+    }
+
+    fn answered(&self, frame: &Frame<'_>) {
+        let waiter = self.waiting.borrow_mut().remove(&frame.id);
+        if let Some(waiter) = waiter {
+            let reply = Reply {
+                status: frame.status(),
+                flags: frame.flags,
+                codec: Codec(frame.prio),
+                meta: kept(frame.meta.bytes()),
+                body: kept(frame.body),
+            };
+            // Who does not wait any more has cancelled it.
+            waiter.answer.send(Ok(reply)).ok();
+        }
+        if let Some(lane) = self.lane.upgrade() {
+            lane.answered();
+        }
+    }
+
+    /// The socket has ended.
+    fn lost(&self) {
+        self.is_closing.set(true);
+        self.ended.set(true);
+        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        let lost = &self.client.counters().lost;
+        lost.set(lost.get() + waiting.len() as u64);
+        for waiter in waiting.into_values() {
+            let was_sent = self.outgoing.was_sent(waiter.begins);
+            waiter.answer.send(Err(Lost { was_sent })).ok();
+        }
+        self.greet(Err(OpenError::Failed));
+        if let Some(lane) = self.lane.upgrade() {
+            lane.remove(self);
+        }
+        self.wake.notify_one();
+        self.closed.notify_waiters();
+    }
+}
+
+/// Reads until the connection ends.
+async fn read(connection: Rc<Connection>) {
+    let mut splitter = Splitter::new(MAX_FRAME);
+    while let Ok(mut ready) = connection.fd.readable().await {
+        let mut buffer = connection.client.0.buffer.borrow_mut();
+        match connection.fd.get_ref().read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => {
+                // A short read has emptied the socket.
+                if count < buffer.len() {
+                    ready.clear_ready();
+                }
+                let fed = splitter.feed(&buffer[..count], |frame| {
+                    connection.take(&frame);
+                    Ok::<(), WireError>(())
+                });
+                if fed.is_err() {
+                    break;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => ready.clear_ready(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    connection.lost();
+}
+
+/// Writes until the connection ends. Whatever comes in one turn of the runtime goes out in one call.
+async fn write(connection: Rc<Connection>) {
+    loop {
+        connection.wake.notified().await;
+        loop {
+            let bytes = connection.outgoing.take();
+            if bytes.is_empty() {
+                connection.outgoing.give_back(bytes);
+                break;
+            }
+            if !write_all(&connection, &bytes).await {
+                // The end is noticed by the reader, who may find answers before it.
+                connection.end();
+                return;
+            }
+            connection.outgoing.give_back(bytes);
+        }
+        if connection.ended.get() {
+            return;
+        }
+    }
+}
+
+/// Has the runtime watch a socket.
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe for the sake of types whose descriptor may change, and this one's can't"
+)]
+fn watched(stream: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
+    AsyncFd::with_interest(stream, interest)
+}
+
+async fn write_all(connection: &Connection, bytes: &[u8]) -> bool {
+    let mut stream = connection.fd.get_ref();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match stream.write(rest) {
+            Ok(count) => {
+                connection.outgoing.note_sent(count);
+                rest = &rest[count..];
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let Ok(copy) = stream.try_clone() else {
+                    return false;
+                };
+                match watched(copy, Interest::WRITABLE) {
+                    Ok(fd) if fd.writable().await.is_ok() => {}
+                    _ => return false,
+                }
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// Takes a request back whose answer nobody waits for any more.
+struct Cancel<'a> {
+    connection: &'a Connection,
+    id: u32,
+}
+
+impl Drop for Cancel<'_> {
+    fn drop(&mut self) {
+        let waiter = self.connection.waiting.borrow_mut().remove(&self.id);
+        if waiter.is_some() {
+            let cancel = Encode::new(Type::Cancel, self.id);
+            self.connection.outgoing.frame(cancel);
+            self.connection.wake.notify_one();
+        }
+    }
+}
+
+/// Ids count up: to mix them is enough.
+#[derive(Default)]
+struct IdHash(u64);
+
+impl Hasher for IdHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, id: u32) {
+        self.0 = (self.0 ^ u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}

@@ -1,0 +1,149 @@
+//! Connections of one kind: as many as are needed for what is in flight.
+
+use super::backoff::Backoff;
+use super::connection::{Connection, OpenError};
+use super::{Client, Failure, Level};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use stoker_wire::Status;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+/// Connections of one user and kind.
+const MAX_CONNECTIONS: usize = 16;
+/// How long a refused connection is not tried again.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub(super) struct Lane {
+    connections: RefCell<Vec<Rc<Connection>>>,
+    is_opening: Cell<bool>,
+    /// Requests that wait for a connection.
+    waiting: Cell<usize>,
+    changed: Notify,
+    refused: RefCell<Option<(Instant, Status, String)>>,
+}
+
+impl Lane {
+    /// A connection that takes one more request.
+    pub(super) fn free(&self) -> Option<Rc<Connection>> {
+        let connections = self.connections.borrow();
+        let mut free = connections.iter().filter(|connection| connection.is_free());
+        free.next().cloned()
+    }
+
+    /// Waits for a connection that takes one more request, and makes one where that helps.
+    pub(super) async fn connection(
+        self: &Rc<Self>,
+        client: &Client,
+        uid: u32,
+    ) -> Result<Rc<Connection>, Failure> {
+        let _waits = Waits::new(&self.waiting);
+        loop {
+            let changed = self.changed.notified();
+            if let Some(connection) = self.free() {
+                return Ok(connection);
+            }
+            if client.is_draining() {
+                return Err(Failure::Draining);
+            }
+            if let Some(failure) = self.refusal() {
+                return Err(failure);
+            }
+            if !self.is_opening.get() && self.connections() < MAX_CONNECTIONS {
+                self.is_opening.set(true);
+                let (lane, client) = (self.clone(), client.clone());
+                tokio::task::spawn_local(async move { lane.open(&client, uid).await });
+            }
+            changed.await;
+        }
+    }
+
+    /// Makes a connection, however often that takes.
+    async fn open(self: Rc<Self>, client: &Client, uid: u32) {
+        let mut backoff = Backoff::new();
+        while !client.is_draining() {
+            match Connection::open(client, uid, &self).await {
+                Ok(connection) => {
+                    self.connections.borrow_mut().push(connection);
+                    break;
+                }
+                Err(OpenError::Refused(status, text)) => {
+                    client.log(Level::Warn, format!("the server refused it: {text}"));
+                    *self.refused.borrow_mut() = Some((Instant::now(), status, text));
+                    sleep(backoff.wait()).await;
+                    break;
+                }
+                Err(OpenError::Failed) if self.waiting.get() == 0 => break,
+                Err(OpenError::Failed) => sleep(backoff.wait()).await,
+            }
+        }
+        self.is_opening.set(false);
+        self.wake();
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        let mut refused = self.refused.borrow_mut();
+        let (since, status, text) = refused.as_ref()?;
+        if since.elapsed() < REFUSED_FOR {
+            return Some(Failure::Refused(*status, text.clone()));
+        }
+        *refused = None;
+        None
+    }
+
+    /// A connection has ended.
+    pub(super) fn remove(&self, ended: &Connection) {
+        let mut connections = self.connections.borrow_mut();
+        connections.retain(|connection| !std::ptr::eq(&raw const **connection, ended));
+        drop(connections);
+        self.wake();
+    }
+
+    /// A request was answered, which may make room for another one.
+    pub(super) fn answered(&self) {
+        if self.waiting.get() > 0 {
+            self.wake();
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        !self.connections.borrow().is_empty()
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.connections.borrow().len()
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        let connections = self.connections.borrow();
+        let in_flight = connections.iter().map(|connection| connection.in_flight());
+        in_flight.sum::<usize>() + self.waiting.get()
+    }
+
+    pub(super) fn close(&self) {
+        let connections = self.connections.borrow();
+        connections.iter().for_each(|connection| connection.end());
+    }
+}
+
+/// Counts somebody who waits, for as long as it does.
+struct Waits<'a>(&'a Cell<usize>);
+
+impl<'a> Waits<'a> {
+    fn new(waiting: &'a Cell<usize>) -> Self {
+        waiting.set(waiting.get() + 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}

@@ -1,0 +1,273 @@
+//! The wire's client: many requests in flight on few connections, which are made again when they are lost.
+//!
+//! A connection belongs to the user for whom it asks. Large bodies have connections of their own, so that small
+//! requests never wait behind them. All of it lives in one thread, in a [`tokio::task::LocalSet`].
+
+mod backoff;
+mod connection;
+mod frames;
+mod lane;
+mod lost;
+mod request;
+mod user;
+
+pub use lost::Failure;
+pub use request::{Reply, Request};
+
+use bytes::Bytes;
+use connection::Connection;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+use user::User;
+
+/// How long a request that names no deadline waits for a connection.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// By how much the server may be late with the answer at a deadline before the client answers itself.
+const SLACK: Duration = Duration::from_millis(500);
+/// Users whose connections are kept.
+const MAX_USERS: usize = 64;
+/// Lines for the log that are kept while there is no connection.
+const MAX_LINES: usize = 100;
+/// What one read takes at the most.
+const READ: usize = 64 << 10;
+
+/// Where the server is, and how it knows this client.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub socket: PathBuf,
+    /// What the gateway is called.
+    pub name: String,
+    /// What the angel gave this gateway; without one it is a plain client, which asks for nobody but itself.
+    pub token: Option<String>,
+    /// The user for whom a connection is always open, by which the gateway learns what becomes of the server.
+    pub own_uid: u32,
+}
+
+/// Counters of a client.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub requests: Cell<u64>,
+    pub retries: Cell<u64>,
+    pub connects: Cell<u64>,
+    pub lost: Cell<u64>,
+}
+
+/// How bad it is what a gateway has for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Info,
+    Warn,
+}
+
+/// A client of one server, for any number of users.
+#[derive(Clone)]
+pub struct Client(Rc<Shared>);
+
+struct Shared {
+    settings: Settings,
+    users: RefCell<HashMap<u32, Rc<User>>>,
+    counters: Counters,
+    /// The server has said that it ends.
+    draining: Cell<bool>,
+    /// What becomes of the server has changed.
+    changed: Notify,
+    lines: RefCell<VecDeque<(Level, String)>>,
+    buffer: RefCell<Vec<u8>>,
+}
+
+impl Client {
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self(Rc::new(Shared {
+            settings,
+            users: RefCell::default(),
+            counters: Counters::default(),
+            draining: Cell::new(false),
+            changed: Notify::new(),
+            lines: RefCell::default(),
+            buffer: RefCell::new(vec![0; READ]),
+        }))
+    }
+
+    #[must_use]
+    pub fn own_uid(&self) -> u32 {
+        self.0.settings.own_uid
+    }
+
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    /// Whether the server has said that it ends.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.get()
+    }
+
+    /// Whether the server can be asked now.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        let users = self.0.users.borrow();
+        let own = users.get(&self.0.settings.own_uid);
+        own.is_some_and(|own| own.is_connected()) && !self.is_draining()
+    }
+
+    /// Requests that are not answered yet.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        let users = self.0.users.borrow();
+        users.values().map(|user| user.in_flight()).sum()
+    }
+
+    /// Open connections to the server.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        let users = self.0.users.borrow();
+        users.values().map(|user| user.connections()).sum()
+    }
+
+    /// Asks for a user. A request that may be repeated is sent again when its connection is lost, until its deadline.
+    /// Whoever drops this future cancels the request.
+    pub async fn ask(&self, uid: u32, request: &Request) -> Result<Reply, Failure> {
+        let counters = self.counters();
+        counters.requests.set(counters.requests.get() + 1);
+        let Some(timeout) = request.timeout else {
+            return self
+                .attempts(uid, request, Instant::now() + PATIENCE, None)
+                .await;
+        };
+        let deadline = Instant::now() + timeout;
+        let attempts = self.attempts(uid, request, deadline, Some(deadline));
+        match timeout_at(deadline + SLACK, attempts).await {
+            Ok(answered) => answered,
+            Err(_) => Err(Failure::Deadline),
+        }
+    }
+
+    async fn attempts(
+        &self,
+        uid: u32,
+        request: &Request,
+        patience: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<Reply, Failure> {
+        let user = self.user(uid);
+        let is_large = user.is_large(request);
+        loop {
+            let connection = self
+                .connection(&user, is_large, patience, deadline.is_some())
+                .await?;
+            let ttl = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            match connection.exchange(request, ttl).await? {
+                Ok(reply) => {
+                    user.note_size(request, reply.body.len());
+                    return Ok(reply);
+                }
+                Err(lost) if lost.was_sent && !request.may_be_repeated => {
+                    return Err(Failure::Lost);
+                }
+                Err(_) => {
+                    let retries = &self.counters().retries;
+                    retries.set(retries.get() + 1);
+                }
+            }
+        }
+    }
+
+    async fn connection(
+        &self,
+        user: &Rc<User>,
+        is_large: bool,
+        patience: Instant,
+        has_deadline: bool,
+    ) -> Result<Rc<Connection>, Failure> {
+        let lane = user.lane(is_large);
+        if let Some(connection) = lane.free() {
+            return Ok(connection);
+        }
+        let opened = lane.connection(self, user.uid);
+        match timeout_at(patience, opened).await {
+            Ok(connection) => connection,
+            Err(_) if has_deadline => Err(Failure::Deadline),
+            Err(_) => Err(Failure::Unreachable),
+        }
+    }
+
+    /// Keeps a connection for the gateway's own user, and returns when the server has finished its work and is gone.
+    pub async fn watch_server(&self) {
+        let own = self.user(self.0.settings.own_uid);
+        let lane = own.lane(false);
+        loop {
+            if let Ok(connection) = lane.connection(self, own.uid).await {
+                self.send_lines(&connection);
+                connection.until_closed().await;
+            }
+            if self.is_draining() {
+                return;
+            }
+        }
+    }
+
+    /// Returns when the server says that it ends.
+    pub async fn until_draining(&self) {
+        loop {
+            let changed = self.0.changed.notified();
+            if self.is_draining() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Puts a line into the server's log, now or once it can be reached.
+    pub fn log(&self, level: Level, text: impl Into<String>) {
+        let mut lines = self.0.lines.borrow_mut();
+        if lines.len() < MAX_LINES {
+            lines.push_back((level, text.into()));
+        }
+        drop(lines);
+        let own = self.0.users.borrow().get(&self.0.settings.own_uid).cloned();
+        if let Some(connection) = own.and_then(|own| own.lane(false).free()) {
+            self.send_lines(&connection);
+        }
+    }
+
+    fn send_lines(&self, connection: &Connection) {
+        for (level, text) in self.0.lines.borrow_mut().drain(..) {
+            connection.log(level, &text);
+        }
+    }
+
+    fn user(&self, uid: u32) -> Rc<User> {
+        let mut users = self.0.users.borrow_mut();
+        if let Some(user) = users.get(&uid) {
+            return user.clone();
+        }
+        if users.len() >= MAX_USERS {
+            let own = self.0.settings.own_uid;
+            users.retain(|uid, user| *uid == own || user.in_flight() > 0 || !user.close());
+        }
+        users.entry(uid).or_insert_with(|| User::new(uid)).clone()
+    }
+
+    fn set_draining(&self) {
+        self.0.draining.set(true);
+        self.0.changed.notify_waiters();
+        let users = self.0.users.borrow();
+        users.values().for_each(|user| user.wake());
+    }
+}
+
+/// Bytes of a frame, kept beyond it.
+fn kept(bytes: &[u8]) -> Bytes {
+    match bytes.is_empty() {
+        true => Bytes::new(),
+        false => Bytes::copy_from_slice(bytes),
+    }
+}

@@ -1,0 +1,68 @@
+//! What is asked, and what is answered.
+
+use bytes::Bytes;
+use std::time::Duration;
+use stoker_wire::{Codec, Flags, Key, Meta, MetaBuf, Status};
+
+/// A request to the server.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub name: String,
+    pub flags: Flags,
+    pub codec: Codec,
+    pub priority: u8,
+    pub meta: MetaBuf,
+    pub body: Bytes,
+    /// How long the answer is waited for; without one the server decides.
+    pub timeout: Option<Duration>,
+    /// It does no harm to send it twice.
+    pub may_be_repeated: bool,
+}
+
+impl Request {
+    #[must_use]
+    pub fn new(name: impl Into<String>, codec: Codec, body: Bytes) -> Self {
+        Self {
+            name: name.into(),
+            flags: Flags::NONE,
+            codec,
+            priority: 3,
+            meta: MetaBuf::new(),
+            body,
+            timeout: None,
+            may_be_repeated: false,
+        }
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub status: Status,
+    pub flags: Flags,
+    pub codec: Codec,
+    pub(super) meta: Bytes,
+    pub body: Bytes,
+}
+
+impl Reply {
+    fn meta(&self) -> Meta<'_> {
+        // It was parsed once as a part of its frame.
+        Meta::parse(&self.meta).unwrap_or(Meta::EMPTY)
+    }
+
+    #[must_use]
+    pub fn text(&self, key: Key) -> Option<&str> {
+        self.meta().text(key)
+    }
+
+    #[must_use]
+    pub fn number(&self, key: Key) -> Option<u64> {
+        self.meta().uint(key)
+    }
+
+    #[must_use]
+    pub fn bytes(&self, key: Key) -> Option<&[u8]> {
+        self.meta().get(key)
+    }
+}

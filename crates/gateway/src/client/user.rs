@@ -1,0 +1,81 @@
+//! The connections of one user.
+
+use super::Request;
+use super::lane::Lane;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A body of more bytes than this goes by a connection for large ones.
+const LARGE: usize = 64 << 10;
+/// Names whose last answer was large that are remembered.
+const MAX_NAMES: usize = 1_000;
+
+pub(super) struct User {
+    pub(super) uid: u32,
+    small: Rc<Lane>,
+    large: Rc<Lane>,
+    /// What had a large answer the last time will most likely have one again.
+    answers: RefCell<HashMap<String, ()>>,
+}
+
+impl User {
+    pub(super) fn new(uid: u32) -> Rc<Self> {
+        Rc::new(Self {
+            uid,
+            small: Rc::default(),
+            large: Rc::default(),
+            answers: RefCell::default(),
+        })
+    }
+
+    pub(super) fn lane(&self, is_large: bool) -> &Rc<Lane> {
+        match is_large {
+            true => &self.large,
+            false => &self.small,
+        }
+    }
+
+    pub(super) fn is_large(&self, request: &Request) -> bool {
+        let answers = self.answers.borrow();
+        request.body.len() > LARGE
+            || (!answers.is_empty() && answers.contains_key(request.name.as_str()))
+    }
+
+    /// Remembers whether the answers of a name are large.
+    pub(super) fn note_size(&self, request: &Request, size: usize) {
+        let mut answers = self.answers.borrow_mut();
+        if size <= LARGE {
+            if !answers.is_empty() {
+                answers.remove(request.name.as_str());
+            }
+        } else if answers.len() < MAX_NAMES {
+            answers.insert(request.name.clone(), ());
+        }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.small.is_connected()
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.small.in_flight() + self.large.in_flight()
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.small.connections() + self.large.connections()
+    }
+
+    /// Wakes whoever waits for a connection.
+    pub(super) fn wake(&self) {
+        self.small.wake();
+        self.large.wake();
+    }
+
+    /// Closes all connections.
+    pub(super) fn close(&self) -> bool {
+        self.small.close();
+        self.large.close();
+        true
+    }
+}

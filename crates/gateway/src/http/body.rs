@@ -1,0 +1,98 @@
+//! Bodies of requests, read as a whole within their limits.
+
+use super::Gateway;
+use super::budget::Held;
+use super::problem::Problem;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use hyper::body::{Body, Incoming};
+use std::rc::Rc;
+use tokio::time::timeout;
+
+/// When to try again where there is no memory.
+const RETRY_MS: u64 = 1_000;
+
+/// A body, and the room that it takes.
+pub(crate) struct Received {
+    pub(crate) bytes: Bytes,
+    _held: Option<Held>,
+}
+
+/// Reads a body. Its client has a time for that, however small the parts are in which it comes.
+pub(crate) async fn receive(gateway: &Rc<Gateway>, body: Incoming) -> Result<Received, Problem> {
+    if body.is_end_stream() {
+        return Ok(Received {
+            bytes: Bytes::new(),
+            _held: None,
+        });
+    }
+    let limit = gateway.settings.max_body;
+    let announced = body.size_hint().lower();
+    if announced > limit as u64 {
+        return Err(too_large(limit));
+    }
+    let held = gateway.budget.take(announced as usize);
+    let held = held.ok_or_else(no_memory)?;
+    let gathered = gather(body, limit, held, announced as usize);
+    match timeout(gateway.settings.body_timeout, gathered).await {
+        Ok(received) => received,
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "DEADLINE_EXCEEDED",
+            "the body did not come in time ([http] body_timeout)",
+        )),
+    }
+}
+
+async fn gather(
+    mut body: Incoming,
+    limit: usize,
+    mut held: Held,
+    announced: usize,
+) -> Result<Received, Problem> {
+    let mut first = Bytes::new();
+    let mut whole = BytesMut::new();
+    let mut len = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Problem::invalid("the body ended before its end"))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        len += data.len();
+        if len > limit {
+            return Err(too_large(limit));
+        }
+        if len > announced && !held.grow(data.len()) {
+            return Err(no_memory());
+        }
+        // Most bodies come in one part, which is taken as it is.
+        if first.is_empty() && whole.is_empty() {
+            first = data;
+            continue;
+        }
+        if whole.is_empty() {
+            whole.reserve(announced.max(first.len() + data.len()));
+            whole.extend_from_slice(&first);
+        }
+        whole.extend_from_slice(&data);
+    }
+    let bytes = match whole.is_empty() {
+        true => first,
+        false => whole.freeze(),
+    };
+    let _held = Some(held);
+    Ok(Received { bytes, _held })
+}
+
+fn too_large(limit: usize) -> Problem {
+    let text = format!("the body is larger than {limit} bytes ([http] max_body)");
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "INVALID_ARGUMENT", text)
+}
+
+fn no_memory() -> Problem {
+    Problem::busy(
+        "the gateway holds as many bytes of bodies as it may ([http] max_memory)",
+        RETRY_MS,
+    )
+}

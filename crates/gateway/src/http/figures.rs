@@ -1,0 +1,47 @@
+//! What the gateway counts of itself.
+
+use hyper::StatusCode;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Upper bounds of the histogram, in seconds.
+pub(crate) const BOUNDS: [f64; 12] = [
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0,
+];
+
+/// Requests of one route: how they ended and how long they took.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Route {
+    pub(crate) by_status: BTreeMap<u16, u64>,
+    /// By the first bound that they kept; the last beyond all.
+    pub(crate) buckets: [u64; BOUNDS.len() + 1],
+    pub(crate) seconds: f64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) routes: RefCell<BTreeMap<&'static str, Route>>,
+    pub(crate) in_flight: Cell<usize>,
+    pub(crate) accepted: Cell<u64>,
+    pub(crate) timed_out: Cell<u64>,
+    pub(crate) received_bytes: Cell<u64>,
+    pub(crate) sent_bytes: Cell<u64>,
+}
+
+impl Figures {
+    pub(crate) fn count(&self, route: &'static str, status: StatusCode, took: Duration) {
+        let mut routes = self.routes.borrow_mut();
+        let route = routes.entry(route).or_default();
+        *route.by_status.entry(status.as_u16()).or_default() += 1;
+        let seconds = took.as_secs_f64();
+        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound);
+        route.buckets[bucket.unwrap_or(BOUNDS.len())] += 1;
+        route.seconds += seconds;
+    }
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &Cell<u64>, count: u64) {
+    counter.set(counter.get() + count);
+}

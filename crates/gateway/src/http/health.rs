@@ -1,0 +1,80 @@
+//! `/health`: this process lives. `/ready`: requests can be served.
+
+use super::Gateway;
+use super::problem::Problem;
+use super::reply::{Answer, text};
+use crate::client::Request;
+use bytes::Bytes;
+use hyper::{Response, StatusCode};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use stoker_wire::Codec;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How long an answer about the pools is good for: nobody needs a token for it, so it must cost nothing.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What was last known of the pools.
+#[derive(Default)]
+pub(crate) struct Cache {
+    known: RefCell<Option<(Instant, Result<(), String>)>>,
+    asking: Mutex<()>,
+    /// How often the server was asked.
+    pub(crate) asked: Cell<u64>,
+}
+
+pub(crate) fn health() -> Response<Answer> {
+    text(StatusCode::OK, "ok\n")
+}
+
+pub(crate) async fn ready(gateway: &Rc<Gateway>) -> Result<Response<Answer>, Problem> {
+    let unready = |why: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", why);
+    if gateway.draining.get() || gateway.client.is_draining() {
+        return Err(unready("the server is shutting down"));
+    }
+    if !gateway.client.is_connected() {
+        return Err(unready("the server can't be reached"));
+    }
+    match pools(gateway).await {
+        Ok(()) => Ok(text(StatusCode::OK, "ready\n")),
+        Err(why) => Err(unready(&why)),
+    }
+}
+
+/// Whether every pool can start its workers.
+async fn pools(gateway: &Rc<Gateway>) -> Result<(), String> {
+    let cache = &gateway.ready;
+    let _one_asks = cache.asking.lock().await;
+    if let Some((since, known)) = &*cache.known.borrow()
+        && since.elapsed() < GOOD_FOR
+    {
+        return known.clone();
+    }
+    cache.asked.set(cache.asked.get() + 1);
+    let known = ask(gateway).await;
+    *cache.known.borrow_mut() = Some((Instant::now(), known.clone()));
+    known
+}
+
+async fn ask(gateway: &Rc<Gateway>) -> Result<(), String> {
+    let body = Bytes::from_static(br#"{"op":"list"}"#);
+    let mut request = Request::new("stoker.worker", Codec::JSON, body);
+    request.may_be_repeated = true;
+    request.timeout = Some(PATIENCE);
+    let reply = gateway.client.ask(gateway.own_uid(), &request).await;
+    let reply = reply.map_err(|failure| failure.to_string())?;
+    let state: stoker_api::worker::Workers =
+        serde_json::from_slice(&reply.body).map_err(|error| error.to_string())?;
+    let is_well = |pool: &stoker_api::pool::Pool| {
+        let is_empty = pool.ready + pool.busy == 0;
+        pool.state != stoker_api::pool::Health::Unhealthy && !(is_empty && pool.min > 0)
+    };
+    match state.pools.iter().all(is_well) {
+        true => Ok(()),
+        // Names of pools are for those who may ask for them.
+        false => Err("a pool has no workers".to_owned()),
+    }
+}

@@ -1,0 +1,187 @@
+//! Accepting connections and speaking HTTP on them.
+
+use super::access::Peer;
+use super::figures::add;
+use super::watch::{Watch, Watched};
+use super::{Gateway, connection, route};
+use hyper::rt::Executor;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use hyper_util::server::conn::auto::Builder;
+use rustix::fd::OwnedFd;
+use rustix::net::AddressFamily;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::time::sleep;
+
+/// How long nothing is accepted after that failed: there are no descriptors or no memory.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Requests of one HTTP/2 connection at once.
+const MAX_STREAMS: u32 = 250;
+
+/// A socket that listens.
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        match rustix::net::getsockname(&fd)?.address_family() {
+            AddressFamily::UNIX => UnixListener::from_std(fd.into()).map(Self::Unix),
+            _ => TcpListener::from_std(fd.into()).map(Self::Tcp),
+        }
+    }
+
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+
+    /// Where it listens, for people.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Tcp(listener) => {
+                let address = listener.local_addr();
+                address.map_or(String::new(), |address| format!("http://{address}"))
+            }
+            Self::Unix(listener) => {
+                let address = listener.local_addr().ok();
+                let path = address.as_ref().and_then(|address| address.as_pathname());
+                path.map_or(String::new(), |path| path.display().to_string())
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(listener) => {
+                let (socket, _) = listener.accept().await?;
+                socket.set_nodelay(true)?;
+                Ok(Socket::Tcp(socket))
+            }
+            Self::Unix(listener) => {
+                let (socket, _) = listener.accept().await?;
+                let uid = socket.peer_cred()?.uid();
+                Ok(Socket::Unix(socket, uid))
+            }
+        }
+    }
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream, u32),
+}
+
+/// Accepts for ever.
+pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener) {
+    loop {
+        while gateway.connections.is_full() {
+            gateway.ended.notified().await;
+        }
+        match listener.accept().await {
+            Ok(socket) => start(&gateway, socket),
+            Err(error) if is_of_the_client(&error) => {}
+            Err(_) => sleep(ACCEPT_AGAIN).await,
+        }
+    }
+}
+
+/// The client has gone before it was accepted.
+fn is_of_the_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionReset | Interrupted | NotConnected
+    )
+}
+
+fn start(gateway: &Rc<Gateway>, socket: Socket) {
+    add(&gateway.figures.accepted, 1);
+    let number = gateway.connections.new_number();
+    let watch = gateway.connections.watch();
+    let (shared, noted) = (gateway.clone(), watch.clone());
+    let counted = Counted {
+        gateway: gateway.clone(),
+        number,
+    };
+    let task = tokio::task::spawn_local(async move {
+        let _counted = counted;
+        match socket {
+            Socket::Tcp(socket) => {
+                if socket.readable().await.is_ok() {
+                    speak(shared, socket, Peer::Tcp, noted).await;
+                }
+            }
+            Socket::Unix(socket, uid) => {
+                if socket.readable().await.is_ok() {
+                    speak(shared, socket, Peer::Unix(uid), noted).await;
+                }
+            }
+        }
+    });
+    gateway.connections.add(number, watch, task.abort_handle());
+    connection::keep_looking(gateway);
+}
+
+/// Speaks HTTP until the connection ends. It begins with the first byte, so that silent clients cost little.
+async fn speak<S>(gateway: Rc<Gateway>, socket: S, peer: Peer, watch: Rc<Watch>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let mut builder = Builder::new(Local);
+    let max_header = gateway.settings.max_header;
+    let mut http1 = builder.http1();
+    http1.max_buf_size(max_header).header_read_timeout(None);
+    let mut http2 = builder.http2();
+    http2
+        .max_header_list_size(u32::try_from(max_header).unwrap_or(u32::MAX))
+        .max_concurrent_streams(MAX_STREAMS);
+    let watched = Watched {
+        socket,
+        watch: watch.clone(),
+        gateway: gateway.clone(),
+    };
+    let service = service_fn(move |request| {
+        let (gateway, watch) = (gateway.clone(), watch.clone());
+        async move { Ok::<_, Infallible>(route::serve(gateway, peer, watch, request).await) }
+    });
+    // An error is of the client: it broke the protocol or went away.
+    builder
+        .serve_connection(TokioIo::new(watched), service)
+        .await
+        .ok();
+}
+
+/// Takes a connection off the list when its task ends, in whatever way.
+struct Counted {
+    gateway: Rc<Gateway>,
+    number: u64,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.gateway.connections.remove(self.number);
+        self.gateway.ended.notify_waiters();
+    }
+}
+
+/// Everything runs in one thread.
+#[derive(Clone, Copy)]
+struct Local;
+
+impl<F> Executor<F> for Local
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    fn execute(&self, future: F) {
+        tokio::task::spawn_local(future);
+    }
+}

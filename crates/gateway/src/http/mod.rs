@@ -1,0 +1,48 @@
+//! The HTTP gateway: calls, pushes, the admin API and metrics over HTTP/1.1 and h2c.
+
+mod access;
+mod body;
+mod budget;
+mod call;
+mod connection;
+mod duration;
+mod figures;
+mod health;
+mod listen;
+mod path;
+mod problem;
+mod process;
+mod reply;
+mod request_meta;
+mod route;
+mod settings;
+mod token;
+mod watch;
+
+pub use process::run;
+pub use settings::Settings;
+pub use token::{TokenError, make_token_file};
+
+use crate::client::Client;
+use access::Access;
+use budget::Budget;
+use connection::Connections;
+use figures::Figures;
+use std::cell::Cell;
+use std::rc::Rc;
+use tokio::sync::Notify;
+
+/// What all connections of the gateway share.
+pub(crate) struct Gateway {
+    pub(crate) settings: Settings,
+    pub(crate) client: Client,
+    pub(crate) access: Access,
+    pub(crate) budget: Rc<Budget>,
+    pub(crate) connections: Connections,
+    pub(crate) figures: Figures,
+    pub(crate) ready: health::Cache,
+    /// The server ends, and so does the gateway when all is answered.
+    pub(crate) draining: Cell<bool>,
+    /// A connection or a request has ended.
+    pub(crate) ended: Notify,
+}

@@ -1,0 +1,89 @@
+//! The gateway as a whole: from its listeners to its end.
+
+use super::budget::Budget;
+use super::connection::Connections;
+use super::listen::{self, Listener};
+use super::{Access, Gateway, Settings};
+use crate::client::{self, Client, Level};
+use rustix::fd::OwnedFd;
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, timeout_at};
+
+/// How long clients may take to read their last answers.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
+
+/// Serves HTTP on `listeners` until the server has ended. The calling thread is the gateway's for that time.
+pub fn run(
+    settings: Settings,
+    server: client::Settings,
+    listeners: Vec<OwnedFd>,
+) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    LocalSet::new().block_on(&runtime, serve(settings, server, listeners))
+}
+
+async fn serve(
+    settings: Settings,
+    server: client::Settings,
+    listeners: Vec<OwnedFd>,
+) -> io::Result<()> {
+    let listeners: Vec<Listener> = listeners
+        .into_iter()
+        .map(Listener::new)
+        .collect::<io::Result<_>>()?;
+    let is_on_tcp = listeners.iter().any(Listener::is_tcp);
+    let access = Access::new(&settings, is_on_tcp, server.own_uid).map_err(io::Error::other)?;
+    let gateway = Rc::new(Gateway {
+        access,
+        client: Client::new(server),
+        budget: Budget::new(settings.max_memory),
+        connections: Connections::new(settings.max_connections),
+        figures: super::Figures::default(),
+        ready: super::health::Cache::default(),
+        draining: Cell::new(false),
+        ended: tokio::sync::Notify::new(),
+        settings,
+    });
+    let places: Vec<String> = listeners.iter().map(Listener::place).collect();
+    let text = format!("listening on {}", places.join(", "));
+    gateway.client.log(Level::Info, text);
+    for listener in listeners {
+        tokio::task::spawn_local(listen::accept(gateway.clone(), listener));
+    }
+    let draining = gateway.clone();
+    tokio::task::spawn_local(async move {
+        draining.client.until_draining().await;
+        draining.draining.set(true);
+    });
+    gateway.client.watch_server().await;
+    finish(&gateway).await;
+    Ok(())
+}
+
+/// Waits for the last answers to be read.
+async fn finish(gateway: &Gateway) {
+    let end = Instant::now() + LAST_ANSWERS;
+    loop {
+        let ended = gateway.ended.notified();
+        if gateway.connections.is_idle() {
+            return;
+        }
+        if timeout_at(end, ended).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Gateway {
+    /// The user that the gateway runs as, who is the server's.
+    pub(crate) fn own_uid(&self) -> u32 {
+        self.client.own_uid()
+    }
+}

@@ -1,0 +1,65 @@
+//! Answers on their way to a client.
+
+use super::budget::Held;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A body that is in memory as a whole, and counts there until it was given to the connection.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    bytes: Bytes,
+    held: Option<Held>,
+}
+
+impl Answer {
+    /// Counts it in memory.
+    pub(crate) fn count(&mut self, hold: impl FnOnce(usize) -> Held) {
+        if !self.bytes.is_empty() {
+            self.held = Some(hold(self.bytes.len()));
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.bytes.is_empty() {
+            true => Poll::Ready(None),
+            false => Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.bytes))))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.len() as u64)
+    }
+}
+
+pub(crate) fn with_body(bytes: Bytes) -> Response<Answer> {
+    Response::new(Answer { bytes, held: None })
+}
+
+pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<Answer> {
+    let mut response = with_body(Bytes::from_static(text.as_bytes()));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

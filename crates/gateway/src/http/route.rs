@@ -1,0 +1,107 @@
+//! Which request goes where.
+
+use super::access::Peer;
+use super::figures::add;
+use super::problem::Problem;
+use super::reply::Answer;
+use super::watch::Watch;
+use super::{Gateway, call, health, path};
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Version};
+use std::rc::Rc;
+use std::time::Instant;
+
+/// A request's answer, whatever becomes of it.
+pub(crate) async fn serve(
+    gateway: Rc<Gateway>,
+    peer: Peer,
+    watch: Rc<Watch>,
+    request: Request<Incoming>,
+) -> Response<Answer> {
+    let _busy = watch.begin(&gateway, request.version() == Version::HTTP_2);
+    let began = Instant::now();
+    let is_http1 = request.version() < Version::HTTP_2;
+    let (route, result) = answer(&gateway, peer, request).await;
+    let mut response = result.unwrap_or_else(|problem| problem.response());
+    gateway
+        .figures
+        .count(route, response.status(), began.elapsed());
+    let budget = &gateway.budget;
+    response.body_mut().count(|bytes| budget.hold(bytes));
+    add(&gateway.figures.sent_bytes, response.body().len() as u64);
+    if is_http1 && gateway.draining.get() {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    response
+}
+
+type Routed = (&'static str, Result<Response<Answer>, Problem>);
+
+async fn answer(gateway: &Rc<Gateway>, peer: Peer, request: Request<Incoming>) -> Routed {
+    let (uri, headers) = (request.uri(), request.headers());
+    if let Err(problem) = gateway.access.check_origin(peer, uri, headers) {
+        return ("refused", Err(problem));
+    }
+    let Some(parts) = path::parts(uri.path()) else {
+        return (
+            "unknown",
+            Err(Problem::invalid("the path is badly encoded")),
+        );
+    };
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let reads = [Method::GET, Method::HEAD];
+    match *parts {
+        ["health"] => ("health", allow(&request, &reads).map(|()| health::health())),
+        ["ready"] => match allow(&request, &reads) {
+            Ok(()) => ("ready", health::ready(gateway).await),
+            Err(problem) => ("ready", Err(problem)),
+        },
+        _ => guarded(gateway, peer, &parts, request).await,
+    }
+}
+
+/// What needs a known user.
+async fn guarded(
+    gateway: &Rc<Gateway>,
+    peer: Peer,
+    parts: &[&str],
+    request: Request<Incoming>,
+) -> Routed {
+    let caller = match gateway.access.caller(peer, request.headers()) {
+        Ok(caller) => caller,
+        Err(problem) => return ("refused", Err(problem)),
+    };
+    match *parts {
+        ["call", name] => {
+            let name = name.to_owned();
+            let result = match allow(&request, &[Method::POST]) {
+                Ok(()) => call::serve(gateway, caller, name, request).await,
+                Err(problem) => Err(problem),
+            };
+            ("call", result)
+        }
+        _ => ("unknown", Err(not_found())),
+    }
+}
+
+fn not_found() -> Problem {
+    let text = "there is nothing at this path: see /call/SERVICE.METHOD, /queues/QUEUE, /admin, /metrics, /health, /ready";
+    Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", text)
+}
+
+fn allow(request: &Request<Incoming>, methods: &[Method]) -> Result<(), Problem> {
+    if methods.contains(request.method()) {
+        return Ok(());
+    }
+    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
+    let text = format!(
+        "{} is not allowed here: use {}",
+        request.method(),
+        names.join(" or ")
+    );
+    let mut problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "INVALID_ARGUMENT", text);
+    problem.0.allow = Some(names.join(", "));
+    Err(problem)
+}

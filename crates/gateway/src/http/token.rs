@@ -1,0 +1,130 @@
+//! The token that clients on TCP have to know.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{error, fmt};
+
+/// The shortest token that is taken, in bytes: what can't be guessed.
+const SHORTEST: usize = 32;
+const LONGEST: usize = 1_024;
+/// Bits of a file's mode that let others than its owner read or write it.
+const OTHERS: u32 = 0o077;
+
+/// Why there is no token.
+#[derive(Debug)]
+pub enum TokenError {
+    Failed(PathBuf, io::Error),
+    /// Others than its owner may read or change the file.
+    Open(PathBuf, u32),
+    Length(PathBuf, usize),
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(path, error) => {
+                write!(
+                    f,
+                    "cannot read or make the token file {}: {error}",
+                    path.display()
+                )
+            }
+            Self::Open(path, mode) => {
+                let path = path.display();
+                write!(
+                    f,
+                    "the token file {path} has mode {mode:04o}, so others can read it; run chmod 600 {path}"
+                )
+            }
+            Self::Length(path, len) => write!(
+                f,
+                "the token in {} has {len} bytes; expected {SHORTEST} to {LONGEST}. Remove the file to have a new one made",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl error::Error for TokenError {}
+
+/// Makes the file with a new token, unless it is there already; then only checks it.
+pub fn make_token_file(path: &Path) -> Result<(), TokenError> {
+    let failed = |error| TokenError::Failed(path.to_owned(), error);
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            let token = new_token().map_err(failed)?;
+            let written = writeln!(file, "{token}").and_then(|()| file.sync_all());
+            written.map_err(|error| {
+                // An empty file would be taken for a token that is too short, for ever.
+                fs::remove_file(path).ok();
+                failed(error)
+            })
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => read_token(path).map(drop),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+pub(crate) fn read_token(path: &Path) -> Result<String, TokenError> {
+    let failed = |error| TokenError::Failed(path.to_owned(), error);
+    let file = fs::File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
+    if mode & OTHERS != 0 {
+        return Err(TokenError::Open(path.to_owned(), mode));
+    }
+    let mut text = String::new();
+    let bounded = file.take(2 * LONGEST as u64).read_to_string(&mut text);
+    bounded.map_err(failed)?;
+    let token = text.trim();
+    match token.len() {
+        SHORTEST..=LONGEST => Ok(token.to_owned()),
+        len => Err(TokenError::Length(path.to_owned(), len)),
+    }
+}
+
+fn new_token() -> io::Result<String> {
+    let mut bytes = [0; 32];
+    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Whether two texts are the same, in a time that does not depend on where they differ.
+pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+    one.len() == other.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_token_is_made_once_for_its_owner_alone() {
+        let path = std::env::temp_dir().join(format!("stoker-token-{}", std::process::id()));
+        make_token_file(&path).unwrap();
+        let token = read_token(&path).unwrap();
+        assert_eq!(token.len(), 64);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        make_token_file(&path).unwrap();
+        assert_eq!(read_token(&path).unwrap(), token);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(
+            make_token_file(&path),
+            Err(TokenError::Open(_, 0o640))
+        ));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "short\n").unwrap();
+        assert!(matches!(read_token(&path), Err(TokenError::Length(_, 5))));
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn texts_are_the_same_or_not() {
+        assert!(is_same(b"abc", b"abc"));
+        assert!(!is_same(b"abc", b"abd") && !is_same(b"abc", b"ab") && !is_same(b"", b"a"));
+    }
+}

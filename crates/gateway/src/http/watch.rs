@@ -1,0 +1,181 @@
+//! What a connection is about, by which those that take too long are found.
+//!
+//! No connection has a timer. Reads, writes and requests leave a note of the time, and [`super::connection`] looks through
+//! the notes a few times a second.
+
+use super::Gateway;
+use super::figures::add;
+use std::cell::Cell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+/// One connection's notes. Times are those of the last look.
+pub(crate) struct Watch {
+    /// When it last came, was answered or asked.
+    active: Cell<Instant>,
+    /// Since when a request's header is on its way.
+    header: Cell<Option<Instant>>,
+    /// Since when the client has taken nothing of what waits for it.
+    blocked: Cell<Option<Instant>>,
+    requests: Cell<usize>,
+    /// In HTTP/2 there is no telling a header from what else a client sends between requests.
+    is_http2: Cell<bool>,
+    now: Rc<Cell<Instant>>,
+}
+
+/// Limits of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) header: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) write: Duration,
+}
+
+impl Watch {
+    pub(crate) fn new(now: Rc<Cell<Instant>>) -> Rc<Self> {
+        Rc::new(Self {
+            active: Cell::new(now.get()),
+            header: Cell::new(None),
+            blocked: Cell::new(None),
+            requests: Cell::new(0),
+            is_http2: Cell::new(false),
+            now,
+        })
+    }
+
+    /// A request has come; it ends with what is returned.
+    pub(crate) fn begin(self: &Rc<Self>, gateway: &Rc<Gateway>, is_http2: bool) -> Busy {
+        self.is_http2.set(is_http2);
+        self.header.set(None);
+        self.requests.set(self.requests.get() + 1);
+        let in_flight = &gateway.figures.in_flight;
+        in_flight.set(in_flight.get() + 1);
+        Busy {
+            watch: self.clone(),
+            gateway: gateway.clone(),
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.requests.get() == 0 && self.blocked.get().is_none()
+    }
+
+    /// Whether nothing was asked or answered since a moment.
+    pub(crate) fn is_idle_since(&self, moment: Instant) -> bool {
+        self.is_idle() && self.header.get().is_none() && self.active.get() < moment
+    }
+
+    /// Whether the connection is to be ended.
+    pub(crate) fn is_overdue(&self, limits: Limits) -> bool {
+        let now = self.now.get();
+        let is_over = |since: Option<Instant>, limit: Duration| {
+            since.is_some_and(|since| now.saturating_duration_since(since) > limit)
+        };
+        let header = match self.is_http2.get() {
+            true => limits.idle,
+            false => limits.header,
+        };
+        let rests = self.requests.get() == 0;
+        is_over(self.blocked.get(), limits.write)
+            || rests && is_over(self.header.get(), header)
+            || rests && is_over(Some(self.active.get()), limits.idle)
+    }
+
+    fn note_read(&self) {
+        if self.requests.get() == 0 && self.header.get().is_none() {
+            self.header.set(Some(self.now.get()));
+        }
+    }
+
+    fn note_write(&self, has_blocked: bool) {
+        match has_blocked {
+            true if self.blocked.get().is_none() => self.blocked.set(Some(self.now.get())),
+            true => {}
+            false => {
+                self.blocked.set(None);
+                self.active.set(self.now.get());
+            }
+        }
+    }
+}
+
+/// A request that is being served.
+pub(crate) struct Busy {
+    watch: Rc<Watch>,
+    gateway: Rc<Gateway>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.watch.requests.set(self.watch.requests.get() - 1);
+        self.watch.active.set(self.watch.now.get());
+        let in_flight = &self.gateway.figures.in_flight;
+        in_flight.set(in_flight.get() - 1);
+        if in_flight.get() == 0 {
+            self.gateway.ended.notify_waiters();
+        }
+    }
+}
+
+/// A socket that notes what happens on it.
+pub(crate) struct Watched<S> {
+    pub(crate) socket: S,
+    pub(crate) watch: Rc<Watch>,
+    pub(crate) gateway: Rc<Gateway>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.socket).poll_read(cx, buffer);
+        let count = buffer.filled().len() - before;
+        if count > 0 {
+            self.watch.note_read();
+            add(&self.gateway.figures.received_bytes, count as u64);
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.socket).poll_write(cx, bytes);
+        self.watch.note_write(polled.is_pending());
+        polled
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.socket).poll_write_vectored(cx, parts);
+        self.watch.note_write(polled.is_pending());
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,107 @@
+//! What the configuration says of the HTTP gateway.
+
+use super::reader::{Mistakes, Section};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use stoker_core::Span;
+
+/// The largest `max_body`: what a frame has room for.
+const MAX_BODY: usize = 15 << 20;
+
+/// Where HTTP is served, to whom, and within which bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpConfig {
+    /// The unix socket.
+    pub socket: Option<PathBuf>,
+    /// Loopback addresses, as they were written.
+    pub listen: Vec<String>,
+    pub token_file: PathBuf,
+    /// Names by which clients may ask, besides those of loopback.
+    pub hosts: Vec<String>,
+    pub max_connections: usize,
+    pub max_header: usize,
+    pub max_body: usize,
+    pub max_memory: usize,
+    pub header_timeout: Span,
+    pub body_timeout: Span,
+    pub idle_timeout: Span,
+    pub write_timeout: Span,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            listen: Vec::new(),
+            token_file: "stoker.token".into(),
+            hosts: Vec::new(),
+            max_connections: 20_000,
+            max_header: 16 << 10,
+            max_body: 8 << 20,
+            max_memory: 64 << 20,
+            header_timeout: Span::from_secs(10),
+            body_timeout: Span::from_secs(30),
+            idle_timeout: Span::from_secs(60),
+            write_timeout: Span::from_secs(30),
+        }
+    }
+}
+
+impl HttpConfig {
+    /// Whether HTTP is served at all.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        self.socket.is_some() || !self.listen.is_empty()
+    }
+
+    /// The addresses to listen on. Those of a resolved configuration are all valid.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let listen = self.listen.iter();
+        listen.filter_map(|text| address(text)).collect()
+    }
+}
+
+/// `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
+fn address(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix("localhost:") {
+        Some(port) => Some((IpAddr::from(Ipv4Addr::LOCALHOST), port.parse().ok()?).into()),
+        None => text.parse().ok(),
+    }
+}
+
+/// What a key's own syntax can't say.
+pub(super) fn check(section: &Section<'_, '_>, http: &HttpConfig, mistakes: &mut Mistakes<'_>) {
+    for text in &http.listen {
+        let (what, hint) = match address(text) {
+            None => (
+                format!("expected an address and a port, found \"{text}\""),
+                "write 127.0.0.1:8080, [::1]:8080 or localhost:8080",
+            ),
+            Some(address) if !address.ip().is_loopback() => (
+                format!("\"{text}\" can be reached from other machines, and this HTTP has no TLS"),
+                "listen on 127.0.0.1 or [::1], and put a reverse proxy such as nginx in front",
+            ),
+            Some(_) => continue,
+        };
+        section.wrong("listen", mistakes, what, Some(hint.to_owned()));
+    }
+    if http.max_body > MAX_BODY {
+        let what = "expected at most \"15MB\", which is what a frame has room for".to_owned();
+        let hint = "put what is larger where workers can fetch it".to_owned();
+        section.wrong("max_body", mistakes, what, Some(hint));
+    }
+    // hyper reads a head into a buffer that has at least this size.
+    if http.max_header < 8 << 10 {
+        section.wrong(
+            "max_header",
+            mistakes,
+            "expected at least \"8KB\"".to_owned(),
+            None,
+        );
+    }
+    if http.max_memory < http.max_body {
+        let what = "expected at least as much as max_body".to_owned();
+        section.wrong("max_memory", mistakes, what, None);
+    }
+}

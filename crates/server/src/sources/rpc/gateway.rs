@@ -1,0 +1,85 @@
+//! Gateways: clients that ask for others.
+
+use super::accept::Fault;
+use crate::net::{ConnId, Role};
+use crate::observe::events;
+use crate::plane::Plane;
+use crate::sources::rpc::exit_text;
+use stoker_angel::{AboutGateway, End};
+use stoker_core::Exit;
+use stoker_wire::{EventKind, Frame, Hello, Status};
+
+/// What `prio` of a log line says of one that is a warning.
+const WARNING: u8 = 2;
+/// The longest line of a gateway's that is logged whole, in bytes.
+const MAX_LINE: usize = 4 << 10;
+
+impl Plane {
+    /// From here on the connection is one of the user for whom the gateway asks. Only the angel knows the token, and
+    /// it gives it to what it has started itself.
+    pub(super) fn greet_gateway(&mut self, id: ConnId, hello: &Hello) -> Result<(), Fault> {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return Ok(());
+        };
+        let is_known = self.gateway_token.is_some() && self.gateway_token == hello.token;
+        if !is_known {
+            let text = "only a gateway that this server's angel has started may ask for others";
+            return Err(Fault::Refused(Status::UNAUTHENTICATED, text.to_owned()));
+        }
+        let Some(uid) = hello.uid else {
+            let text = "a gateway names the user for whom it asks (uid)";
+            return Err(Fault::Refused(Status::INVALID_ARGUMENT, text.to_owned()));
+        };
+        let user = self.memory.users.of(uid);
+        if let Some(before) = conn.user.replace(user) {
+            self.memory.users[before].connections -= 1;
+        }
+        self.memory.users[user].connections += 1;
+        // Which process asks the gateway is not known here, so it is inside no worker.
+        (conn.peer.uid, conn.peer.pid) = (uid, 0);
+        self.greet_client(id, hello);
+        if let Some(Role::Client(client)) = self.conns.get_mut(id).map(|conn| &mut conn.role) {
+            client.worker = None;
+            client.gateway = Some(hello.name.as_str().into());
+        }
+        Ok(())
+    }
+
+    /// A line for the log, the only event that a gateway sends.
+    pub(super) fn gateway_event(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
+        let name = self.client(id).and_then(|client| client.gateway.clone());
+        let Some(name) = name.filter(|_| EventKind(frame.code) == EventKind::LOG) else {
+            return Err(Fault::State("a client sends REQ, CANCEL, PING and PONG"));
+        };
+        let body = &frame.body[..frame.body.len().min(MAX_LINE)];
+        let text = String::from_utf8_lossy(body);
+        let event = match frame.prio {
+            WARNING => &events::GATEWAY_WARNING,
+            _ => &events::GATEWAY,
+        };
+        let entry = event.says(format!("gateway {name}: {text}"));
+        self.log.put(entry.with("gateway", name.into_string()));
+        Ok(())
+    }
+
+    /// What the angel reports of a gateway's process.
+    pub(crate) fn gateway_changed(&mut self, about: AboutGateway) {
+        let AboutGateway { name, pid, end } = about;
+        let Some((end, restart)) = end else {
+            let entry = events::GATEWAY_STARTED.says(format!("gateway {name} started (pid {pid})"));
+            self.log.put(entry.with("gateway", name).with("pid", pid));
+            return;
+        };
+        let exit = exit_text(match end {
+            End::Code(code) => Exit::Code(code),
+            End::Signal(signal) => Exit::Signal(signal),
+        });
+        let again = restart.map_or(String::new(), |after| match after.as_millis() {
+            0 => "; it is started again".to_owned(),
+            ms => format!("; it is started again in {ms} ms"),
+        });
+        let text = format!("gateway {name} (pid {pid}) ended with {exit}{again}");
+        let entry = events::GATEWAY_DIED.says(text).with("gateway", name);
+        self.log.put(entry.with("pid", pid).with("exit", exit));
+    }
+}
