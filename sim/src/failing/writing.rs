@@ -2,7 +2,7 @@
 
 use super::Alone;
 use stoker_os::sim::vfs::{Kind, Mode};
-use stoker_store::{Ask, Change, Driver, JobError, Run, State};
+use stoker_store::{Ask, Change, Driver, JobError, JobId, Run, State, Told};
 
 const LOG: &str = "/jobs.db-wal";
 
@@ -70,22 +70,33 @@ fn a_change_comes_after_what_was_asked_before_it() {
     assert!(is_accepted_at_once(&mut alone, b"job"));
     let job = alone.handed()[0].id;
     alone.fail(Kind::Write, |_| true);
-    alone.ask(Ask::Retry {
-        job,
-        run: Run {
-            attempt: 1,
-            ..Run::default()
-        },
-        due_ms: 0,
-        error: JobError::default(),
-        output: None,
-        hold: true,
-    });
+    alone.ask(rests(job));
     alone.disk.clear_faults();
     let change = alone.change_held(vec![job], Change::Suspend);
     assert!(matches!(alone.changed(change), Some(Ok(_))));
     alone.wait();
     assert_eq!(alone.state(job), Some(State::Suspended));
+}
+
+/// While the disk was full an ordered job that had rested ran again without what its run before had saved for it. Simulation,
+/// seed 24435.
+#[test]
+fn what_a_run_saved_is_there_before_it_is_written() {
+    let mut alone = Alone::new();
+    assert!(is_accepted_at_once(&mut alone, b"job"));
+    let job = alone.handed()[0].id;
+    // It can be read all the time.
+    alone.disk.set_capacity(Some(alone.disk.used()));
+    let bytes = b"half way".to_vec();
+    alone.ask(Ask::Checkpoint { job, bytes });
+    alone.ask(rests(job));
+    alone.ask(Ask::Fetch { job });
+    let fetched = alone.told.iter().find_map(|told| match told {
+        Told::Fetched { job, .. } => job.as_ref(),
+        _ => None,
+    });
+    let saved = fetched.and_then(|job| job.checkpoint.as_deref());
+    assert_eq!(saved, Some(&b"half way"[..]));
 }
 
 /// The jobs that the disk kept from being changed were told as if they ran. Simulation, seed 18654.
@@ -110,6 +121,21 @@ fn a_change_that_the_disk_cut_short_says_so() {
     }
     assert!(counts.contains(&3), "none was cut short: {counts:?}");
     assert!(counts.contains(&4), "none went well: {counts:?}");
+}
+
+/// It failed a run, and the scheduler goes on holding it.
+fn rests(job: JobId) -> Ask {
+    Ask::Retry {
+        job,
+        run: Run {
+            attempt: 1,
+            ..Run::default()
+        },
+        due_ms: 0,
+        error: JobError::default(),
+        output: None,
+        hold: true,
+    }
 }
 
 fn is_accepted_at_once(alone: &mut Alone, body: &[u8]) -> bool {

@@ -5,7 +5,7 @@ use super::job_row::{COLUMNS, JobRow};
 use super::kinds::{CHECKPOINT, signed};
 use crate::sqlite::post::Damaged;
 use crate::sqlite::seal::{self, JOBS, KEPT as KEPT_ROWS};
-use crate::{Job, JobId, QueueNo, Rest, Run, Told};
+use crate::{Ask, Job, JobId, QueueNo, Rest, Run, Told};
 use rusqlite::{OptionalExtension, Row, params};
 use std::sync::LazyLock;
 
@@ -167,8 +167,19 @@ impl Writer {
             self.found_damaged(Damaged::Job(id));
             return Ok(None);
         }
-        let job = self.job(&row, row.queue()?, row.class()?, row.key()?)?;
+        let mut job = self.job(&row, row.queue()?, row.class()?, row.key()?)?;
+        if let Some(saved) = self.owed_checkpoint(id) {
+            job.checkpoint = Some(saved.into());
+        }
         Ok(Some(Box::new(job)))
+    }
+
+    /// What a job saved that can't be written yet.
+    fn owed_checkpoint(&self, id: JobId) -> Option<&[u8]> {
+        self.owed.iter().rev().find_map(|ask| match ask {
+            Ask::Checkpoint { job, bytes } if *job == id => Some(bytes.as_slice()),
+            _ => None,
+        })
     }
 
     fn resting(&self, queue: QueueNo) -> rusqlite::Result<Vec<(u8, Rest)>> {
