@@ -192,6 +192,9 @@ impl World {
         self.ledger.has_leavers |= worker.slots.is_some();
         for no in worker.waiting_jobs() {
             self.ledger.died_unbegun(no, &self.setup);
+            if worker.is_told() || worker.model.state == "gone" {
+                self.ledger.may_count_as_returned(no);
+            }
         }
         // A job whose answer was only half written has not ended.
         let running = worker.running();

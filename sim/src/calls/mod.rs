@@ -39,6 +39,8 @@ struct Call {
     runs_since: Option<Duration>,
     /// A worker has ended it, or died on it.
     ended_at: Option<Duration>,
+    /// Its last run was no end of it, or may have been none: it waits for another one, or a worker that does nothing has it.
+    may_wait: bool,
 }
 
 impl Call {
@@ -48,7 +50,7 @@ impl Call {
         let is_over = over.or(self.ended_at).is_some_and(|at| at + LATE < since);
         // What nobody waits for any more still counts while a worker has it, seen or not.
         let is_held = self.runs_since.is_some() || self.begun == 0 && self.left_at.is_some();
-        !is_over || is_held
+        !is_over || is_held || self.may_wait && self.answered_at.is_none()
     }
 }
 
@@ -115,6 +117,7 @@ impl Calls {
             is_unclear: false,
             runs_since: None,
             ended_at: None,
+            may_wait: false,
             wish,
         });
         self.all.len() as u64
@@ -196,7 +199,7 @@ impl Calls {
             "call {no}: runs again, and is not idempotent"
         );
         assert_eq!(call.runs_since, None, "call {no}: runs twice at once");
-        call.runs_since = Some(steady());
+        (call.runs_since, call.may_wait) = (Some(steady()), false);
         self.check_running(no, setup);
         self.check_killer(no, setup);
     }
@@ -238,14 +241,14 @@ impl Calls {
     pub(crate) fn gives_back(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
         call.begun -= u32::from(call.runs_since.take().is_some());
-        call.ended_at = Some(steady());
+        (call.ended_at, call.may_wait) = (Some(steady()), true);
     }
 
     /// Its worker breaks the protocol, and may have answered or returned it.
     pub(crate) fn lied_about(&mut self, no: u64) {
         if let Some(call) = self.get_mut(no) {
             (call.runs_since, call.ended_at) = (None, Some(steady()));
-            call.is_unclear = true;
+            (call.is_unclear, call.may_wait) = (true, true);
         }
     }
 
@@ -254,6 +257,7 @@ impl Calls {
         let Some(call) = self.get_mut(no) else { return };
         (call.runs_since, call.ended_at) = (None, Some(steady()));
         let (wish, is_over) = (call.wish.clone(), !call.is_repeatable);
+        call.may_wait = !is_over;
         if let Some(body) = wish.deadly {
             self.killers.kills(wish.service, body, is_over);
         }

@@ -153,6 +153,8 @@ pub(crate) struct Job {
     pub(crate) given_back: u32,
     /// As it was told last.
     pub(crate) last_attempt: u32,
+    /// It was sent to a worker that ended and had not read it.
+    pub(crate) was_unread: bool,
     /// How often a worker has read it.
     pub(crate) deliveries: u32,
     /// It was delivered since a run of it ended last.
@@ -210,6 +212,7 @@ impl Job {
             returns: 0,
             given_back: 0,
             last_attempt: 0,
+            was_unread: false,
             deliveries: 0,
             is_sent: false,
             over_at: None,

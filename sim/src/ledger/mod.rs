@@ -231,6 +231,7 @@ impl Ledger {
     /// A worker that was sent it ends, and has not read it.
     pub(crate) fn unread(&mut self, no: u64) {
         if let Some(job) = self.jobs.get_mut(no as usize) {
+            job.was_unread = true;
             // It may have been taken for running, for longer than it may.
             job.attempts.maybe_one_more();
             job.crashes.maybe_one_more();
@@ -239,10 +240,15 @@ impl Ledger {
         }
     }
 
-    /// A worker leaves and has not begun it. What comes back four times counts as a run, and some of these times it may
-    /// have been on its way.
+    /// A worker leaves and has not begun it.
     pub(crate) fn left_behind(&mut self, no: u64) {
         self.returned(no);
+        self.may_count_as_returned(no);
+    }
+
+    /// What comes back four times from workers that leave counts as a run, and some of these times it may have been on its
+    /// way.
+    pub(crate) fn may_count_as_returned(&mut self, no: u64) {
         let job = &mut self.jobs[no as usize];
         job.returns += 1;
         if job.returns >= 2 {

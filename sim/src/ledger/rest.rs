@@ -166,6 +166,7 @@ impl Ledger {
                 && !job.displaced
                 && !job.revived
                 && job.queues.len() == 1
+                && (matches!(job.state, State::Ended(_)) || !self.is_left_behind(job, setup))
         });
         let moved = self
             .changes
