@@ -34,7 +34,11 @@ const KEYS: [(&str, &str); 13] = [
 ];
 
 /// Operations that are not drawn.
-const OPERATIONS: [(&str, &str); 7] = [
+const OPERATIONS: [(&str, &str); 8] = [
+    (
+        "stoker.server stats",
+        "counters of the process: integration tests have them",
+    ),
     ("stoker.job show", "by id, at the end of integration tests"),
     (
         "stoker.job import",

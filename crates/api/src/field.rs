@@ -9,6 +9,8 @@ pub struct Field {
     pub name: &'static str,
     /// What a value looks like, as "a number from 1 to 1000".
     pub expected: String,
+    /// The same as a JSON schema.
+    pub schema: Value,
     pub required: bool,
     pub doc: &'static str,
 }
@@ -112,6 +114,7 @@ macro_rules! fields {
                 let own: &[$crate::Field] = &[$($crate::Field {
                     name: $json,
                     expected: <$type as $crate::Scalar>::expected().into_owned(),
+                    schema: <$type as $crate::Scalar>::schema(),
                     required: <$type as $crate::Scalar>::absent().is_none(),
                     doc: concat!($($field_doc),*),
                 }),*];

@@ -19,6 +19,8 @@ mod body;
 mod every;
 mod invalid;
 mod nearest;
+pub mod openapi;
+mod operations;
 mod printable;
 pub mod reference;
 mod scalar;
@@ -27,6 +29,7 @@ pub mod job;
 pub mod pool;
 pub mod quarantine;
 pub mod queue;
+pub mod server;
 pub mod worker;
 
 pub use answer::{Answer, AnswerField};
@@ -35,6 +38,7 @@ pub use every::accepted_by;
 pub use field::{Field, Fields};
 pub use invalid::Invalid;
 pub use nearest::{nearest, suggest};
+pub use operations::{OPERATIONS, Operation};
 pub use printable::{printable, printable_json, printable_lines};
 pub use request::{Request, Role, parse};
 pub use scalar::{Limit, Millis, Number, QueueName, Scalar, Text, Wrong};
@@ -64,11 +68,34 @@ macro_rules! every_request {
             $crate::queue::Remove,
             $crate::queue::Set,
             $crate::worker::List,
+            $crate::server::Stats,
             $crate::pool::Scale,
             $crate::pool::Reload,
             $crate::quarantine::List,
             $crate::quarantine::Show,
             $crate::quarantine::Clear,
+        }
+    };
+}
+
+/// Calls a macro with the types of which answers consist.
+#[macro_export]
+macro_rules! every_part {
+    ($table:ident) => {
+        $table! {
+            $crate::job::Job,
+            $crate::job::Details,
+            $crate::job::Failure,
+            $crate::job::Progress,
+            $crate::job::HistoryLine,
+            $crate::job::Group,
+            $crate::queue::Queue,
+            $crate::queue::Percentiles,
+            $crate::worker::Worker,
+            $crate::worker::Task,
+            $crate::pool::Pool,
+            $crate::pool::PoolReload,
+            $crate::quarantine::Entry,
         }
     };
 }

@@ -31,11 +31,7 @@ pub fn page() -> String {
     macro_rules! answers {
         ($($answer:ty,)*) => {$(answer::<$answer>(&mut page);)*};
     }
-    answers! {
-        crate::job::Job, crate::job::Details, crate::job::Failure, crate::job::Progress, crate::job::HistoryLine,
-        crate::job::Group, crate::queue::Queue, crate::queue::Percentiles, crate::worker::Worker, crate::worker::Task,
-        crate::pool::Pool, crate::pool::PoolReload, crate::quarantine::Entry,
-    }
+    crate::every_part!(answers);
     page
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{Fields, Invalid, Map};
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use uuid::Uuid;
 
@@ -19,6 +19,11 @@ pub enum Wrong {
 pub trait Scalar: Sized {
     /// What a value looks like, as "a number from 1 to 1000".
     fn expected() -> Cow<'static, str>;
+
+    /// The same as a JSON schema.
+    fn schema() -> Value {
+        json!({"type": "string"})
+    }
 
     /// # Errors
     /// It is not a value of this type.
@@ -44,6 +49,10 @@ impl<T: Scalar> Scalar for Option<T> {
         T::expected()
     }
 
+    fn schema() -> Value {
+        T::schema()
+    }
+
     fn read(value: Value) -> Result<Self, Wrong> {
         T::read(value).map(Some)
     }
@@ -67,6 +76,10 @@ impl Scalar for bool {
         "true or false".into()
     }
 
+    fn schema() -> Value {
+        json!({"type": "boolean"})
+    }
+
     fn read(value: Value) -> Result<Self, Wrong> {
         value.as_bool().ok_or(Wrong::Value(value))
     }
@@ -88,6 +101,10 @@ pub struct Text<const MAX: usize>(pub String);
 impl<const MAX: usize> Scalar for Text<MAX> {
     fn expected() -> Cow<'static, str> {
         format!("a text of 1 to {MAX} bytes").into()
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string", "minLength": 1, "maxLength": MAX})
     }
 
     fn read(value: Value) -> Result<Self, Wrong> {
@@ -130,6 +147,10 @@ impl Scalar for QueueName {
         "the name of a queue (1 to 255 of A-Z a-z 0-9 _ . : / @ -)".into()
     }
 
+    fn schema() -> Value {
+        json!({"type": "string", "pattern": "^[A-Za-z0-9_.:/@-]{1,255}$"})
+    }
+
     fn read(value: Value) -> Result<Self, Wrong> {
         match value {
             Value::String(name) if stoker_wire::check_name(name.as_bytes()).is_ok() => {
@@ -150,6 +171,13 @@ impl<const MIN: u64, const MAX: u64> Scalar for Number<MIN, MAX> {
         match MAX {
             u64::MAX => format!("a whole number of at least {MIN}").into(),
             _ => format!("a whole number from {MIN} to {MAX}").into(),
+        }
+    }
+
+    fn schema() -> Value {
+        match MAX {
+            u64::MAX => json!({"type": "integer", "minimum": MIN}),
+            _ => json!({"type": "integer", "minimum": MIN, "maximum": MAX}),
         }
     }
 
@@ -176,6 +204,10 @@ impl Scalar for Millis {
         "a whole number of milliseconds, as 604800000 for 7 days".into()
     }
 
+    fn schema() -> Value {
+        json!({"type": "integer", "minimum": 0})
+    }
+
     fn read(value: Value) -> Result<Self, Wrong> {
         value.as_u64().map(Self).ok_or(Wrong::Value(value))
     }
@@ -191,6 +223,10 @@ pub enum Limit {
 impl Scalar for Limit {
     fn expected() -> Cow<'static, str> {
         "a whole number from 1 to 1000000, or \"none\"".into()
+    }
+
+    fn schema() -> Value {
+        json!({"oneOf": [{"type": "integer", "minimum": 1, "maximum": 1_000_000}, {"const": "none"}]})
     }
 
     fn read(value: Value) -> Result<Self, Wrong> {
@@ -222,6 +258,10 @@ impl Scalar for Uuid {
         "a job's id (a UUID)".into()
     }
 
+    fn schema() -> Value {
+        json!({"type": "string", "format": "uuid"})
+    }
+
     fn read(value: Value) -> Result<Self, Wrong> {
         let id = value.as_str().and_then(|text| text.parse().ok());
         id.ok_or(Wrong::Value(value))
@@ -232,6 +272,10 @@ impl Scalar for Uuid {
 impl<T: Scalar> Scalar for Vec<T> {
     fn expected() -> Cow<'static, str> {
         format!("a list with at least one of: {}", T::expected()).into()
+    }
+
+    fn schema() -> Value {
+        json!({"type": "array", "minItems": 1, "items": T::schema()})
     }
 
     fn read(value: Value) -> Result<Self, Wrong> {

@@ -117,6 +117,17 @@ fn check(name: &str, fresh: &str) {
     );
 }
 
+/// Only a gateway knows all of it.
+#[cfg(feature = "http")]
+#[test]
+fn the_openapi_description() {
+    let description = stoker_gateway::http::openapi();
+    check(
+        "openapi.json",
+        &serde_json::to_string_pretty(&description).unwrap(),
+    );
+}
+
 #[test]
 fn the_reference_of_the_configuration_is_up_to_date() {
     check("config.md", &config_page());

@@ -145,6 +145,9 @@ pub(crate) struct Plane {
     /// It was told which queues of the store nobody serves.
     pub(crate) orphans_told: bool,
     pub(crate) lost_angel: bool,
+    /// Turns so far, and how long they took.
+    pub(crate) turns: u64,
+    pub(crate) busy_us: u64,
     pub(crate) max_lag_us: u64,
     pub(crate) memory: Memory,
     pub(crate) places: Places,

@@ -283,6 +283,8 @@ impl Plane {
             drained: false,
             orphans_told: false,
             lost_angel: false,
+            turns: 0,
+            busy_us: 0,
             max_lag_us: 0,
             memory: Memory::default(),
             places: Places::default(),
@@ -360,6 +362,8 @@ impl Plane {
         self.flush();
         self.use_freed_memory();
         let lag = (stoker_os::steady() - began).as_micros() as u64;
+        self.turns += 1;
+        self.busy_us += lag;
         self.max_lag_us = self.max_lag_us.max(lag);
         Ok(())
     }

@@ -2,7 +2,7 @@ use super::State;
 use crate::scalar::{Number, QueueName, Scalar, Text, Wrong, object};
 use crate::{Invalid, MAX_BODY};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 
 /// The most of an error as JSON: a worker's message of 16 KiB can take three times as much, and there is its place.
@@ -170,6 +170,10 @@ impl Scalar for ExportedJob {
         "an exported job".into()
     }
 
+    fn schema() -> Value {
+        crate::openapi::object::<Self>()
+    }
+
     fn read(value: Value) -> Result<Self, Wrong> {
         object(value)
     }
@@ -182,6 +186,10 @@ pub struct Bytes(pub Vec<u8>);
 impl Scalar for Bytes {
     fn expected() -> Cow<'static, str> {
         "bytes as pairs of hexadecimal digits".into()
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string", "pattern": "^([0-9A-Fa-f]{2})*$"})
     }
 
     fn read(value: Value) -> Result<Self, Wrong> {
@@ -285,6 +293,10 @@ macro_rules! objects {
         impl Scalar for $type {
             fn expected() -> Cow<'static, str> {
                 $expected.into()
+            }
+
+            fn schema() -> Value {
+                crate::openapi::object::<Self>()
             }
 
             fn read(value: Value) -> Result<Self, Wrong> {

@@ -2,7 +2,7 @@ use super::State;
 use crate::Invalid;
 use crate::scalar::{Millis, Number, QueueName, Scalar, Text, Wrong};
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use uuid::Uuid;
 
@@ -59,6 +59,10 @@ impl Scalar for Fingerprint {
         "a fingerprint (a text of 16 hexadecimal digits)".into()
     }
 
+    fn schema() -> Value {
+        json!({"type": "string", "pattern": "^[0-9A-Fa-f]{1,16}$"})
+    }
+
     fn read(value: Value) -> Result<Self, Wrong> {
         let digits = value.as_str().filter(|text| {
             (1..=16).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -99,6 +103,10 @@ pub struct After(pub Option<Uuid>);
 impl Scalar for After {
     fn expected() -> Cow<'static, str> {
         "the `next` of the page before (null begins with the first page)".into()
+    }
+
+    fn schema() -> Value {
+        json!({"type": ["string", "null"], "format": "uuid"})
     }
 
     fn read(value: Value) -> Result<Self, Wrong> {

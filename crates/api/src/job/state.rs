@@ -1,6 +1,6 @@
 use crate::scalar::{Scalar, Wrong};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::borrow::Cow;
 
 /// What a job is doing.
@@ -64,6 +64,10 @@ impl Scalar for State {
         format!("one of {}", names.join(", ")).into()
     }
 
+    fn schema() -> Value {
+        json!({"enum": Self::ALL.map(Self::name)})
+    }
+
     fn read(value: Value) -> Result<Self, Wrong> {
         let state = value.as_str().and_then(Self::named);
         state.ok_or(Wrong::Value(value))
@@ -116,6 +120,10 @@ impl Change {
 impl Scalar for Change {
     fn expected() -> Cow<'static, str> {
         format!("one of {}", Self::ALL.map(Self::name).join(", ")).into()
+    }
+
+    fn schema() -> Value {
+        json!({"enum": Self::ALL.map(Self::name)})
     }
 
     fn read(value: Value) -> Result<Self, Wrong> {

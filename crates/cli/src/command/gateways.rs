@@ -162,6 +162,7 @@ fn settings(http: &HttpConfig) -> Result<String> {
         body_timeout: millis(http.body_timeout.as_millis()),
         idle_timeout: millis(http.idle_timeout.as_millis()),
         write_timeout: millis(http.write_timeout.as_millis()),
+        restarts: 0,
     };
     serde_json::to_string(&settings).map_err(|error| Failure::Failed(error.to_string()))
 }
@@ -196,8 +197,11 @@ fn http() -> Result {
         let text = "a gateway's process is started by 'stoker serve'";
         return Err(Failure::Usage(text.to_owned()));
     };
-    let settings =
-        serde_json::from_str(&config).map_err(|error| Failure::Config(error.to_string()))?;
+    let read = serde_json::from_str(&config);
+    let mut settings: stoker_gateway::http::Settings =
+        read.map_err(|error| Failure::Config(error.to_string()))?;
+    let restarts = variable(names::RESTARTS).and_then(|text| text.parse().ok());
+    settings.restarts = restarts.unwrap_or(0);
     let server = stoker_gateway::client::Settings {
         socket: socket.into(),
         name: "http".to_owned(),

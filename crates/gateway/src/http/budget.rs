@@ -22,7 +22,6 @@ impl Budget {
         Rc::new(Self { used, limit })
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "for metrics"))]
     pub(crate) fn used(&self) -> usize {
         self.used.get()
     }

@@ -24,10 +24,10 @@ const QUEUE_TIME: HeaderName = HeaderName::from_static("stoker-queue-time-us");
 pub(crate) async fn serve(
     gateway: &Rc<Gateway>,
     caller: Caller,
-    name: String,
+    name: &str,
     request: HttpRequest<Incoming>,
 ) -> Result<Response<Answer>, Problem> {
-    check_method(&name)?;
+    check_method(name)?;
     let (head, incoming) = request.into_parts();
     let received = body::receive(gateway, incoming).await?;
     let codec = codec_of(&head.headers);

@@ -1,17 +1,23 @@
 //! The HTTP gateway: calls, pushes, the admin API and metrics over HTTP/1.1 and h2c.
 
 mod access;
+mod admin;
 mod body;
 mod budget;
 mod call;
 mod connection;
 mod duration;
+mod exposition;
 mod figures;
 mod health;
 mod listen;
+mod metrics;
+mod openapi;
 mod path;
 mod problem;
 mod process;
+mod push;
+mod push_options;
 mod reply;
 mod request_meta;
 mod route;
@@ -19,6 +25,7 @@ mod settings;
 mod token;
 mod watch;
 
+pub use openapi::openapi;
 pub use process::run;
 pub use settings::Settings;
 pub use token::{TokenError, make_token_file};

@@ -6,7 +6,7 @@ pub(crate) fn parts(path: &str) -> Option<Vec<String>> {
     path.split('/').map(decode).collect()
 }
 
-fn decode(part: &str) -> Option<String> {
+pub(crate) fn decode(part: &str) -> Option<String> {
     if !part.contains('%') {
         return Some(part.to_owned());
     }

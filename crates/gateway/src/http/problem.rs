@@ -3,7 +3,7 @@
 use super::reply::{Answer, with_body};
 use crate::client::{Failure, Reply};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use hyper::{Response, StatusCode};
+use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 use stoker_wire::{Flags, Key, Status};
 
@@ -54,6 +54,15 @@ impl Problem {
 
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "INVALID_ARGUMENT", detail)
+    }
+
+    /// The path takes only other methods, which are named with commas between them.
+    pub(crate) fn not_allowed(method: &Method, others: &str) -> Self {
+        let text = format!("{method} is not allowed here: use {others}");
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        let mut problem = Self::new(status, "INVALID_ARGUMENT", text);
+        problem.0.allow = Some(others.to_owned());
+        problem
     }
 
     /// A refusal for now.

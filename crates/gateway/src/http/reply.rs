@@ -5,6 +5,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
+use serde::Serialize;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -60,6 +61,19 @@ pub(crate) fn text(status: StatusCode, text: &'static str) -> Response<Answer> {
     let mut response = with_body(Bytes::from_static(text.as_bytes()));
     *response.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response<Answer> {
+    let body = serde_json::to_vec(value).unwrap_or_default();
+    json_bytes(status, body.into())
+}
+
+pub(crate) fn json_bytes(status: StatusCode, body: Bytes) -> Response<Answer> {
+    let mut response = with_body(body);
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }

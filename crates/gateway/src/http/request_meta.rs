@@ -16,9 +16,9 @@ const TRACE: [(HeaderName, Key); 3] = [
     (HeaderName::from_static("baggage"), Key::BAGGAGE),
 ];
 
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The longest key that the wire takes, in bytes.
-const MAX_KEY: usize = 200;
+pub(crate) const MAX_KEY: usize = 200;
 
 /// Bodies by their content type.
 const CODECS: [(Codec, &str); 3] = [

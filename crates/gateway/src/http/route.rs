@@ -3,9 +3,9 @@
 use super::access::Peer;
 use super::figures::add;
 use super::problem::Problem;
-use super::reply::Answer;
+use super::reply::{Answer, json};
 use super::watch::Watch;
-use super::{Gateway, call, health, path};
+use super::{Gateway, admin, call, health, metrics, openapi, path, push};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Version};
@@ -51,10 +51,9 @@ async fn answer(gateway: &Rc<Gateway>, peer: Peer, request: Request<Incoming>) -
         );
     };
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    let reads = [Method::GET, Method::HEAD];
     match *parts {
-        ["health"] => ("health", allow(&request, &reads).map(|()| health::health())),
-        ["ready"] => match allow(&request, &reads) {
+        ["health"] => ("health", only_get(&request).map(|()| health::health())),
+        ["ready"] => match only_get(&request) {
             Ok(()) => ("ready", health::ready(gateway).await),
             Err(problem) => ("ready", Err(problem)),
         },
@@ -73,35 +72,40 @@ async fn guarded(
         Ok(caller) => caller,
         Err(problem) => return ("refused", Err(problem)),
     };
+    let is_post = request.method() == Method::POST;
     match *parts {
-        ["call", name] => {
-            let name = name.to_owned();
-            let result = match allow(&request, &[Method::POST]) {
-                Ok(()) => call::serve(gateway, caller, name, request).await,
-                Err(problem) => Err(problem),
-            };
-            ("call", result)
+        ["call", _] | ["queues", _] | ["queues", _, "batch"] if !is_post => {
+            let problem = Problem::not_allowed(request.method(), "POST");
+            ("unknown", Err(problem))
+        }
+        ["call", name] => ("call", call::serve(gateway, caller, name, request).await),
+        ["queues", queue] => ("push", push::one(gateway, caller, queue, request).await),
+        ["queues", queue, "batch"] => ("batch", push::many(gateway, caller, queue, request).await),
+        ["metrics"] => match only_get(&request) {
+            Ok(()) => ("metrics", metrics::serve(gateway, caller).await),
+            Err(problem) => ("metrics", Err(problem)),
+        },
+        ["openapi.json"] => {
+            let described = || json(StatusCode::OK, &openapi::openapi());
+            ("openapi", only_get(&request).map(|()| described()))
+        }
+        ["admin", object, op] => {
+            let result = admin::serve(gateway, caller, object, op, request).await;
+            ("admin", result)
         }
         _ => ("unknown", Err(not_found())),
     }
 }
 
 fn not_found() -> Problem {
-    let text = "there is nothing at this path: see /call/SERVICE.METHOD, /queues/QUEUE, /admin, /metrics, /health, /ready";
+    let text = "there is nothing at this path: see /call/SERVICE.METHOD, /queues/QUEUE, /admin, /metrics, /openapi.json, /health, /ready";
     Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", text)
 }
 
-fn allow(request: &Request<Incoming>, methods: &[Method]) -> Result<(), Problem> {
-    if methods.contains(request.method()) {
-        return Ok(());
+/// What only tells something is asked for by GET.
+fn only_get(request: &Request<Incoming>) -> Result<(), Problem> {
+    match *request.method() {
+        Method::GET | Method::HEAD => Ok(()),
+        _ => Err(Problem::not_allowed(request.method(), "GET, HEAD")),
     }
-    let names: Vec<&str> = methods.iter().map(Method::as_str).collect();
-    let text = format!(
-        "{} is not allowed here: use {}",
-        request.method(),
-        names.join(" or ")
-    );
-    let mut problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "INVALID_ARGUMENT", text);
-    problem.0.allow = Some(names.join(", "));
-    Err(problem)
 }

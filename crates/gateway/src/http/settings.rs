@@ -18,4 +18,7 @@ pub struct Settings {
     pub body_timeout: Duration,
     pub idle_timeout: Duration,
     pub write_timeout: Duration,
+    /// How often the process was started again.
+    #[serde(default)]
+    pub restarts: u64,
 }

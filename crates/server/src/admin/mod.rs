@@ -7,6 +7,7 @@ mod pool;
 mod quarantine;
 mod queue;
 mod reload;
+mod server;
 mod worker;
 
 pub(crate) use listing::Listings;

@@ -186,14 +186,15 @@ fn what_is_asked_wrongly_is_said_so() {
 #[test]
 fn who_goes_away_cancels_its_call() {
     let app = start("");
-    let gate = app.dir.gate("gate");
     // Both workers are busy, so that the next call waits.
-    let mut busy: Vec<_> = (0..2).map(|_| app.http()).collect();
-    let mut held = Vec::new();
-    for http in &mut busy {
-        http.send("POST", "/call/t.run", &[], "gate gate;ok")
+    let gates = ["first", "second"].map(|name| (name, app.dir.gate(name)));
+    let mut busy = Vec::new();
+    for (name, gate) in &gates {
+        let mut http = app.http();
+        let script = format!("gate {name};ok");
+        http.send("POST", "/call/t.run", &[], &script)
             .expect("it is sent");
-        held.push(gate.meet());
+        busy.push((http, gate.meet()));
     }
     let mut gone = app.http();
     gone.send("POST", "/call/t.run", &[], "note ran;ok")
@@ -210,8 +211,8 @@ fn who_goes_away_cancels_its_call() {
     stoker_testkit::until("it waits", || ready(1));
     drop(gone);
     stoker_testkit::until("it is cancelled", || ready(0));
-    drop(held);
-    for http in &mut busy {
+    for (mut http, held) in busy {
+        drop(held);
         assert_eq!(http.answer().expect("an answer").status, 200);
     }
     assert!(app.dir.notes().is_empty(), "nobody waited for it");

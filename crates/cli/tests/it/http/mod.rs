@@ -1,9 +1,12 @@
 //! The HTTP gateway.
 
 mod access;
+mod admin;
 mod calls;
 mod deaths;
 mod limits;
+mod metrics;
+mod pushes;
 mod sockets;
 
 use crate::{pool_of, setup};

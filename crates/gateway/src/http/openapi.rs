@@ -1,0 +1,250 @@
+//! `/openapi.json`: the whole API as OpenAPI 3.1.
+
+use super::push_options::{Kind, OPTIONS};
+use super::request_meta::{MAX_KEY, OWN, title};
+use serde_json::{Map, Value, json};
+
+/// The description of everything that the gateway serves.
+#[must_use]
+pub fn openapi() -> Value {
+    let problem = json!({"$ref": "#/components/responses/Problem"});
+    let mut paths = stoker_api::openapi::paths(&problem);
+    paths.insert("/call/{method}".to_owned(), call(&problem));
+    paths.insert("/queues/{queue}".to_owned(), push(&problem));
+    paths.insert("/queues/{queue}/batch".to_owned(), batch(&problem));
+    for (path, kind, doc) in [
+        (
+            "/health",
+            "text/plain",
+            "Whether the gateway's process lives. Needs no token.",
+        ),
+        (
+            "/ready",
+            "text/plain",
+            "Whether requests can be served: the server answers, and each pool has a worker. Needs no token.",
+        ),
+        (
+            "/metrics",
+            "text/plain",
+            "Metrics in the text format of Prometheus.",
+        ),
+        ("/openapi.json", "application/json", "This description."),
+    ] {
+        paths.insert(path.to_owned(), get(path, kind, doc, &problem));
+    }
+    let mut schemas = stoker_api::openapi::schemas();
+    schemas.insert("Problem".to_owned(), problem_schema());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Stoker",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": {"name": "MIT", "identifier": "MIT"},
+            "description": "Calls, jobs and administration over HTTP.",
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "The content of [http] token_file. Only on TCP; on the unix socket the user counts.",
+            }},
+            "responses": {"Problem": {
+                "description": "Why it was not done.",
+                "headers": {"Retry-After": {
+                    "description": "Seconds after which it may be tried again",
+                    "schema": {"type": "integer"},
+                }},
+                "content": {"application/problem+json": {
+                    "schema": {"$ref": "#/components/schemas/Problem"},
+                }},
+            }},
+            "schemas": schemas,
+        },
+    })
+}
+
+fn get(path: &str, kind: &str, doc: &str, problem: &Value) -> Value {
+    let is_open = matches!(path, "/health" | "/ready");
+    let mut described = json!({
+        "operationId": path.trim_start_matches('/').replace('.', "_"),
+        "description": doc,
+        "responses": {
+            "200": {"description": doc, "content": {kind: {}}},
+            "default": problem,
+        },
+    });
+    if is_open {
+        described["security"] = json!([{}]);
+    }
+    json!({"get": described})
+}
+
+fn call(problem: &Value) -> Value {
+    let mut parameters = vec![
+        named("method", "A method: SERVICE.METHOD"),
+        header(
+            "timeout",
+            "Deadline, as 500ms or 2s; without it the service's default",
+            &json!({"type": "string"}),
+        ),
+        header(
+            "idempotent",
+            "The call may run again if its worker or the server dies",
+            &json!({"type": "boolean"}),
+        ),
+    ];
+    parameters.extend(shared());
+    parameters.push(header("key", "Fairness key: the tenant", &text(MAX_KEY)));
+    json!({"post": {
+        "operationId": "call",
+        "description": "Calls a method and answers with what its worker answers. The content type says which codec the \
+            body has: JSON, protobuf, msgpack, or raw for all others.",
+        "parameters": parameters,
+        "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
+        "responses": {
+            "200": {"description": "The worker's answer.", "content": {"application/json": {}, "application/octet-stream": {}}},
+            "default": problem,
+        },
+    }})
+}
+
+fn push(problem: &Value) -> Value {
+    let mut parameters = vec![named("queue", "A queue")];
+    parameters.extend(shared());
+    for option in OPTIONS {
+        let schema = match option.kind {
+            Kind::Flag => json!({"type": "boolean"}),
+            Kind::Number(_) | Kind::Moment => json!({"type": "integer", "minimum": 0}),
+            Kind::Text(max) => text(max),
+            Kind::Millis(_) | Kind::Waits => json!({"type": "string"}),
+        };
+        let doc = format!("{}: {}", option.doc, option.kind.expected());
+        parameters.push(header(option.header, &doc, &schema));
+    }
+    json!({"post": {
+        "operationId": "push",
+        "description": "Pushes a job, whose payload is the body. The answer comes once the job is safe in its store.",
+        "parameters": parameters,
+        "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
+        "responses": {
+            "201": {"description": "The job's id.", "content": {"application/json": {"schema": id_schema()}}},
+            "default": problem,
+        },
+    }})
+}
+
+fn batch(problem: &Value) -> Value {
+    let mut fields = Map::new();
+    fields.insert(
+        "payload".to_owned(),
+        json!({"description": "The job's payload, any JSON"}),
+    );
+    fields.insert(
+        "priority".to_owned(),
+        json!({"type": "integer", "minimum": 0, "maximum": 7}),
+    );
+    fields.insert("idempotency_key".to_owned(), text(MAX_KEY));
+    for option in OPTIONS {
+        let mut schema = match option.kind {
+            Kind::Flag => json!({"type": "boolean"}),
+            Kind::Millis(_) | Kind::Number(_) | Kind::Moment => {
+                json!({"type": "integer", "minimum": 0})
+            }
+            Kind::Text(max) => text(max),
+            Kind::Waits => {
+                json!({"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}})
+            }
+        };
+        schema["description"] = option.doc.into();
+        fields.insert(option.json.to_owned(), schema);
+    }
+    let job = json!({"type": "object", "additionalProperties": false, "required": ["payload"], "properties": fields});
+    let jobs =
+        json!({"type": "array", "minItems": 1, "maxItems": super::push::MAX_JOBS, "items": job});
+    let body = json!({"type": "object", "additionalProperties": false, "required": ["jobs"], "properties": {"jobs": jobs}});
+    let answered = json!({"type": "object", "properties": {"jobs": {"type": "array", "items": {
+        "anyOf": [id_schema(), {"$ref": "#/components/schemas/Problem"}],
+    }}}});
+    let answered = json!({"application/json": {"schema": answered}});
+    json!({"post": {
+        "operationId": "push_batch",
+        "description": "Pushes many jobs. The answer has an id or a problem for each, in their order.",
+        "parameters": [named("queue", "A queue")],
+        "requestBody": {"required": true, "content": {"application/json": {"schema": body}}},
+        "responses": {
+            "201": {"description": "All jobs were pushed.", "content": answered},
+            "207": {"description": "Some jobs were not pushed.", "content": answered},
+            "default": problem,
+        },
+    }})
+}
+
+fn id_schema() -> Value {
+    json!({"type": "object", "required": ["id"], "properties": {"id": {"type": "string", "format": "uuid"}}})
+}
+
+fn problem_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": ["status", "title", "code", "detail"],
+        "properties": {
+            "status": {"type": "integer", "description": "The status of HTTP"},
+            "title": {"type": "string"},
+            "code": {"type": "string", "description": "The status of the wire, as RESOURCE_EXHAUSTED"},
+            "detail": {"type": "string"},
+            "class": {"type": "string", "description": "Class of the application's error"},
+            "place": {"type": "string", "description": "Where it was thrown: file:line"},
+            "retry_after_ms": {"type": "integer"},
+            "processed": {"const": false, "description": "No worker has begun with it"},
+            "item": {"type": "integer", "description": "Which part of the request is meant, from 1"},
+            "job": {"type": "string", "description": "The job that holds the key"},
+        },
+    })
+}
+
+fn text(max: usize) -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": max})
+}
+
+fn named(name: &str, doc: &str) -> Value {
+    json!({"name": name, "in": "path", "required": true, "description": doc, "schema": {"type": "string"}})
+}
+
+fn header(name: &str, doc: &str, schema: &Value) -> Value {
+    let name = title(&format!("{OWN}{name}"));
+    json!({"name": name, "in": "header", "description": doc, "schema": schema})
+}
+
+/// Headers of calls and pushes alike.
+fn shared() -> Vec<Value> {
+    let plain = |name: &str, doc: &str, schema: Value| json!({"name": name, "in": "header", "description": doc, "schema": schema});
+    vec![
+        header(
+            "priority",
+            "0 (first) to 7 (last), 3 by default",
+            &json!({"type": "integer", "minimum": 0, "maximum": 7}),
+        ),
+        plain(
+            "Idempotency-Key",
+            "The same key stands for the same request: it may be repeated",
+            text(MAX_KEY),
+        ),
+        plain(
+            "traceparent",
+            "W3C trace context, passed on to the worker",
+            json!({"type": "string"}),
+        ),
+        plain(
+            "tracestate",
+            "W3C trace context, passed on to the worker",
+            json!({"type": "string"}),
+        ),
+        plain(
+            "baggage",
+            "W3C baggage, passed on to the worker",
+            json!({"type": "string"}),
+        ),
+    ]
+}

@@ -1,0 +1,326 @@
+//! Options of a push: one table for headers, for JSON, and for the reference.
+
+use super::duration;
+use serde_json::Value;
+use std::time::Duration;
+use stoker_wire::{Key, MetaBuf};
+
+/// One option.
+pub(crate) struct PushOption {
+    /// As a header, behind `Stoker-`.
+    pub(crate) header: &'static str,
+    pub(crate) json: &'static str,
+    pub(crate) key: Key,
+    pub(crate) kind: Kind,
+    pub(crate) doc: &'static str,
+}
+
+/// What the value of an option is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A time, in so many bytes on the wire.
+    Millis(usize),
+    /// Times between runs.
+    Waits,
+    /// Milliseconds since 1970.
+    Moment,
+    /// A whole number, in so many bytes.
+    Number(usize),
+    /// A text of at most so many bytes.
+    Text(usize),
+    Flag,
+}
+
+const fn option(
+    header: &'static str,
+    json: &'static str,
+    key: Key,
+    kind: Kind,
+    doc: &'static str,
+) -> PushOption {
+    PushOption {
+        header,
+        json,
+        key,
+        kind,
+        doc,
+    }
+}
+
+/// All but the priority, which is no metadata.
+pub(crate) const OPTIONS: &[PushOption] = &[
+    option(
+        "delay",
+        "delay_ms",
+        Key::DELAY,
+        Kind::Millis(8),
+        "Runs no sooner than after this time",
+    ),
+    option(
+        "due-at",
+        "due_at_ms",
+        Key::DUE_AT,
+        Kind::Moment,
+        "Runs no sooner than at this time",
+    ),
+    option(
+        "key",
+        "key",
+        Key::FAIRNESS,
+        Kind::Text(200),
+        "Fairness key: the tenant",
+    ),
+    option(
+        "unique-key",
+        "unique_key",
+        Key::UNIQUE,
+        Kind::Text(200),
+        "No second job with this key is accepted while this one is unfinished",
+    ),
+    option(
+        "unique-for",
+        "unique_for_ms",
+        Key::UNIQUE_FOR,
+        Kind::Millis(8),
+        "The unique key is held so long at the most",
+    ),
+    option(
+        "unique-until-start",
+        "unique_until_start",
+        Key::UNIQUE_UNTIL_START,
+        Kind::Flag,
+        "The unique key is free as soon as the first run starts",
+    ),
+    option(
+        "tries",
+        "tries",
+        Key::TRIES,
+        Kind::Number(2),
+        "Runs allowed, the first included; 0 for no limit",
+    ),
+    option(
+        "backoff",
+        "backoff_ms",
+        Key::BACKOFF,
+        Kind::Waits,
+        "Delays before the second run, the third, and so on; the last repeats",
+    ),
+    option(
+        "timeout",
+        "timeout_ms",
+        Key::TIMEOUT,
+        Kind::Millis(4),
+        "The longest that one run may take",
+    ),
+    option(
+        "fail-on-timeout",
+        "fail_on_timeout",
+        Key::FAIL_ON_TIMEOUT,
+        Kind::Flag,
+        "A run that takes longer is the last",
+    ),
+    option(
+        "retry-until",
+        "retry_until_ms",
+        Key::RETRY_UNTIL,
+        Kind::Moment,
+        "A run that fails later is the last",
+    ),
+    option(
+        "max-exceptions",
+        "max_exceptions",
+        Key::MAX_EXCEPTIONS,
+        Kind::Number(2),
+        "Runs that may end in an error",
+    ),
+    option(
+        "type",
+        "type",
+        Key::JOB_TYPE,
+        Kind::Text(255),
+        "Type of the job, for people and filters",
+    ),
+    option(
+        "keep-result",
+        "keep_result_ms",
+        Key::KEEP_RESULT,
+        Kind::Millis(8),
+        "How long the job's result is kept",
+    ),
+    option(
+        "cost",
+        "cost",
+        Key::COST,
+        Kind::Number(4),
+        "Cost of a run beside that of others, 1 by default",
+    ),
+];
+
+/// Delays that a backoff may have.
+const MAX_WAITS: usize = 100;
+
+impl Kind {
+    /// What a header's value looks like.
+    pub(crate) fn expected(self) -> String {
+        match self {
+            Self::Millis(_) => "a time such as 500ms, 30s or 5m".to_owned(),
+            Self::Waits => format!("1 to {MAX_WAITS} times with commas between them, as 10s,1m,5m"),
+            Self::Moment => "milliseconds since 1970".to_owned(),
+            Self::Number(bytes) => format!("a whole number from 0 to {}", largest(bytes)),
+            Self::Text(max) => format!("a text of 1 to {max} bytes"),
+            Self::Flag => "true or false".to_owned(),
+        }
+    }
+
+    /// What a value in JSON looks like.
+    pub(crate) fn expected_in_json(self) -> String {
+        match self {
+            Self::Millis(_) => "a whole number of milliseconds".to_owned(),
+            Self::Waits => format!("a list of 1 to {MAX_WAITS} times in milliseconds"),
+            other => other.expected(),
+        }
+    }
+}
+
+impl PushOption {
+    /// Puts a header's value into the metadata. False if it is no value of this option.
+    pub(crate) fn put_text(&self, meta: &mut MetaBuf, text: &str) -> bool {
+        let bytes = match self.kind {
+            Kind::Millis(bytes) => duration::parse(text).and_then(|time| millis(time, bytes)),
+            Kind::Waits => waits(
+                text.split(',')
+                    .map(|part| duration::parse(part.trim()).map(|time| time.as_millis())),
+            ),
+            Kind::Moment => text.parse().ok().and_then(|number| whole(number, 8)),
+            Kind::Number(bytes) => text.parse().ok().and_then(|number| whole(number, bytes)),
+            Kind::Text(max) => bounded(text, max),
+            Kind::Flag => match text {
+                "true" => Some(Vec::new()),
+                "false" => return true,
+                _ => None,
+            },
+        };
+        bytes.is_some_and(|bytes| meta.push(self.key, &bytes))
+    }
+
+    /// The same with a value of JSON.
+    pub(crate) fn put_json(&self, meta: &mut MetaBuf, value: &Value) -> bool {
+        let bytes = match self.kind {
+            Kind::Millis(bytes) | Kind::Number(bytes) => {
+                value.as_u64().and_then(|number| whole(number, bytes))
+            }
+            Kind::Moment => value.as_u64().and_then(|number| whole(number, 8)),
+            Kind::Waits => value
+                .as_array()
+                .and_then(|list| waits(list.iter().map(|wait| wait.as_u64().map(u128::from)))),
+            Kind::Text(max) => value.as_str().and_then(|text| bounded(text, max)),
+            Kind::Flag => match value.as_bool() {
+                Some(true) => Some(Vec::new()),
+                Some(false) => return true,
+                None => None,
+            },
+        };
+        bytes.is_some_and(|bytes| meta.push(self.key, &bytes))
+    }
+}
+
+fn largest(bytes: usize) -> u64 {
+    u64::MAX >> (64 - 8 * bytes)
+}
+
+fn whole(number: u64, bytes: usize) -> Option<Vec<u8>> {
+    let all = number.to_be_bytes();
+    (number <= largest(bytes)).then(|| all[all.len() - bytes..].to_vec())
+}
+
+fn millis(time: Duration, bytes: usize) -> Option<Vec<u8>> {
+    whole(u64::try_from(time.as_millis()).ok()?, bytes)
+}
+
+fn waits(all: impl Iterator<Item = Option<u128>>) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for wait in all {
+        bytes.extend(u32::try_from(wait?).ok()?.to_be_bytes());
+    }
+    (4..=4 * MAX_WAITS).contains(&bytes.len()).then_some(bytes)
+}
+
+fn bounded(text: &str, max: usize) -> Option<Vec<u8>> {
+    (1..=max)
+        .contains(&text.len())
+        .then(|| text.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(header: &str) -> &'static PushOption {
+        OPTIONS
+            .iter()
+            .find(|option| option.header == header)
+            .unwrap()
+    }
+
+    #[test]
+    fn headers_and_json_mean_the_same() {
+        for (header, text, value) in [
+            ("delay", "30s", json!(30_000)),
+            ("due-at", "1795324468599", json!(1_795_324_468_599_u64)),
+            ("key", "tenant-7", json!("tenant-7")),
+            ("tries", "0", json!(0)),
+            ("backoff", "10s, 1m,500", json!([10_000, 60_000, 500])),
+            ("timeout", "5m", json!(300_000)),
+            ("fail-on-timeout", "true", json!(true)),
+            ("fail-on-timeout", "false", json!(false)),
+            ("cost", "4294967295", json!(4_294_967_295_u64)),
+        ] {
+            let (mut from_text, mut from_json) = (MetaBuf::new(), MetaBuf::new());
+            assert!(of(header).put_text(&mut from_text, text), "{header}");
+            assert!(of(header).put_json(&mut from_json, &value), "{header}");
+            assert_eq!(from_text, from_json, "{header}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        let mut meta = MetaBuf::new();
+        for (header, text) in [
+            ("delay", "soon"),
+            ("tries", "65536"),
+            ("tries", "-1"),
+            ("timeout", "50d"),
+            ("key", ""),
+            ("backoff", ""),
+            ("backoff", "1s,,2s"),
+            ("fail-on-timeout", "yes"),
+        ] {
+            assert!(!of(header).put_text(&mut meta, text), "{header} {text}");
+        }
+        let long = vec![1; MAX_WAITS + 1];
+        for (header, value) in [
+            ("delay", json!("30s")),
+            ("delay", json!(-1)),
+            ("tries", json!(65_536)),
+            ("key", json!("x".repeat(201))),
+            ("backoff", json!([])),
+            ("backoff", json!(long)),
+            ("fail-on-timeout", json!(null)),
+        ] {
+            assert!(!of(header).put_json(&mut meta, &value), "{header} {value}");
+        }
+        assert_eq!(meta, MetaBuf::new());
+    }
+
+    /// Every key that the wire has for a push can be said over HTTP.
+    #[test]
+    fn the_table_is_complete() {
+        // The parent is a task on its worker's own connection.
+        let elsewhere = [Key::QUEUE, Key::IDEMPOTENCY, Key::PARENT];
+        for (key, name) in Key::ALL.iter().filter(|(key, _)| key.is_for_push()) {
+            let is_there = OPTIONS.iter().any(|option| option.key == *key);
+            assert!(is_there || elsewhere.contains(key), "{name}");
+        }
+    }
+}

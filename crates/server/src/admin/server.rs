@@ -1,0 +1,19 @@
+use super::{Answered, Caller, Handle};
+use crate::plane::Plane;
+use stoker_api::server::{ServerStats, Stats};
+
+impl Handle for Stats {
+    fn handle(self, plane: &mut Plane, _: Caller) -> Answered<ServerStats> {
+        Ok(Some(ServerStats {
+            turns: plane.turns,
+            busy_us: plane.busy_us,
+            max_lag_us: plane.max_lag_us,
+            connections: plane.conns.ids().len(),
+            memory_bytes: plane.bytes_held(),
+            max_memory_bytes: plane.config.max_memory,
+            store_bytes: plane.jobs.store.bytes(),
+            durable: plane.jobs.store.abilities().durable,
+            draining: plane.core.is_draining(),
+        }))
+    }
+}
