@@ -196,6 +196,7 @@ impl Bench {
             slots: 1,
             soft_cancel: false,
             pull: false,
+            tasks: 0,
             calls: &[],
             idempotent: &[],
             jobs: &[],

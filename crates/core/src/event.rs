@@ -145,6 +145,8 @@ pub struct Offer<'a> {
     pub soft_cancel: bool,
     /// It is assigned nothing unless it has asked, one task per [`Event::Ready`]. Only with one slot.
     pub pull: bool,
+    /// Tasks that it takes in its life, and then ends by itself; 0 for no bound.
+    pub tasks: u64,
     pub calls: &'a [String],
     pub idempotent: &'a [String],
     /// Queues served; `*` serves every queue of its pool.
@@ -164,6 +166,8 @@ pub enum Answer {
     Cancelled,
     /// The worker never started it.
     Returned,
+    /// The process that the worker had started for this task died so. The worker goes on.
+    Crashed(Exit),
 }
 
 /// How a task ended. Exactly one of these reaches its source.
@@ -351,8 +355,10 @@ pub enum Recycled {
 /// Something an operator would want to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
+    /// `quiet` where lives are short and many: to be counted, not told one by one.
     Ready {
         worker: WorkerId,
+        quiet: bool,
     },
     /// A worker's process ended. `expected` if it had been told to go; `crashed` is the task that it
     /// died on.
@@ -360,6 +366,7 @@ pub enum Notice {
         worker: WorkerId,
         exit: Exit,
         expected: bool,
+        quiet: bool,
         why: Option<Why>,
         crashed: Option<TaskId>,
     },

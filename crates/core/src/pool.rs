@@ -23,6 +23,11 @@ pub struct PoolConfig {
     pub memory_limit: u64,
     /// Tasks after which a worker is replaced, less up to 15 % jitter; 0 for no bound.
     pub max_tasks: u64,
+    /// Tasks that one worker is ever assigned; 0 for no bound. Then it is to end. Of such a pool `min` workers are
+    /// kept ready, and those at their last task count for `max` alone.
+    pub tasks: u64,
+    /// Each task has a process of its own, whose death ends no worker: one that crashed need not run alone.
+    pub isolated: bool,
     /// Age at which a worker is replaced, less up to 15 % jitter.
     pub max_age: Span,
     /// Idleness after which a worker above `min` is let go.
@@ -47,6 +52,8 @@ impl Default for PoolConfig {
             kill_grace: Span::from_secs(2),
             memory_limit: 0,
             max_tasks: 0,
+            tasks: 0,
+            isolated: false,
             max_age: Span::FOREVER,
             idle_timeout: Span::from_secs(60),
             crash_budget: 3,

@@ -22,6 +22,8 @@ pub enum Why {
     Replaced,
     /// It said that it goes.
     Left,
+    /// It has run as many tasks as it takes.
+    Spent,
     /// It was not ready within the boot timeout.
     BootTimeout,
     /// Its task ran longer than it may.
@@ -113,6 +115,10 @@ pub(crate) struct Worker {
     /// When the rest of its grace was cut, because others need its room.
     pub(crate) hurried: Option<Time>,
     pub(crate) done_max: u64,
+    /// Tasks that it may be assigned in its life.
+    pub(crate) tasks_max: u64,
+    /// It knows that bound, and ends by itself.
+    pub(crate) ends_itself: bool,
     pub(crate) expires: Time,
     /// To be replaced as soon as a successor is ready.
     pub(crate) outdated: bool,
@@ -133,7 +139,23 @@ impl Worker {
     }
 
     pub(crate) fn has_free_slot(&self) -> bool {
-        self.is_live() && self.tasks.len() < usize::from(self.slots) && self.demand.takes()
+        let has_slot = self.tasks.len() < usize::from(self.slots);
+        self.is_live() && has_slot && self.demand.takes() && self.room() > 0
+    }
+
+    /// Tasks that it may still be assigned.
+    pub(crate) fn room(&self) -> u64 {
+        self.tasks_max - self.done - self.tasks.len() as u64
+    }
+
+    /// Whether its tasks are counted. One such life is too short to be worth a word.
+    pub(crate) fn is_short_lived(&self) -> bool {
+        self.tasks_max < u64::MAX
+    }
+
+    /// Whether it has what it was to run in its life, and takes nothing more.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.room() == 0
     }
 
     /// Slots in use: a window counts as one.

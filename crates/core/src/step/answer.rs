@@ -14,7 +14,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    /// Nothing of a task that its worker did not run.
+    /// Nothing of a task that its worker did not run, or whose code has not answered.
     fn of(answer: Answer) -> Option<Self> {
         match answer {
             Answer::Done => Some(Self::Done),
@@ -22,7 +22,7 @@ impl Verdict {
             Answer::Error => Some(Self::Retry(None)),
             Answer::Retry(after) => Some(Self::Retry(after)),
             Answer::Cancelled => Some(Self::Cancelled),
-            Answer::Returned => None,
+            Answer::Returned | Answer::Crashed(_) => None,
         }
     }
 }
@@ -43,8 +43,8 @@ impl Core {
             self.workers[id].demand = Demand::Silent { crossed: false };
         }
         self.pool_of(id).runs_low = Some(id);
-        match Verdict::of(answer) {
-            Some(verdict) => {
+        match (Verdict::of(answer), answer) {
+            (Some(verdict), _) => {
                 let name = self.tasks[task].name;
                 let run = if worked == Span::ZERO { ran } else { worked };
                 self.names.all[name.index()].estimate.record(run);
@@ -52,12 +52,19 @@ impl Core {
                 self.workers[id].done += 1;
                 self.judge(task, verdict);
             }
+            (None, Answer::Crashed(exit)) => {
+                self.queue_of(task).learn(ran);
+                self.workers[id].done += 1;
+                self.tasks[task].ran = true;
+                self.blame(id, task);
+                self.crash(id, task, exit);
+            }
             // It had withdrawn in time, and returns one for each of its own requests.
-            None if crossed => {
+            (None, _) if crossed => {
                 self.use_up(task, false);
                 self.requeue(task);
             }
-            None => self.give_back(task),
+            (None, _) => self.give_back(task),
         }
         self.after_task(id);
     }
@@ -196,6 +203,7 @@ impl Core {
             self.expire(id, Recycled::Tasks);
         }
         match self.workers[id].life {
+            Life::Live { .. } if idle && self.workers[id].is_spent() => self.spend(id),
             Life::Live { .. } => {
                 if idle {
                     self.workers[id].life = Life::Live {

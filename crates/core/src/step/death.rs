@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// Counts a death against the worker's version. One death counts once, whatever else ran there.
-    fn blame(&mut self, id: WorkerId, task: TaskId) {
+    pub(crate) fn blame(&mut self, id: WorkerId, task: TaskId) {
         let (pool, version) = (self.workers[id].pool, self.workers[id].version);
         let (before, mut blamed) = (self.tasks[task].crashes > 0, false);
         self.note_health(pool, |pool, now| {
@@ -93,7 +93,7 @@ impl Core {
     }
 
     /// A worker died on this task. It runs again, alone, while its budget lasts.
-    fn crash(&mut self, worker: WorkerId, task: TaskId, exit: Exit) {
+    pub(crate) fn crash(&mut self, worker: WorkerId, task: TaskId, exit: Exit) {
         let now = self.now;
         let budget = self.pool_of(worker).budget(now);
         self.tasks[task].crashes = self.tasks[task].crashes.saturating_add(1);
@@ -186,13 +186,15 @@ impl Core {
         }
         let told = matches!(
             why,
-            Some(Why::Shutdown | Why::Surplus | Why::Replaced | Why::Left)
+            Some(Why::Shutdown | Why::Surplus | Why::Replaced | Why::Left | Why::Spent)
         );
         let expected = crashed.is_none() && (planned || told);
+        let quiet = expected && worker.is_short_lived() && exit == Exit::Code(0);
         self.out.push(Action::Notice(Notice::Died {
             worker: id,
             exit,
             expected,
+            quiet,
             why,
             crashed,
         }));

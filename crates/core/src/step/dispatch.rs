@@ -27,14 +27,22 @@ impl Core {
         };
         let task = self.choose(pool, true)?;
         match self.tasks[task].place {
-            Place::Suspects => Some((empty, task)),
+            Place::Suspects if !self.is_isolated(pool) => Some((empty, task)),
             _ => Some((warmest_first.next()?, task)),
         }
+    }
+
+    /// Whether each task of a pool has a process of its own, so that none can harm another.
+    fn is_isolated(&self, pool: PoolId) -> bool {
+        self.pools[pool.index()].config.isolated
     }
 
     /// The worker that gets nothing new while a suspect waits for an empty one. Under a steady load workers
     /// with several slots, or with tasks lent ahead, are never empty by themselves.
     pub(crate) fn cleared_for_suspect(&self, pool: PoolId) -> Option<WorkerId> {
+        if self.is_isolated(pool) {
+            return None;
+        }
         let waits = |id: &QueueId| self.queues[id.index()].peek_suspect(&self.tasks).is_some();
         let pool = &self.pools[pool.index()];
         if pool.suspect.is_some() || !pool.active.iter().any(waits) {
@@ -45,7 +53,7 @@ impl Core {
         let fits = |id: &WorkerId| {
             let worker = &self.workers[*id];
             let takes = worker.demand.takes() || !worker.tasks.is_empty();
-            worker.is_live() && worker.calls_home == 0 && takes
+            worker.is_live() && !worker.is_spent() && worker.calls_home == 0 && takes
         };
         let fit = pool.workers.iter().copied().filter(fits);
         fit.min_by_key(|id| (self.workers[*id].tasks.len(), *id))
@@ -112,7 +120,8 @@ impl Core {
         if !queue.may_lend() || (self.draining.is_some() && queue.kind == Kind::Jobs) {
             return None;
         }
-        let may_suspect = alone && self.pools[pool.index()].suspect.is_none();
+        let is_free = alone && self.pools[pool.index()].suspect.is_none();
+        let may_suspect = is_free || self.is_isolated(pool);
         let suspect = may_suspect.then(|| queue.peek_suspect(&self.tasks));
         suspect.flatten().or_else(|| queue.peek())
     }
@@ -142,7 +151,8 @@ impl Core {
     pub(crate) fn lend(&mut self, worker: WorkerId, task: TaskId) {
         let (queue_id, suspect) = (
             self.tasks[task].queue,
-            self.tasks[task].place == Place::Suspects,
+            self.tasks[task].place == Place::Suspects
+                && !self.is_isolated(self.workers[worker].pool),
         );
         self.withdraw(task);
         if self.is_doomed(task) {
@@ -170,6 +180,10 @@ impl Core {
         }
         if suspect || !self.workers[worker].has_free_slot() {
             self.pool_of(worker).not_idle(worker);
+        }
+        if self.workers[worker].is_spent() {
+            // Its successor may start at once.
+            self.resize(self.workers[worker].pool);
         }
         self.touch_sharers(queue_id);
         if !self.tasks[task].is_held_back() {

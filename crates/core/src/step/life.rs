@@ -36,6 +36,11 @@ impl Core {
                 Span::FOREVER => Time::NEVER,
                 age => now + Span(less_jitter(age.0, &mut self.rng)),
             },
+            tasks_max: match pool.config.tasks {
+                0 => u64::MAX,
+                most => most,
+            },
+            ends_itself: false,
             after_failed: None,
             greeted: Time::NEVER,
             proof: Time::NEVER,
@@ -83,6 +88,10 @@ impl Core {
         let worker = &mut self.workers[id];
         worker.slots = offer.slots.max(1);
         worker.soft_cancel = offer.soft_cancel;
+        if offer.tasks > 0 {
+            worker.tasks_max = worker.tasks_max.min(offer.tasks);
+            worker.ends_itself = offer.tasks == worker.tasks_max;
+        }
         if offer.pull && worker.slots == 1 {
             worker.demand = Demand::Silent { crossed: false };
         }
@@ -99,7 +108,9 @@ impl Core {
         if !self.pools[pool.index()].config.protocol {
             self.workers[id].proof = self.now + OF_USE;
         }
-        self.out.push(Action::Notice(Notice::Ready { worker: id }));
+        let quiet = self.workers[id].is_short_lived();
+        self.out
+            .push(Action::Notice(Notice::Ready { worker: id, quiet }));
         self.resize(pool);
         self.note_health(pool, |pool, _| {
             pool.ever_ready = true;
@@ -191,6 +202,16 @@ impl Core {
             self.workers[id].life = Life::Stopping { why, since };
             self.set_worker_timer(id);
         }
+    }
+
+    /// A worker has run all that it takes. One that knows is not told, and has its grace to end.
+    pub(crate) fn spend(&mut self, id: WorkerId) {
+        if !self.workers[id].ends_itself {
+            return self.stop(id, Why::Spent);
+        }
+        let (why, since) = (Why::Spent, self.now);
+        self.workers[id].life = Life::Stopping { why, since };
+        self.resize(self.workers[id].pool);
     }
 
     /// A worker broke the protocol. It can't be trusted with another byte.

@@ -8,10 +8,12 @@ use crate::{Action, Core, Notice, PoolId, QueueId, Time, Why, WorkerId};
 struct Census {
     /// Booting, of the present version.
     starting: u32,
-    /// Ready or busy, of the present version.
+    /// Ready or busy, of the present version, and to take more tasks.
     fresh: u32,
     /// Ready or busy, to be replaced.
     stale: u32,
+    /// At their last task.
+    spent: u32,
     /// On their way out.
     leaving: u32,
 }
@@ -23,6 +25,11 @@ impl Census {
     /// Workers that take tasks, or will.
     fn there(self) -> u32 {
         self.starting + self.fresh + self.stale
+    }
+
+    /// Those at their last task with them.
+    fn all(self) -> u32 {
+        self.there() + self.spent
     }
 }
 
@@ -72,6 +79,7 @@ impl Core {
             let stale = worker.outdated || worker.version != pool.version;
             match worker.life {
                 Life::Starting { .. } => census.starting += 1,
+                Life::Live { .. } if worker.is_spent() => census.spent += 1,
                 Life::Live { .. } if stale => census.stale += 1,
                 Life::Live { .. } => census.fresh += 1,
                 _ => census.leaving += 1,
@@ -89,7 +97,7 @@ impl Core {
         if self.is_crowded(id, census) {
             return false;
         }
-        if census.there() < pool.config.min {
+        if census.there() < pool.config.min && census.all() < pool.config.max {
             return true;
         }
         let starved = pool
@@ -134,7 +142,7 @@ impl Core {
     /// Whether a pool has room for another worker. Those that leave make room.
     pub(crate) fn may_grow(&self, id: PoolId) -> bool {
         let config = &self.pools[id.index()].config;
-        config.spawned && self.census(id).there() < config.max
+        config.spawned && self.census(id).all() < config.max
     }
 
     fn boot(&mut self, pool: PoolId) {
@@ -200,7 +208,7 @@ impl Core {
             return;
         }
         let max = self.pools[id.index()].config.max;
-        let surplus = (census.fresh + census.starting).saturating_sub(max);
+        let surplus = census.all().saturating_sub(max);
         for _ in 0..surplus {
             let mut youngest_first = self.pools[id.index()].workers.iter().rev().copied();
             let is_booting =

@@ -30,7 +30,7 @@ impl Core {
 
     fn fill_window(&mut self, pool: PoolId, worker: WorkerId) {
         let room = self.limits.window.min(self.fair_part(pool));
-        while self.workers[worker].tasks.len() < room {
+        while self.workers[worker].tasks.len() < room && self.workers[worker].room() > 0 {
             let Some(task) = self.choose(pool, false).filter(|task| self.is_short(*task)) else {
                 return;
             };

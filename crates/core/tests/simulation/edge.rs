@@ -59,6 +59,10 @@ pub struct Proc {
     slots: usize,
     soft: bool,
     pull: bool,
+    /// Tasks that it takes in its life, and that its pool lets it take; 0 for no bound.
+    tasks: [u64; 2],
+    /// Those that it has run.
+    done: u64,
     /// It has asked for a task, or is about to, and got none yet.
     asked: bool,
     /// It has withdrawn, and may return one task that was on its way.
@@ -121,6 +125,8 @@ impl Sim {
             slots: usize::from(plan.slots),
             soft: plan.soft_cancel,
             pull: plan.pull && plan.slots <= 1,
+            tasks: [plan.tasks, self.setup.pools[pool].config.tasks],
+            done: 0,
             asked: false,
             crossed: false,
             ready: false,
@@ -143,7 +149,10 @@ impl Sim {
         if self.is_silent(worker) {
             return self.begin_silent(worker);
         }
-        let boot = self.chance.ms(5, 250);
+        // One that took its time before each task would never be done with what has piled up.
+        let is_counted = self.edge.procs[&worker].tasks.iter().any(|most| *most > 0);
+        let slow = if is_counted && !self.trouble { 20 } else { 250 };
+        let boot = self.chance.ms(5, slow);
         let word = match self.trouble {
             true => self.chance.weighted(&[
                 (80, Some(Word::Hello)),
@@ -307,6 +316,10 @@ impl Sim {
         // It may lie: only whoever did not begin a task may return it.
         if answer == Answer::Returned && self.has(worker, task) {
             self.set_begun(task, 0);
+        } else if self.has(worker, task)
+            && let Some(proc) = self.edge.procs.get_mut(&worker)
+        {
+            proc.done += 1;
         }
         self.step(Event::Answered {
             worker,
@@ -328,6 +341,10 @@ impl Sim {
             proc.ready && !proc.goaway && !proc.left,
             "{worker:?} takes nothing"
         );
+        let held = self.core.lent_to(worker).count() as u64;
+        for most in proc.tasks.into_iter().filter(|most| *most > 0) {
+            assert!(proc.done + held <= most, "{worker:?} takes {most} tasks");
+        }
         if proc.pull {
             assert!(
                 std::mem::take(&mut proc.asked),
@@ -473,6 +490,7 @@ impl Sim {
             (3, Fate::Answers(Answer::Retry(Some(Span(30_000))))),
             (3, Fate::Answers(Answer::Failed)),
             (2, Fate::Answers(Answer::Cancelled)),
+            (2, Fate::Answers(Answer::Crashed(Exit::Signal(11)))),
             (1, Fate::Answers(Answer::Returned)),
             (if leaves { 300 } else { 3 }, Fate::AnswersAndLeaves),
             (2, Fate::AnswersTwice),
@@ -615,7 +633,8 @@ impl Sim {
             return;
         };
         let done = proc.runs.is_empty() && proc.inbox.is_empty() && proc.dropped.is_empty();
-        let goes = proc.left || proc.goaway && done && !proc.deaf;
+        let is_spent = proc.tasks[0] > 0 && proc.done >= proc.tasks[0];
+        let goes = proc.left || (proc.goaway || is_spent) && done && !proc.deaf;
         let finishes = proc.left && !proc.runs.is_empty();
         if goes && !finishes && !proc.deaf && !proc.dying {
             if self.trouble && self.chance.percent(10) {

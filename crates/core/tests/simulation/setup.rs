@@ -89,6 +89,8 @@ fn pool(chance: &mut Chance) -> PoolPlan {
         kill_grace: chance.ms(50, 500),
         memory_limit: chance.of(&[0, 100]),
         max_tasks: chance.of(&[0, 5, 40]),
+        tasks: chance.of(&[0, 0, 0, 1, 3]),
+        isolated: chance.percent(20),
         max_age: chance.of(&[Span::FOREVER, secs(4)]),
         idle_timeout: chance.ms(100, 3_000),
         crash_budget: chance.within(1, 3) as u8,
@@ -99,6 +101,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
         slots: chance.of(&[1, 1, 1, 2, 5]),
         soft_cancel: chance.percent(50),
         pull: chance.percent(25),
+        tasks: chance.of(&[0, 0, 0, 1, 2]),
         ..Hello::default()
     };
     let guests = match spawned {
@@ -117,7 +120,8 @@ fn pool(chance: &mut Chance) -> PoolPlan {
 fn be_silent(pool: &mut PoolPlan) {
     let config = &mut pool.config;
     (config.protocol, config.spawned) = (false, true);
-    (config.min, config.max_tasks) = (config.max, 0);
+    (config.min, config.max_tasks, config.tasks) = (config.max, 0, 0);
+    config.isolated = false;
     pool.guests = 0;
     pool.hello = Hello::slots(1);
 }

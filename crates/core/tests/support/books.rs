@@ -142,9 +142,9 @@ impl Books {
         assert!(self.held.contains(&task), "{task:?} is not held");
     }
 
-    /// A task that was returned may be assigned to the same worker again.
+    /// A task that was returned, or whose own process died, may be assigned to the same worker again.
     pub fn answered(&mut self, task: TaskId, answer: Answer) {
-        if answer == Answer::Returned {
+        if matches!(answer, Answer::Returned | Answer::Crashed(_)) {
             self.returned.insert(task);
         }
     }

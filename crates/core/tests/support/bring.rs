@@ -95,6 +95,8 @@ pub struct Hello {
     pub slots: u16,
     pub soft_cancel: bool,
     pub pull: bool,
+    /// 0 for no bound.
+    pub tasks: u64,
     pub calls: Vec<String>,
     pub idempotent: Vec<String>,
     pub jobs: Vec<String>,
@@ -122,6 +124,14 @@ impl Hello {
         }
     }
 
+    /// One that takes so many tasks in its life.
+    pub fn tasks(tasks: u64) -> Self {
+        Self {
+            tasks,
+            ..Self::default()
+        }
+    }
+
     pub fn serving(calls: &[&str], jobs: &[&str]) -> Self {
         Self {
             calls: texts(calls),
@@ -135,6 +145,7 @@ impl Hello {
             slots: self.slots.max(1),
             soft_cancel: self.soft_cancel,
             pull: self.pull,
+            tasks: self.tasks,
             calls: &self.calls,
             idempotent: &self.idempotent,
             jobs: &self.jobs,

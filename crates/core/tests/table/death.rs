@@ -201,6 +201,7 @@ fn a_death_is_reported() {
         worker,
         exit: SEGV,
         expected: false,
+        quiet: false,
         why: None,
         crashed: Some(task),
     };
@@ -385,6 +386,7 @@ fn a_draining_worker_can_die_on_its_task() {
         worker,
         exit: SEGV,
         expected: false,
+        quiet: false,
         why: Some(Why::Replaced),
         crashed: Some(task),
     };
@@ -412,6 +414,7 @@ fn the_death_of_an_idle_worker_is_reported() {
         worker,
         exit: SEGV,
         expected: false,
+        quiet: false,
         why: None,
         crashed: None,
     };

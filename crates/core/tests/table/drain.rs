@@ -375,6 +375,7 @@ fn a_death_by_our_term_is_nobodys_fault_while_it_drains() {
         worker,
         exit: Exit::Signal(15),
         expected: true,
+        quiet: false,
         why: Some(Why::Replaced),
         crashed: None
     }));

@@ -34,4 +34,5 @@ mod silent;
 mod size;
 mod slots;
 mod suspects;
+mod tasks;
 mod windows;

@@ -135,6 +135,7 @@ fn a_worker_that_leaves_gives_its_tasks_back() {
         worker,
         exit,
         expected: true,
+        quiet: false,
         why: Some(Why::Left),
         crashed: None,
     };

@@ -31,6 +31,7 @@ fn one_that_ends_well_is_followed_at_once() {
             worker,
             exit,
             expected: true,
+            quiet: false,
             why: None,
             crashed: None,
         };

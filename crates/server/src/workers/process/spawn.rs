@@ -136,6 +136,7 @@ impl Plane {
             slots: 1,
             soft_cancel: false,
             pull: false,
+            tasks: 0,
             calls: &[],
             idempotent: &[],
             jobs: &[],

@@ -1,0 +1,163 @@
+//! Workers that take so many tasks in their life and no more.
+use crate::support::*;
+use stoker_core::*;
+
+/// A pool of one-task workers, so many of them ready, and a queue.
+fn one_task(min: u32, max: u32) -> (World, PoolId, NameId) {
+    let config = PoolConfig {
+        min,
+        max,
+        ..PoolConfig::default()
+    };
+    let (mut w, pool) = World::ready_as(config, &Hello::tasks(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    (w, pool, mail)
+}
+
+fn goaways(w: &World, worker: WorkerId) -> usize {
+    w.count(|action| matches!(action, Action::Goaway { worker: of, .. } if *of == worker))
+}
+
+#[test]
+fn a_one_task_worker_is_never_assigned_another_task() {
+    let (mut w, _, mail) = one_task(1, 1);
+    let tasks = w.bring_many(20, &job(mail));
+    assert_eq!(w.lent(&tasks), tasks[..1]);
+    let worker = w.on(tasks[0]).unwrap();
+    w.done(tasks[0]);
+    assert_eq!(w.lent(&tasks), []);
+    assert_eq!(goaways(&w, worker), 0, "it knows that it is to end");
+    w.exit(worker, Exit::Code(0));
+    w.boot_as(&Hello::tasks(1));
+    assert_eq!(w.lent(&tasks), tasks[1..2]);
+}
+
+/// Short tasks are assigned ahead, yet no more than it takes.
+#[test]
+fn one_that_takes_three_is_assigned_three() {
+    let (mut w, pool) = World::of(PoolConfig {
+        spawned: false,
+        ..workers(0)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let teacher = w.join(pool, &Hello::default());
+    w.learn(&job(mail), Span(50));
+    w.exit(teacher, Exit::Gone);
+    let worker = w.join(pool, &Hello::tasks(3));
+    let tasks = w.bring_many(20, &job(mail));
+    assert_eq!(w.lent(&tasks), tasks[..3]);
+    w.done(tasks[0]);
+    assert_eq!(w.lent(&tasks), tasks[1..3]);
+    w.done(tasks[1]);
+    w.done(tasks[2]);
+    assert_eq!((w.lent(&tasks), goaways(&w, worker)), (vec![], 0));
+}
+
+/// The successor boots while the task runs, as long as there is room for it.
+#[test]
+fn so_many_are_kept_ready() {
+    let (mut w, _, mail) = one_task(2, 4);
+    let tasks = w.bring_many(4, &job(mail));
+    assert_eq!(w.lent(&tasks), tasks[..2]);
+    assert_eq!(w.starting().len(), 2, "at once, without any starving");
+    w.boot_as(&Hello::tasks(1));
+    assert_eq!(w.lent(&tasks), tasks);
+    assert_eq!(w.starting().len(), 0, "four are all that it may have");
+    let worker = w.on(tasks[0]).unwrap();
+    w.done(tasks[0]);
+    assert_eq!(w.starting().len(), 1, "who leaves makes room");
+    w.exit(worker, Exit::Code(0));
+    assert_eq!(w.starting().len(), 1);
+}
+
+#[test]
+fn one_that_does_not_end_by_itself_is_ended() {
+    let (mut w, _, mail) = one_task(1, 1);
+    let task = w.bring(job(mail));
+    let worker = w.on(task).unwrap();
+    w.done(task);
+    w.pass(secs(11));
+    assert!(w.was_killed(worker, Why::Spent));
+}
+
+/// A pool may bound workers that know nothing of it: they are told to go.
+#[test]
+fn a_worker_that_knows_no_bound_is_told_to_go() {
+    let (mut w, pool) = World::ready(PoolConfig {
+        tasks: 1,
+        ..workers(1)
+    });
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let tasks = w.bring_many(2, &job(mail));
+    let worker = w.on(tasks[0]).unwrap();
+    w.done(tasks[0]);
+    assert_eq!(w.lent(&tasks), []);
+    assert_eq!(goaways(&w, worker), 1);
+}
+
+/// Thousands of lives an hour are not worth a line each; one that ends otherwise is.
+#[test]
+fn a_life_that_ends_well_is_quiet() {
+    for (exit, is_quiet) in [(Exit::Code(0), true), (Exit::Code(3), false)] {
+        let (mut w, _, mail) = one_task(1, 1);
+        let task = w.bring(job(mail));
+        let worker = w.on(task).unwrap();
+        w.done(task);
+        w.exit(worker, exit);
+        let ends = w.notices().into_iter().find_map(|notice| match notice {
+            Notice::Died {
+                expected, quiet, ..
+            } => Some((expected, quiet)),
+            _ => None,
+        });
+        assert_eq!(ends, Some((true, is_quiet)));
+    }
+}
+
+/// One that is ready and ends without a task is of no use, and the next one waits.
+#[test]
+fn those_that_end_without_a_task_are_started_ever_more_slowly() {
+    let (mut w, _, _) = one_task(1, 1);
+    w.pass(ms(1));
+    let worker = w.live()[0];
+    w.exit(worker, Exit::Code(0));
+    assert_eq!(w.starting().len(), 0);
+    w.pass(ms(300));
+    assert_eq!(w.starting().len(), 1);
+}
+
+/// The process that an adapter had started for a task died: that is a crash of this task alone.
+#[test]
+fn a_crash_within_a_worker_costs_only_its_task() {
+    let (mut w, pool) = World::ready_as(
+        PoolConfig {
+            isolated: true,
+            crash_budget: 2,
+            ..workers(1)
+        },
+        &Hello::slots(4),
+    );
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    let tasks = w.bring_many(4, &job(mail));
+    let worker = w.on(tasks[0]).unwrap();
+    for task in &tasks {
+        w.step(Event::Started {
+            worker,
+            task: *task,
+        });
+    }
+    w.answer(tasks[0], Answer::Crashed(Exit::Signal(11)));
+    assert_eq!(w.live(), [worker]);
+    assert_eq!(
+        w.on(tasks[0]),
+        Some(worker),
+        "it runs again at once, beside others: it can't harm them"
+    );
+    w.answer(tasks[0], Answer::Crashed(Exit::Signal(11)));
+    let quarantined = Outcome::Quarantined {
+        crashes: 2,
+        exit: Exit::Signal(11),
+    };
+    assert_eq!(w.outcome(tasks[0]), Some(quarantined));
+    assert_eq!(w.lent(&tasks[1..]), tasks[1..]);
+}
