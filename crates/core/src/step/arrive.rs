@@ -149,7 +149,9 @@ impl Core {
                 Some(task) if self.pools[pool.index()].suspect == Some(*task) => 1,
                 _ => u32::from(other.slots),
             };
-            stays && blocked < slots
+            // What is left of a counted life may go to others, and does not come back.
+            let is_counted_on = blocked == 0 || !other.is_short_lived();
+            stays && blocked < slots && is_counted_on
         };
         !self.may_grow(pool) && !self.pools[pool.index()].workers.iter().any(helps)
     }

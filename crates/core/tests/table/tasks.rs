@@ -161,3 +161,17 @@ fn a_crash_within_a_worker_costs_only_its_task() {
     assert_eq!(w.outcome(tasks[0]), Some(quarantined));
     assert_eq!(w.lent(&tasks[1..]), tasks[1..]);
 }
+
+/// A task at the end of a counted life can't wait for its own worker, nor for a successor that has no room.
+#[test]
+fn the_last_task_of_a_full_pool_may_not_call_its_own_pool() {
+    let hello = Hello {
+        slots: 4,
+        ..Hello::tasks(1)
+    };
+    let (mut w, pool) = World::ready_as(workers(1), &hello);
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let outer = w.bring(call(users));
+    let inner = w.bring(call(users).inside(w.on(outer).unwrap()));
+    assert_eq!(w.outcome(inner), Some(Outcome::WouldDeadlock));
+}
