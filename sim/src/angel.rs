@@ -111,10 +111,14 @@ impl World {
         let pool = pool.map(|pool| &self.setup.pools[pool]);
         let (slots, pulls) = pool.map_or((1, false), |pool| (pool.slots, pool.pulls));
         let mut worker = Worker::new(key, pid, Peer::new(ours), Model::that_runs());
-        (worker.outputs, worker.name) = ([out, err], spec.name);
+        (worker.outputs, worker.name) = ([out, err], spec.name.clone());
         worker.is_soft = lively.is_soft(self.dice("workers"));
         if slots > 1 {
             worker.slots = Some(Slots::new(slots));
+        }
+        if slots == 1 && !pulls {
+            let tasks = spec.env.iter().find(|(name, _)| name == "STOKER_TASKS");
+            worker.model.left = tasks.and_then(|(_, tasks)| tasks.parse().ok());
         }
         if pulls {
             (worker.model, worker.pull) = (Model::that_pulls(), Some(Pull::default()));

@@ -51,6 +51,8 @@ pub(crate) struct Model {
     waiting: VecDeque<Task>,
     pub(crate) running: Option<Task>,
     unconfirmed: i32,
+    /// Tasks that it takes in its life, if these are counted.
+    pub(crate) left: Option<u64>,
     /// What is printed and has no line end is kept back.
     has_half: bool,
 }
@@ -65,6 +67,7 @@ impl Model {
             waiting: VecDeque::new(),
             running: None,
             unconfirmed: 0,
+            left: None,
             has_half: false,
         }
     }
@@ -160,7 +163,14 @@ impl Model {
             0 => flag("confirmed"),
             _ => 0,
         };
-        let row = self.table.find(self.state, event, self.flags | confirmed);
+        let mut row = self.table.find(self.state, event, self.flags | confirmed);
+        if let (Becomes::Over, Some(left)) = (row.task, &mut self.left) {
+            *left -= 1;
+            if *left == 0 {
+                self.flags |= flag("stops");
+                row = self.table.find(self.state, event, self.flags | confirmed);
+            }
+        }
         self.has_half |= event == "prints half a line";
         let is_beginning = matches!(self.state, "begins" | "looks" | "settled");
         let about = match is_beginning {

@@ -108,6 +108,9 @@ impl Worker {
             "v": [1], "role": "worker", "name": "sim", "pid": self.pid, "calls": calls, "jobs": ["*"],
             "soft_cancel": self.is_soft, "pull": self.pull.is_some(), "slots": self.slots.as_ref().map_or(1, |slots| slots.most),
         });
+        if let Some(tasks) = self.model.left {
+            hello["tasks"] = tasks.into();
+        }
         if is_guest(self.key) {
             hello["pool"] = pool.into();
             hello["token"] = token(setup, pool).into();

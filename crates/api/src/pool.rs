@@ -62,6 +62,8 @@ answer! {
         pub ready: usize = "ready",
         /// Workers that run one
         pub busy: usize = "busy",
+        /// Workers that took their last task and ended well, of a strategy by which each takes so many
+        pub spent: u64 = "spent",
         /// Workers that ended without having been told to
         pub restarts: u64 = "restarts",
         /// How the last one ended

@@ -28,6 +28,7 @@ impl Plane {
         // A pool that was removed may have had this number.
         self.specs.retain(|(of, _), _| *of != id);
         self.restarts.remove(&id);
+        self.spent.remove(&id);
         self.last_exits.remove(&id);
         self.reloads.forget(id);
         self.specs.insert((id, 1), self.spec_to_start(pool));

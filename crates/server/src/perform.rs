@@ -186,11 +186,14 @@ impl Plane {
 
     fn notice(&mut self, notice: Notice) {
         match notice {
-            Notice::Ready { worker } => {
+            Notice::Ready { worker, quiet } => {
                 let Some(link) = self.link_mut(worker) else {
                     return;
                 };
                 link.ready = true;
+                if quiet {
+                    return;
+                }
                 let text = format!("{} is ready (pid {})", link.name, link.pid);
                 let version = self.core.worker(worker).map(|(_, _, version)| version);
                 let entry = self.about(worker, events::WORKER_READY.says(text));
@@ -200,12 +203,18 @@ impl Plane {
                 worker,
                 exit,
                 expected,
+                quiet,
                 why,
                 crashed,
             } => {
                 let Some(link) = self.link(worker) else {
                     return;
                 };
+                let pool = link.pool;
+                if quiet {
+                    *self.spent.entry(pool).or_default() += 1;
+                    return;
+                }
                 let (name, words) = (link.name.clone(), link.dying_words());
                 let (pool, how) = (link.pool, exit_text(exit));
                 if expected {
@@ -336,6 +345,6 @@ fn killed_for(why: Why) -> Option<&'static str> {
         Why::Memory => "it used more memory than memory_limit allows within a task",
         Why::Misbehaved => "it broke the protocol",
         Why::Shutdown => "it did not end within stop_grace",
-        Why::Surplus | Why::Replaced | Why::Left => "it did not go within stop_grace",
+        Why::Surplus | Why::Replaced | Why::Left | Why::Spent => "it did not go within stop_grace",
     })
 }

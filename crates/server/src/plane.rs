@@ -135,6 +135,8 @@ pub(crate) struct Plane {
     pub(crate) steered: HashMap<QueueId, Steered>,
     /// How workers of each version of a pool are started.
     pub(crate) specs: HashMap<(PoolId, u32), Arc<PoolSpec>>,
+    /// Workers of a pool that took their last task and ended well.
+    pub(crate) spent: HashMap<PoolId, u64>,
     /// Workers of a pool that ended without having been told to, and how the last of them did.
     pub(crate) restarts: HashMap<PoolId, u64>,
     pub(crate) last_exits: HashMap<PoolId, String>,

@@ -276,6 +276,7 @@ impl Plane {
             steered: HashMap::new(),
             specs: HashMap::new(),
             restarts: HashMap::new(),
+            spent: HashMap::new(),
             last_exits: HashMap::new(),
             actions: Vec::new(),
             todo: VecDeque::new(),

@@ -34,6 +34,8 @@ pub enum WireError {
     NoCommonVersion,
     /// A HELLO whose number of slots is not from 1 to 1000, or not 1 with `pull`.
     BadSlots,
+    /// A HELLO of a worker that takes no task at all.
+    BadTasks,
     /// A HELLO with a call that is not `service.method`, or one of the broker's own.
     BadCall,
     /// A HELLO with more names than [`crate::Hello::MAX_NAMES`].
@@ -72,6 +74,7 @@ impl fmt::Display for WireError {
             Self::NoCommonVersion => f.write_str(
                 "HELLO offers no version of the protocol that this side speaks: its field v must contain 1",
             ),
+            Self::BadTasks => f.write_str("HELLO: tasks is a number from 1"),
             Self::BadSlots => f.write_str(
                 "HELLO has an invalid number of slots: expected 1 to 1000, and 1 if pull is true",
             ),

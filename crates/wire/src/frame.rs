@@ -122,6 +122,8 @@ named! { Status {
     FAILED = 49 "FAILED",
     /// The worker did not start the task.
     RETURNED = 50 "RETURNED",
+    /// The process that the worker had started for the task died.
+    CRASHED = 51 "CRASHED",
 } }
 
 impl Status {

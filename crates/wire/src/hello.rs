@@ -41,6 +41,9 @@ pub struct Hello {
     /// A worker that is assigned a task only after it has asked for one with READY.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pull: bool,
+    /// Tasks that a worker takes in its life, at least 1. After its last answer it ends by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u64>,
     /// The pool that a worker which dialled in joins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
@@ -86,6 +89,9 @@ impl Hello {
         let slots = hello.slots.unwrap_or(1);
         if !(1..=1000).contains(&slots) || hello.pull && slots != 1 {
             return Err(WireError::BadSlots);
+        }
+        if hello.tasks == Some(0) {
+            return Err(WireError::BadTasks);
         }
         Ok(hello)
     }

@@ -82,6 +82,7 @@ keys! {
     KEEP_RESULT = 34 "keep result", Bytes(8), Broker;
     CHECKPOINT = 35 "checkpoint", UpTo(32 << 10), Broker;
     ITEM = 36 "item", Bytes(4), Peer;
+    SIGNAL = 37 "signal", Bytes(4), Peer;
 }
 
 impl Key {

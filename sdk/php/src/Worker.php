@@ -144,13 +144,26 @@ final class Worker
             'slots' => 1,
             'soft_cancel' => $this->softCancel,
         ];
+        if (($tasks = self::tasks()) !== null) {
+            $hello['tasks'] = $tasks;
+        }
         [$stream, $hello, $isSpawned] = Socket::ofWorker($hello, null, $this->pool, $this->token);
-        $loop = new Loop(new Channel($stream), $this->calls, $this->jobs);
+        $loop = new Loop(new Channel($stream), $this->calls, $this->jobs, null, $tasks);
         $loop->hearSignals($isSpawned);
         if ($this->softCancel) {
             pcntl_async_signals(true);
             pcntl_signal(SIGUSR1, Loop::strike(...));
         }
         $loop->run($hello);
+    }
+
+    /** How many tasks the pool's strategy lets this process take. Programs that it starts are not meant. */
+    private static function tasks(): ?int
+    {
+        $tasks = getenv('STOKER_TASKS');
+        putenv('STOKER_TASKS');
+        unset($_ENV['STOKER_TASKS'], $_SERVER['STOKER_TASKS']);
+
+        return $tasks === false ? null : max(1, (int) $tasks);
     }
 }

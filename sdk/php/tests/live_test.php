@@ -74,3 +74,12 @@ test('live: what operators do with jobs', function () use ($binary): void {
     $late = $c->push('quiet', 'y', delay: 1000);
     same([1, 'done'], [$c->release($late), $server->end($late)['state']]);
 });
+
+test('live: with the strategy spare each job has a process of its own', function () use ($binary): void {
+    $server = new Server($binary, 'strategy = "spare"');
+    $ids = $server->client->pushMany('pids', array_fill(0, 5, ''));
+    $pids = array_map(fn (string $id): string => $server->end($id)['result'], $ids);
+    same(5, count(array_unique($pids)), implode(' ', $pids));
+    $log = $server->log();
+    holds(!str_contains($log, 'is ready') && !str_contains($log, 'has gone'), "a line per life:\n$log");
+});

@@ -250,7 +250,9 @@ impl Setup {
     pub(crate) fn is_steady(&self, pool: usize) -> bool {
         let section = &self.pools[pool].section;
         let goes = ["max_tasks", "max_age"].iter();
-        self.operations == 0 && goes.clone().all(|key| section.get(key).is_none())
+        self.operations == 0
+            && section.get("strategy") != Some("\"spare\"")
+            && goes.clone().all(|key| section.get(key).is_none())
     }
 
     /// Nothing is sent ahead to a worker: runs are too long for that.

@@ -44,7 +44,10 @@ pub(super) fn pool(dice: &mut Dice, name: &str) -> Section {
     section.maybe(dice, "boot_timeout", &["\"1s\"", "\"5s\""]);
     times(dice, &mut section);
     section.maybe(dice, "memory_limit", &["\"64MB\"", "\"1GB\""]);
-    section.maybe(dice, "max_tasks", &["1", "7", "100"]);
+    section.maybe(dice, "strategy", &["\"loop\"", "\"spare\""]);
+    if section.get("strategy") != Some("\"spare\"") {
+        section.maybe(dice, "max_tasks", &["1", "7", "100"]);
+    }
     section.maybe(dice, "max_age", &["\"1s\"", "\"30s\""]);
     section.maybe(dice, "idle_timeout", &["\"1s\"", "\"10s\""]);
     section.maybe(dice, "crash_budget", &["1", "3", "80"]);

@@ -26,6 +26,7 @@ pub(crate) use units::{size_text, write_time};
 
 use std::path::{Path, PathBuf};
 use stoker_core::{Backoff, PoolConfig, Span};
+use stoker_workers::Strategy;
 
 pub use stoker_core::QueueConfig;
 
@@ -157,6 +158,8 @@ impl Default for StoreConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     pub name: String,
+    /// How its workers come to be.
+    pub strategy: &'static Strategy,
     /// Empty: workers dial in.
     pub command: Vec<String>,
     pub directory: Option<PathBuf>,
@@ -181,6 +184,7 @@ impl Pool {
         };
         Self {
             name,
+            strategy: <&Strategy>::default(),
             command: Vec::new(),
             directory: None,
             user: None,

@@ -177,6 +177,7 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
         let mut pool = Pool::new(name);
         schema::POOL.read(&section, &mut pool, mistakes);
         check_silent(&section, &pool.core, mistakes);
+        check_strategy(&section, &pool, mistakes);
         pools.push(pool);
     }
     if pools.is_empty() {
@@ -239,6 +240,39 @@ fn check_silent(section: &Section<'_, '_>, core: &PoolConfig, mistakes: &mut Mis
         wrong(
             "max_tasks",
             "without the protocol no tasks are counted",
+            hint,
+        );
+    }
+}
+
+/// Workers that end after so many tasks have to be started by us, and know nothing of other bounds.
+fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
+    let (name, core) = (pool.strategy.name, &pool.core);
+    if core.tasks == 0 {
+        return;
+    }
+    let mut wrong = |key: &str, what: &str, hint: &str| {
+        let full = format!("{}.{key}", section.path);
+        let what = format!("{what} (strategy = \"{name}\")");
+        mistakes.add(section.offset_of(key), &full, what, Some(hint.to_owned()));
+    };
+    if !core.spawned {
+        let hint = "name the command to start, or leave strategy out";
+        wrong("strategy", "without a command nothing is started", hint);
+    }
+    if !core.protocol {
+        let hint = "leave protocol = false out, or the strategy";
+        wrong(
+            "strategy",
+            "without the protocol no tasks are counted",
+            hint,
+        );
+    }
+    if core.max_tasks > 0 {
+        let hint = "leave max_tasks out";
+        wrong(
+            "max_tasks",
+            "the strategy says how many tasks a worker takes",
             hint,
         );
     }

@@ -6,7 +6,7 @@ use crate::plane::{Plane, Todo};
 use crate::sources::rpc::{Fault, offer};
 use crate::sources::{Load, Origin};
 use stoker_angel::ToAngel;
-use stoker_core::{Answer, Event, Span, TaskId, WorkerId};
+use stoker_core::{Answer, Event, Exit, Span, TaskId, WorkerId};
 use stoker_os::{Signal, signal_process};
 use stoker_store::Job;
 use stoker_wire::{
@@ -121,6 +121,10 @@ impl Plane {
             link.last_words = None;
         }
         let answer = answer_of(frame);
+        if let (Answer::Crashed(_), Some(link)) = (answer, self.link_mut(worker)) {
+            let words = &frame.body[..frame.body.len().min(4 << 10)];
+            link.last_words = Some(last_words(words)).filter(|words| !words.is_empty());
+        }
         let worked = Span(u64::from(frame.ttl));
         self.step(
             Event::Answered {
@@ -292,6 +296,11 @@ fn answer_of(frame: &Frame<'_>) -> Answer {
             Answer::Retry(after)
         }
         Status::RETURNED => Answer::Returned,
+        Status::CRASHED => {
+            let signal = frame.meta.uint(Key::SIGNAL);
+            let signal = signal.and_then(|signal| i32::try_from(signal).ok());
+            Answer::Crashed(signal.map_or(Exit::Gone, Exit::Signal))
+        }
         status if is_error(status) => Answer::Error,
         _ => Answer::Failed,
     }

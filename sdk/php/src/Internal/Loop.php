@@ -82,12 +82,14 @@ final class Loop
      * @param array<string, callable(Task): mixed> $calls
      * @param array<string, callable(Task): mixed>|null $jobs null: any job, for whoever calls beginNext()
      * @param ?Demand $demand of a worker that is sent a task only when it asks for one
+     * @param ?int $left tasks that it takes in its life; null: as many as come
      */
     public function __construct(
         public readonly Channel $channel,
         private array $calls,
         private ?array $jobs,
         private ?Demand $demand = null,
+        private ?int $left = null,
     ) {
         $this->reader = new FrameReader();
         $this->output = new Output($channel);
@@ -484,6 +486,7 @@ final class Loop
             [$status, $codec, $meta] = [Status::APPLICATION, Codec::RAW, ''];
             $body = sprintf('the answer has %d bytes, and a frame holds %d', strlen($body), $this->maxFrame - 16);
         }
+        $this->countDown();
         $bytes = $status === Status::RETURNED
             ? ''
             : Frame::answer($task->id, $status, $codec, min($micros, 0xFFFFFFFF), $meta, $body);
@@ -499,6 +502,15 @@ final class Loop
     private function refuse(Frame $frame, int $status, string $why): void
     {
         $this->channel->write(Frame::answer($frame->id, $status, Codec::RAW, 0, '', $why));
+        $this->countDown();
+    }
+
+    /** A task has its answer: it may have been the last that this worker takes. */
+    private function countDown(): void
+    {
+        if ($this->left !== null && --$this->left <= 0) {
+            $this->stopping = true;
+        }
     }
 
     private function control(Frame $frame): void

@@ -43,9 +43,10 @@ final class Key
     public const KEEP_RESULT = 34;
     public const CHECKPOINT = 35;
     public const ITEM = 36;
+    public const SIGNAL = 37;
 
     /** The last key that this version knows. */
-    public const LAST = self::ITEM;
+    public const LAST = self::SIGNAL;
     /** The first of the application's own. */
     public const YOURS = 0x80;
 }

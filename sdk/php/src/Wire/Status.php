@@ -28,5 +28,6 @@ final class Status
     public const RETRY = 48;
     public const FAILED = 49;
     public const RETURNED = 50;
+    public const CRASHED = 51;
     public const APPLICATION = 64;
 }

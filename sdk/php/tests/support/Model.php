@@ -18,7 +18,7 @@ final class Model
     public array $begun = [];
 
     /** @param list<string> $flags */
-    public function __construct(public readonly Table $table, public string $state, public array $flags = [])
+    public function __construct(public readonly Table $table, public string $state, public array $flags = [], private ?int $left = null)
     {
     }
 
@@ -59,6 +59,10 @@ final class Model
     private function apply(string $event, int $id, string $kind): array
     {
         $no = $this->row($event) ?? throw new Failure("the table has no row for \"$event\" in {$this->state}");
+        if (($this->table->rows[$no]['task'] ?? '') === 'over' && $this->left !== null && --$this->left === 0) {
+            $this->flags[] = 'stops'; // It was the last that it takes.
+            $no = $this->row($event);
+        }
         $row = $this->table->rows[$no];
         $this->table->used[$no] = ($this->table->used[$no] ?? 0) + 1;
         $this->half = $this->half || $event === 'prints half a line';

@@ -28,19 +28,23 @@ final class Puppet
     /** @var array<int, resource> */
     private array $pipes;
 
-    /** @param bool $dialled it connects by itself, and is no child of the broker */
-    public function __construct(string $part, bool $dialled)
+    /**
+     * @param bool $dialled it connects by itself, and is no child of the broker
+     * @param ?int $tasks   that it takes in its life; null: as many as come
+     */
+    public function __construct(string $part, bool $dialled, ?int $tasks = null)
     {
+        $counted = $tasks === null ? [] : ['STOKER_TASKS' => (string) $tasks];
         $descriptors = [0 => ['pipe', 'r'], 1 => ['pipe', 'w'], 2 => STDERR];
         $command = [__DIR__ . '/../fixtures/puppet.php', $part];
         if ($dialled) {
             $path = Stage::path();
             $server = stream_socket_server("unix://$path");
-            [$process, $this->pipes] = Processes::php($command, $descriptors, ['STOKER_SOCKET' => $path]);
+            [$process, $this->pipes] = Processes::php($command, $descriptors, ['STOKER_SOCKET' => $path] + $counted);
             $this->peer = new Peer(stream_socket_accept($server, 20));
         } else {
             [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
-            [$process, $this->pipes] = Processes::php($command, $descriptors + [3 => $theirs], ['STOKER_FD' => '3']);
+            [$process, $this->pipes] = Processes::php($command, $descriptors + [3 => $theirs], ['STOKER_FD' => '3'] + $counted);
             fclose($theirs);
             $this->peer = new Peer($ours);
         }

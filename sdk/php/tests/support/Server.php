@@ -24,7 +24,8 @@ final class Server
         return getenv('STOKER_BIN') ?: $built[0] ?? null;
     }
 
-    public function __construct(string $binary)
+    /** @param string $pool further keys of the pool */
+    public function __construct(string $binary, string $pool = '')
     {
         static $n = 0;
         $this->path = sprintf('%s/stoker-php-live-%d-%d', sys_get_temp_dir(), getmypid(), ++$n);
@@ -32,7 +33,7 @@ final class Server
         $command = json_encode([PHP_BINARY, dirname(__DIR__) . '/fixtures/live.php', $this->path], JSON_UNESCAPED_SLASHES);
         file_put_contents(
             "{$this->path}/stoker.toml",
-            "[pool.app]\ncommand = $command\nworkers = 1\n[queue.acks]\ntries = 5\nbackoff = [\"0s\"]\n[queue.saves]\n[queue.big]\n[queue.fails]\n[queue.quiet]\n",
+            "[pool.app]\ncommand = $command\nworkers = 1\n$pool\n[queue.acks]\ntries = 5\nbackoff = [\"0s\"]\n[queue.saves]\n[queue.big]\n[queue.fails]\n[queue.quiet]\n",
         );
         $log = fopen("{$this->path}/log", 'a');
         $this->process = proc_open(
@@ -53,6 +54,11 @@ final class Server
             }
         }
         throw new Failure("still {$job['state']} after 20 s:\n" . file_get_contents("{$this->path}/log"));
+    }
+
+    public function log(): string
+    {
+        return file_get_contents("{$this->path}/log");
     }
 
     /** How often the fixture has run a job with this body. */

@@ -34,8 +34,10 @@ final class Walk
 
     public function __construct(private string $part, Table $table, private bool $dialled)
     {
-        $this->model = new Model($table, $part === 'runs' ? 'idle' : 'away', $dialled ? ['dialled'] : []);
-        $this->puppet = new Puppet($part, $dialled);
+        // Every third worker takes so many tasks in its life.
+        $tasks = $part === 'runs' && mt_rand(0, 2) === 0 ? mt_rand(1, 3) : null;
+        $this->model = new Model($table, $part === 'runs' ? 'idle' : 'away', $dialled ? ['dialled'] : [], $tasks);
+        $this->puppet = new Puppet($part, $dialled, $tasks);
     }
 
     public function go(int $steps): void

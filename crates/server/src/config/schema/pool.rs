@@ -5,6 +5,7 @@ use crate::config::key::{
 use crate::config::reader::{Mistakes, Section, integer};
 use crate::config::{MAX_WORKERS, Pool, quote, write_time};
 use stoker_core::Span;
+use stoker_workers::{STRATEGIES, Strategy};
 use toml::de::{DeTable, DeValue};
 
 pub(crate) const POOL: Schema<Pool> = Schema {
@@ -17,6 +18,12 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "none",
             Field::Other(COMMAND),
             "Program and arguments; no shell. Without it workers must dial in.",
+        ),
+        key(
+            "strategy",
+            "\"loop\"",
+            Field::Other(STRATEGY),
+            "How workers come to be: `loop`, a process boots once and runs task after task; `spare`, processes are booted ahead and each runs one task, `workers.min` of them ready and at most `workers.max` in all.",
         ),
         key(
             "workers",
@@ -156,6 +163,24 @@ const COMMAND: Other<Pool> = Other {
     copy: |from, to| {
         to.command.clone_from(&from.command);
         to.core.spawned = from.core.spawned;
+    },
+};
+
+const STRATEGY: Other<Pool> = Other {
+    kind: "text",
+    read: |section, key, pool, mistakes| {
+        let names: Vec<String> = STRATEGIES.iter().map(|known| quote(known.name)).collect();
+        let wanted = format!("one of {}", names.join(", "));
+        let strategy = section.get(key, mistakes, &wanted, |value| {
+            Strategy::named(value.as_str()?)
+        });
+        pool.strategy = strategy.unwrap_or_default();
+        pool.core.tasks = pool.strategy.tasks;
+    },
+    write: |pool| Some(quote(pool.strategy.name)),
+    copy: |from, to| {
+        to.strategy = from.strategy;
+        to.core.tasks = from.core.tasks;
     },
 };
 

@@ -120,6 +120,7 @@ pub(crate) fn offer(hello: &Hello) -> Offer<'_> {
         slots: hello.slots.unwrap_or(1),
         soft_cancel: hello.soft_cancel,
         pull: hello.pull,
+        tasks: hello.tasks.unwrap_or(0),
         calls: &hello.calls,
         idempotent: &hello.idempotent,
         jobs: &hello.jobs,

@@ -47,7 +47,7 @@ impl Plane {
                 command: spec.command.clone(),
                 env_clear: spec.env_clear,
                 env_pass: spec.env_pass.clone(),
-                env: spec.env.clone(),
+                env: spec.strategy.variables().chain(spec.env.clone()).collect(),
                 dir: spec.directory.clone(),
                 user: spec.user.clone(),
             },
