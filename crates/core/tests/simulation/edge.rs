@@ -496,7 +496,7 @@ impl Sim {
             (2, Fate::AnswersTwice),
             (1, Fate::AnswersAnother),
             (if many { 2 } else { 0 }, Fate::AnswersOutOfOrder),
-            (1, Fate::SaysHello),
+            (2, Fate::SaysHello),
             (1, Fate::SaysGarbage),
             (3, Fate::Dies),
             (3, Fate::Hangs),

@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const SEEDS: u64 = 240;
+const SEEDS: u64 = 360;
 
 #[test]
 fn whatever_goes_wrong_everything_ends_well() {

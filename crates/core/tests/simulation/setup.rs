@@ -89,7 +89,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
         kill_grace: chance.ms(50, 500),
         memory_limit: chance.of(&[0, 100]),
         max_tasks: chance.of(&[0, 5, 40]),
-        tasks: chance.of(&[0, 0, 0, 1, 3]),
+        tasks: chance.of(&[0, 0, 0, 0, 0, 0, 1, 3]),
         isolated: chance.percent(20),
         max_age: chance.of(&[Span::FOREVER, secs(4)]),
         idle_timeout: chance.ms(100, 3_000),
@@ -101,7 +101,7 @@ fn pool(chance: &mut Chance) -> PoolPlan {
         slots: chance.of(&[1, 1, 1, 2, 5]),
         soft_cancel: chance.percent(50),
         pull: chance.percent(25),
-        tasks: chance.of(&[0, 0, 0, 1, 2]),
+        tasks: chance.of(&[0, 0, 0, 0, 0, 0, 1, 2]),
         ..Hello::default()
     };
     let guests = match spawned {
