@@ -29,6 +29,8 @@ pub(crate) enum What {
     /// A client connects, asks for something, or hangs up.
     ClientActs(usize),
     ClientLooks(usize),
+    /// The code of a worker's task reads what it has asked for.
+    OwnLooks(u64),
     /// A hostile client looks at its connection, or makes one.
     HostileActs(usize),
     WallJumps,
@@ -72,6 +74,7 @@ impl fmt::Display for What {
             Self::DiesIdle(worker) => write!(f, "worker {worker} is killed, if it is idle"),
             Self::ClientActs(client) => write!(f, "client {client} acts"),
             Self::ClientLooks(client) => write!(f, "client {client} reads"),
+            Self::OwnLooks(worker) => write!(f, "the task of worker {worker} reads"),
             Self::HostileActs(no) => write!(f, "hostile client {no} acts"),
             Self::FileChanges => write!(f, "the configuration file is changed"),
             Self::Reloads => write!(f, "a reload is asked for again"),

@@ -176,6 +176,7 @@ impl World {
             unread.extend(is_job.then(|| number(frame.body)).flatten());
         });
         unread.into_iter().for_each(|no| self.ledger.unread(no));
+        self.own_ends(worker.own.client.as_ref());
         self.note_last_task(&worker);
         self.tasks_end(&worker, by_signal);
         sim::end_process(worker.pid);

@@ -342,7 +342,7 @@ impl World {
     }
 
     /// Tasks at once that the workers of each pool have taken for a while.
-    fn slots_of_pools(&self) -> Vec<u64> {
+    pub(crate) fn slots_of_pools(&self) -> Vec<u64> {
         let mut slots = vec![0; self.setup.pools.len()];
         for worker in self.workers.values() {
             let pool = self.pools.get(&worker.key);

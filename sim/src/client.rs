@@ -58,11 +58,11 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn new(mut peer: Peer, pid: i32) -> Self {
         let hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid});
-        let body = hello.to_string();
-        peer.put(Encode {
-            body: body.as_bytes(),
-            ..Encode::new(Type::Hello, 0)
-        });
+        Self::greets(&mut peer, &hello);
+        Self::of(peer)
+    }
+
+    fn of(peer: Peer) -> Self {
         Self {
             peer,
             next_id: 0,
@@ -88,6 +88,21 @@ impl Client {
             about, None,
             "client {no}: asked before the server was told to end, and got no answer"
         );
+    }
+
+    /// The code of a worker's task.
+    pub(crate) fn of_worker(mut peer: Peer, pid: i32, worker: &str) -> Self {
+        let hello = serde_json::json!({"v": [1], "role": "client", "name": "sim", "pid": pid, "worker": worker});
+        Self::greets(&mut peer, &hello);
+        Self::of(peer)
+    }
+
+    fn greets(peer: &mut Peer, hello: &serde_json::Value) {
+        let body = hello.to_string();
+        peer.put(Encode {
+            body: body.as_bytes(),
+            ..Encode::new(Type::Hello, 0)
+        });
     }
 
     /// Asks for something of the server itself.

@@ -14,6 +14,8 @@ pub(crate) enum Act {
     Writes,
     /// The process is killed.
     Dies,
+    /// Asks for something itself, and waits for the answer.
+    Asks,
     /// Asks for another run, after a time of its own or that of its queue.
     Retries(Option<Duration>),
     /// Goes on for ever.
@@ -39,6 +41,8 @@ pub(crate) struct Lively {
     pub(crate) slow_end_us: u64,
     /// Runs in which their worker breaks the protocol, in a thousand.
     rogue: u64,
+    /// Runs that ask for something themselves.
+    pub(crate) nests: u64,
     /// Hostile clients, at once.
     pub(crate) hostile: usize,
 }
@@ -47,6 +51,7 @@ impl Lively {
     pub(crate) fn draw(seed: u64) -> Self {
         let mut dice = Dice::of(seed, "lively");
         Self {
+            nests: *Dice::of(seed, "nests").of_all(&[0, 0, 0, 5, 40]),
             busy: *dice.of_all(&[0, 0, 10, 60]),
             soft: *dice.of_all(&[0, 50, 100]),
             deaf: *dice.of_all(&[0, 50, 100]),
@@ -60,7 +65,12 @@ impl Lively {
 
     /// Workers go by themselves.
     pub(crate) fn is_rough(&self) -> bool {
-        self.leaves > 0 || self.rogue > 0 || self.busy > 0 || self.idle_deaths > 0
+        self.nests > 0 || self.leaves > 0 || self.rogue > 0 || self.busy > 0 || self.idle_deaths > 0
+    }
+
+    /// Some are not there for ever.
+    pub(crate) fn may_leave(&self) -> bool {
+        self.leaves > 0 || self.rogue > 0 || self.idle_deaths > 0
     }
 
     /// Whether a worker goes by itself, now.

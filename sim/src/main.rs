@@ -20,6 +20,7 @@ mod late;
 mod ledger;
 mod lively;
 mod model;
+mod nested;
 mod operator;
 mod peer;
 mod pulls;

@@ -138,6 +138,7 @@ impl World {
             }
         }
         self.flush(key);
+        self.own_stops(key);
         self.note_acknowledged(key);
         self.plan_run(key);
         self.plan_pull(key);
@@ -202,6 +203,7 @@ impl World {
                 .filter_map(|act| of_pull(act, is_end))
                 .collect();
         }
+        self.may_ask(key, task, &mut acts);
         self.note(|| format!("  worker {key} begins {task:?}: {acts:?}"));
         acts
     }
@@ -215,7 +217,7 @@ impl World {
     }
 
     /// When the code of a run goes on: not while it waits for the server.
-    fn plan_run(&mut self, key: u64) {
+    pub(crate) fn plan_run(&mut self, key: u64) {
         let rest = self.dice("runs").millis(1, 50);
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
@@ -224,6 +226,7 @@ impl World {
             return;
         };
         let after = match worker.model.state {
+            "runs" if worker.own.waits => None,
             "runs" => run.acts.front().map(|(after, _)| *after),
             "rests" => Some(rest),
             _ => None,
@@ -257,6 +260,9 @@ impl World {
             "runs" => {}
             _ => return,
         }
+        if worker.own.waits {
+            return;
+        }
         match run.acts.pop_front().map(|(_, act)| act) {
             Some(Act::Does(event)) => self.does(key, event),
             Some(Act::Writes) => {
@@ -269,6 +275,10 @@ impl World {
                 self.does(key, "retries");
             }
             Some(Act::BreaksProtocol) => self.breaks_protocol(key),
+            Some(Act::Asks) => {
+                let task = run.task;
+                self.own_asks(key, task);
+            }
             Some(Act::Dies) => {
                 worker.crashes = true;
                 self.dies(key, true);

@@ -249,6 +249,8 @@ impl World {
                     held.acts.push_back((HANGS, Act::Dies));
                 }
             }
+            // Nobody has it do that.
+            Act::Asks => {}
             Act::Retries(after) => self.slots_answer(key, no, "RETRY", Answer::Retry(after)),
             Act::Does("throws") => self.slots_answer(key, no, "ERROR", Answer::Error),
             Act::Does("fails") => self.slots_answer(key, no, "FAILED", Answer::Failed),

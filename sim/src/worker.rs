@@ -5,6 +5,7 @@ use crate::guests::{is_guest, token};
 use crate::ledger::{Answer, Ledger, saved};
 use crate::lively::Act;
 use crate::model::{Follows, Model, Task};
+use crate::nested::Own;
 use crate::peer::Peer;
 use crate::pulls::Pull;
 use crate::setup::Setup;
@@ -63,6 +64,8 @@ pub(crate) struct Worker {
     pub(crate) just_ended: Vec<(Task, Duration)>,
     /// Its task has killed it.
     pub(crate) crashes: bool,
+    /// What its task asks for.
+    pub(crate) own: Own,
 }
 
 /// A worker that is ready for so long was so when a call came that is answered now.
@@ -95,6 +98,7 @@ impl Worker {
             answered: 0,
             just_ended: Vec::new(),
             crashes: false,
+            own: Own::default(),
         }
     }
 

@@ -282,6 +282,10 @@ impl World {
             if reads || worker.peer.could_write() {
                 ready.push(What::WorkerLooks(worker.key));
             }
+            let own = worker.own.client.as_ref();
+            if own.is_some_and(|client| sim::is_readable(&client.peer.fd)) {
+                ready.push(What::OwnLooks(worker.key));
+            }
         }
         for (no, client) in self.clients.iter().enumerate() {
             if client
@@ -321,6 +325,7 @@ impl World {
             What::ClientActs(no) => self.client_acts(no),
             What::HostileActs(no) => self.hostile_acts(no),
             What::ClientLooks(no) => self.client_looks(no),
+            What::OwnLooks(key) => self.own_looks(key),
             What::FileChanges => self.file_changes(),
             What::Reloads => self.reload(),
             What::ReloadHolds(edit) => self.reload_holds(edit),

@@ -66,6 +66,11 @@ impl Calls {
                 is_met || self.has_hostiles,
                 "call {no}: refused beside {others} others of its service: {text}"
             );
+        } else if text.contains("waits for such calls itself") {
+            assert!(
+                call.wish.is_nested && self.all_wait,
+                "call {no}: refused because all workers wait, and one does not: {text}"
+            );
         } else if text.contains("stoker.user_inflight") {
             let others = self.others(call).filter(of_user).count() as u64;
             assert!(

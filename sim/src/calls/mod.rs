@@ -72,6 +72,8 @@ pub(crate) struct Calls {
     server_began: Duration,
     /// Calls are made that this ledger does not know of.
     pub(crate) has_hostiles: bool,
+    /// All workers that could serve the call whose answer is read wait for such calls, or have done so since it was made.
+    pub(crate) all_wait: bool,
     /// Workers go, by whatever will.
     pub(crate) is_rough: bool,
     /// The server was told to end at some time.
@@ -148,6 +150,12 @@ impl Calls {
         call.asked_at
             .max(self.server_began)
             .saturating_add(call.ttl)
+    }
+
+    /// What is left of its time, if it has an end.
+    pub(crate) fn time_left(&self, no: u64) -> Option<Duration> {
+        let until = self.until(self.get(no)?);
+        (until < Duration::MAX).then(|| until.saturating_sub(steady()))
     }
 
     /// Its client does not wait for it any more.

@@ -19,6 +19,8 @@ pub(crate) struct Wish {
     pub(crate) ttl_ms: Option<u32>,
     pub(crate) priority: u8,
     pub(crate) key: Option<String>,
+    /// A task makes it.
+    pub(crate) is_nested: bool,
     /// It kills whoever runs it. Others have the same body, this one.
     pub(crate) deadly: Option<&'static str>,
 }
@@ -34,6 +36,7 @@ impl Wish {
             ttl_ms: dice.percent(40).then(|| dice.within(20, 4_000) as u32),
             priority: dice.below(8) as u8,
             key: dice.percent(40).then(|| format!("c{}", dice.below(3))),
+            is_nested: false,
             deadly: (dice.percent(6) && crashes).then(|| *dice.of_all(&["deadly", "lethal"])),
         }
     }

@@ -266,6 +266,11 @@ impl Setup {
         (most > 0 && self.is_unhurried()).then_some(most)
     }
 
+    /// How many workers a pool may have, by its section.
+    pub(crate) fn most_workers(&self, pool: usize) -> u64 {
+        workers_of(&self.pools[pool].section).1
+    }
+
     /// How many processes a pool may have: those that work, those that begin for others, and as many that end.
     pub(crate) fn most_processes(&self, pool: usize) -> u64 {
         let of_file = workers_of(&self.pools[pool].section).1;

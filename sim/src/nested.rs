@@ -1,0 +1,214 @@
+//! The code of a task asks for something itself: it pushes a job, or makes a call and waits for its answer, on a connection
+//! of its own that names its worker.
+
+use crate::calls::Wish;
+use crate::client::{About, Client};
+use crate::coverage::features;
+use crate::guests::is_guest;
+use crate::lively::Act;
+use crate::model::Task;
+use crate::peer::Peer;
+use crate::push::Options;
+use crate::worker::Worker;
+use crate::world::{SOCKET, World};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::time::Duration;
+use stoker_os::{sim, steady};
+
+/// The longest that a task waits for a call of its own, milliseconds.
+const LONGEST_MS: u32 = 4_000;
+/// All workers that wait for each other for so long do so until their calls' time is up.
+const STUCK: Duration = Duration::from_secs(2);
+
+/// What the code of a worker's tasks asks for.
+#[derive(Default)]
+pub(crate) struct Own {
+    pub(crate) client: Option<Client>,
+    /// Its task waits for an answer.
+    pub(crate) waits: bool,
+    /// It waits for a call that only its own pool can serve, since then.
+    home_since: Option<Duration>,
+    /// When it did so last.
+    home_until: Duration,
+}
+
+impl World {
+    /// Some tasks ask for something before they go on.
+    pub(crate) fn may_ask(&mut self, key: u64, task: Task, acts: &mut VecDeque<(Duration, Act)>) {
+        let nests = self.lively.nests;
+        let is_enough = self.ledger.jobs.len() as u64 > 2 * self.setup.requests;
+        let may = !is_guest(key) && !self.has_slots(key) && self.waits_since.is_none();
+        let is_deadly = !task.is_job && self.ledger.calls.is_deadly(task.no);
+        if may && !is_enough && !is_deadly && self.dice("nested").percent(nests) {
+            acts.push_front((Duration::ZERO, Act::Asks));
+        }
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) fn own_asks(&mut self, key: u64, task: Task) {
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        if worker.own.client.is_none() {
+            let (pid, name) = (worker.pid, worker.name.clone());
+            let from = stoker_os::Peer { pid, uid: 0 };
+            let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
+            worker.own.client = Some(Client::of_worker(Peer::new(fd), pid, &name));
+        }
+        worker.own.waits = true;
+        let has_services = !self.setup.services.is_empty();
+        match has_services && self.dice("nested").percent(60) {
+            true => self.own_calls(key, task),
+            false => self.own_pushes(key, task),
+        }
+    }
+
+    fn own_pushes(&mut self, key: u64, task: Task) {
+        let queues = self.setup.queues.len() as u64;
+        let queue = self.dice("nested").below(queues) as usize;
+        let drawn = self.setup.queues[queue].clone();
+        let number = self.ledger.jobs.len() as u64;
+        // A key of an ordered queue is of one connection.
+        let life = 1_000_000 + self.runs;
+        let options = Options::draw(self.dice("nested"), &drawn, false, life, number);
+        let features = features(&options, &drawn);
+        let job = self.ledger.push(queue, 0, options.clone());
+        self.note(|| format!("  {task:?} pushes job {job}"));
+        if let Some(client) = self.own(key) {
+            let open_beside = client.open.len() as u64;
+            client.push(job, &drawn.name, &options);
+            let entry = &mut self.ledger.jobs[job as usize];
+            (entry.features, entry.open_beside) = (features, open_beside);
+        }
+    }
+
+    /// Its time and its priority are those of the task at the most.
+    fn own_calls(&mut self, key: u64, task: Task) {
+        let setup = self.setup.clone();
+        let mut wish = Wish::draw(self.dice("nested"), &setup, 0);
+        (wish.is_oneway, wish.deadly, wish.is_nested) = (false, None, true);
+        let left = match task.is_job {
+            true => None,
+            false => self.ledger.calls.time_left(task.no),
+        };
+        let left = left.map_or(LONGEST_MS, |left| left.as_millis() as u32);
+        wish.ttl_ms = Some(wish.ttl_ms.unwrap_or(LONGEST_MS).min(left).max(1));
+        let pool = setup.services[wish.service].pool;
+        let is_home = self.pools.get(&key).and_then(|name| setup.pool(name)) == Some(pool);
+        let Some(client) = self.own(key) else { return };
+        let open_beside = client.open.len() as u64;
+        let name = &setup.services[wish.service].name;
+        let call = self.ledger.calls.ask(wish.clone(), open_beside, &setup);
+        self.note(|| format!("  {task:?} makes call {call}"));
+        if let Some(worker) = self.workers.get_mut(&key) {
+            worker.own.home_since = is_home.then(steady);
+        }
+        if let Some(client) = self.own(key) {
+            client.call(call, &wish, name);
+        }
+    }
+
+    fn own(&mut self, key: u64) -> Option<&mut Client> {
+        self.workers.get_mut(&key)?.own.client.as_mut()
+    }
+
+    /// An answer has come, or the connection has ended.
+    pub(crate) fn own_looks(&mut self, key: u64) {
+        self.ledger.calls.slots = self.slots_of_pools();
+        self.ledger.calls.all_wait = self.all_wait_for_home(key);
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        let Some(client) = &mut worker.own.client else {
+            return;
+        };
+        let has_ended = client.read(&mut self.ledger, &self.setup);
+        if !has_ended && !client.open.is_empty() {
+            return;
+        }
+        worker.own.stops_waiting();
+        if has_ended {
+            let client = worker.own.client.take();
+            self.own_ends(client.as_ref());
+        }
+        self.plan_run(key);
+    }
+
+    /// A run that waits for an answer has ended without it.
+    pub(crate) fn own_stops(&mut self, key: u64) {
+        let waits = |worker: &&mut Worker| worker.own.waits && worker.run.is_none();
+        if let Some(worker) = self.workers.get_mut(&key).filter(waits) {
+            worker.own.stops_waiting();
+            let client = worker.own.client.take();
+            self.own_ends(client.as_ref());
+        }
+    }
+
+    /// Nobody reads the answers any more.
+    pub(crate) fn own_ends(&mut self, client: Option<&Client>) {
+        for about in client.into_iter().flat_map(|client| client.open.values()) {
+            match about {
+                About::Job(job) => self.ledger.unknown(*job),
+                About::Call(call) => self.ledger.calls.leave(*call),
+                _ => {}
+            }
+        }
+    }
+
+    /// Since this worker asked, each worker of its pool has waited for a call that only this pool serves. And none does so
+    /// for long while all others do, too.
+    fn all_wait_for_home(&self, key: u64) -> bool {
+        let Some(since) = self
+            .workers
+            .get(&key)
+            .and_then(|worker| worker.own.home_since)
+        else {
+            return false;
+        };
+        let pool = self.pools.get(&key);
+        let mates = || {
+            let all = self.workers.values();
+            all.filter(|worker| worker.is_ready && self.pools.get(&worker.key) == pool)
+        };
+        let is_stuck = |worker: &Worker| {
+            let since = worker.own.home_since;
+            since.is_some_and(|at| at + STUCK < steady()) && !worker.is_told()
+        };
+        let of = pool.and_then(|name| self.setup.pool(name));
+        let is_whole = of.is_some_and(|of| {
+            let there = mates().count() as u64;
+            self.keeps_its_workers(of) && there >= self.setup.most_workers(of)
+        });
+        assert!(
+            !is_whole || !mates().all(is_stuck),
+            "all workers of a pool wait for each other"
+        );
+        let helps = |worker: &Worker| {
+            let waits = worker.own.home_since.is_some() || worker.own.home_until >= since;
+            // One that runs something may not have read that it is to go.
+            let has_read = !sim::is_readable(&worker.peer.fd);
+            worker.is_settled() && has_read && !waits && !worker.leaves_by_itself()
+        };
+        !mates().any(helps)
+    }
+}
+
+impl World {
+    /// Nobody goes, and nobody comes.
+    fn keeps_its_workers(&self, pool: usize) -> bool {
+        let trouble = self.setup.trouble;
+        let stay = trouble.crash + trouble.hang == 0 && !self.lively.may_leave();
+        let alone = self.setup.guests == 0 && !self.setup.has_restarts();
+        stay && alone && self.setup.is_steady(pool) && self.draining.is_none()
+    }
+}
+
+impl Own {
+    fn stops_waiting(&mut self) {
+        self.waits = false;
+        if self.home_since.take().is_some() {
+            self.home_until = steady();
+        }
+    }
+}
