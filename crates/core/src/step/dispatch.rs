@@ -131,10 +131,15 @@ impl Core {
     fn may_borrow(&self, pool: PoolId) -> bool {
         let pool = &self.pools[pool.index()];
         let queues = pool.queues.iter().map(|id| &self.queues[id.index()]);
-        let owners = queues.filter(|queue| self.draining.is_none() || queue.kind != Kind::Jobs);
-        let unlent = owners.map(|queue| {
+        let unlent = queues.map(|queue| {
             let kept = queue.config.keep.min(queue.config.reserve);
-            kept.saturating_sub(queue.running)
+            let unlent = kept.saturating_sub(queue.running);
+            match (self.draining, queue.kind) {
+                (None, _) => unlent,
+                (Some(_), Kind::Jobs) => 0,
+                // No more of them will come.
+                (Some(_), _) => unlent.min(queue.waiting),
+            }
         });
         let unlent: u32 = unlent.sum();
         if unlent == 0 {

@@ -85,6 +85,23 @@ fn what_is_kept_for_jobs_serves_the_calls_that_wait() {
     assert!(w.on(waiting).is_some());
 }
 
+/// New calls are refused, so slots are kept for those that are there. Simulation, seed 3675.
+#[test]
+fn nothing_is_kept_for_calls_that_will_not_come() {
+    let (mut w, pool) = World::ready(workers(1));
+    let config = QueueConfig {
+        reserve: 1,
+        keep: 1,
+        ..QueueConfig::default()
+    };
+    w.calls(pool, "pages.get", config);
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let waiting = w.bring(call(users));
+    assert!(w.waits(waiting));
+    w.step(Event::Drain);
+    assert!(w.on(waiting).is_some());
+}
+
 #[test]
 fn jobs_that_wait_are_not_started_and_go_back() {
     let Drain { mut w, mail, .. } = pool(workers(1));
