@@ -232,7 +232,10 @@ impl World {
     /// How a worker's death looks to its job.
     fn death_of(&self, worker: &Worker, no: u64) -> Death {
         let ran = steady() - self.ledger.jobs[no as usize].began_at;
-        let leaves = worker.is_told() || !worker.ended.is_empty();
+        // The server may have it killed at this very moment for another task of it.
+        let is_meant = |task: &Task| self.may_be_stopped(*task);
+        let is_stopped = worker.slots.is_some() && worker.running().iter().any(is_meant);
+        let leaves = worker.is_told() || !worker.ended.is_empty() || is_stopped;
         match (worker.crashes, self.limit_of(worker, no)) {
             // A prefetched task is timed from its start, which the server may date later than the worker.
             (true, Some(least)) if ran + NEAR < least && !leaves => Death::Crash,

@@ -173,8 +173,8 @@ impl World {
                 About::Steered(queue, Steered::Paused, number)
             }
             Effect::Resumes(queue) => {
-                self.ledger.steering.ends(queue, Steered::Paused);
-                About::Operation
+                let number = self.ledger.steering.asks(queue, Steered::Resumed);
+                About::Steered(queue, Steered::Resumed, number)
             }
             Effect::Limits(queue, limit) => {
                 Rc::make_mut(&mut self.setup).queues[queue]

@@ -268,8 +268,12 @@ impl Client {
                     let status = Status(frame.code);
                     let text = String::from_utf8_lossy(frame.body);
                     let is_reserved = about != About::Operation && text.contains("reserve");
-                    if let (About::Steered(queue, wish, number), Status::OK) = (about, status) {
-                        ledger.steering.granted(queue, wish, number);
+                    // One that is in doubt may hold later.
+                    if let About::Steered(queue, wish, number) = about
+                        && status != Status::UNKNOWN
+                    {
+                        let is_granted = status == Status::OK;
+                        ledger.steering.answered(queue, wish, number, is_granted);
                     }
                     let ends = text == "the server is shutting down" && ledger.has_drained();
                     assert!(

@@ -106,7 +106,7 @@ impl World {
         workers.find(|worker| worker.name == name && !worker.is_rogue)
     }
 
-    fn may_be_stopped(&self, task: Task) -> bool {
+    pub(crate) fn may_be_stopped(&self, task: Task) -> bool {
         task.is_job && self.ledger.jobs[task.no as usize].may_be_stopped
     }
 

@@ -96,7 +96,8 @@ impl Calls {
         let service = &setup.services[call.wish.service];
         let waits = |other: &&Call| {
             let is_new = other.runs_since.or(other.ended_at) >= Some(call.asked_at);
-            other.wish.service == call.wish.service && (other.begun == 0 || is_new)
+            other.wish.service == call.wish.service
+                && (other.begun == 0 || other.may_wait || is_new)
         };
         let others = self.others(call).filter(waits).count() as u64;
         assert!(

@@ -207,12 +207,13 @@ impl Ledger {
         let change = self.changes[at].clone();
         assert!(!change.is_over, "a change is answered once");
         self.changes[at].is_over = true;
+        let is_known = answer.is_some() && !self.may_be_idle_at_its_end();
         let (mut surely, mut maybe) = (0, 0);
         let mut reached = Vec::new();
         for (no, reach, stamp) in &change.meant {
             let job = &mut self.jobs[*no as usize];
             job.changing -= 1;
-            let still = job.stamp == *stamp && answer.is_some();
+            let still = job.stamp == *stamp && is_known;
             let reach = if still { *reach } else { Reach::Maybe };
             match reach {
                 Reach::Surely => surely += 1,

@@ -98,6 +98,12 @@ impl Ledger {
         }
     }
 
+    /// The server was told to end, and no job runs any more: those that wait go back to their store, and nobody reaches them
+    /// there.
+    pub(super) fn may_be_idle_at_its_end(&self) -> bool {
+        self.drain.since.is_some() && self.jobs.iter().all(|job| job.runs_at.is_none())
+    }
+
     /// Whether a request may be answered so because the server ends.
     pub(super) fn may_be_drained(&self, status: Status) -> bool {
         status == Status::UNAVAILABLE && self.has_drained()

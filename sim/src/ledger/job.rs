@@ -122,7 +122,7 @@ pub(crate) struct Job {
     /// It counted as done on delivery and did not get to run before its server ended: it goes on under another id.
     pub(crate) may_be_renamed: bool,
     /// As it was called until then.
-    pub(crate) former_id: Option<String>,
+    pub(crate) former_ids: Vec<String>,
     /// The server that it was sent to is dead.
     pub(crate) is_cut: bool,
     /// And it was not in the store when the next one began.
@@ -197,7 +197,7 @@ impl Job {
             crashes: Count::default(),
             ended_runs: 0,
             may_be_renamed: false,
-            former_id: None,
+            former_ids: Vec::new(),
             is_cut: false,
             is_lost: false,
             may_be_over: false,

@@ -95,6 +95,13 @@ impl Ledger {
         }
     }
 
+    /// Whether a job has had the same key in the same queue since `new` was pushed, or may have come there by a move under way.
+    fn may_have_key(&self, no: u64, new: &Job) -> bool {
+        let job = &self.jobs[no as usize];
+        let comes = || self.targets_of(no).iter().any(|to| new.queues.contains(to));
+        had_same_key(job, new) || is_same_key(job, new) && comes()
+    }
+
     /// A push was refused because its unique key is taken. Some other job must be able to hold the key, and the answer may
     /// name that job only to a user who may see it.
     pub(super) fn check_taken(&self, no: u64, text: &[u8]) {
@@ -105,18 +112,26 @@ impl Ledger {
         );
         let mut others = self.jobs.iter().enumerate();
         let is_held = others.any(|(other, job)| {
-            other as u64 != no && may_hold(job, new.asked_at) && had_same_key(job, new)
+            let other = other as u64;
+            other != no && may_hold(job, new.asked_at) && self.may_have_key(other, new)
         });
+        let same = self
+            .jobs
+            .iter()
+            .enumerate()
+            .filter(|(other, job)| *other as u64 != no && is_same_key(job, new));
+        let same = same.map(|(other, job)| format!("; job {other} at {:?}: {job}", job.asked_at));
         assert!(
             is_held,
-            "job {no}: its unique key is taken, and nobody has it"
+            "job {no}: its unique key is taken, and nobody has it{}",
+            same.collect::<String>()
         );
         let told = self.by_id.get(String::from_utf8_lossy(text).as_ref());
-        if let Some(holder) = told.map(|holder| &self.jobs[*holder as usize]) {
+        if let Some((at, holder)) = told.map(|at| (*at, &self.jobs[*at as usize])) {
             let may_see = new.uid == 0 || holder.uid == new.uid;
             assert!(may_see, "job {no}: it was told whose job has the key");
             assert!(
-                had_same_key(holder, new),
+                self.may_have_key(at, new),
                 "job {no}: the holder has another key"
             );
         }

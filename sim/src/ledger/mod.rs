@@ -189,12 +189,7 @@ impl Ledger {
         let queue = setup.queue(frame.name);
         let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
         assert!(job.queues.contains(&queue), "job {no}: is of another queue");
-        // What is still to be moved may be so after this run.
-        let targets = self.targets_of(no);
-        let job = &mut self.jobs[no as usize];
-        let mut queues = vec![queue];
-        queues.extend(targets.into_iter().filter(|to| *to != queue));
-        job.is_in(queues);
+        job.is_in(vec![queue]);
         let attempt = u32::from(frame.attempt);
         if attempt != job.last_attempt {
             (job.last_attempt, job.given_back) = (attempt, 0);
@@ -396,8 +391,13 @@ impl Ledger {
             let tag = head.rsplit(' ').next().unwrap_or_default();
             // Without a job id the line may be from several tasks, or from none that is known.
             let is_one = tag.len() == 36;
-            if let Some(id) = self.jobs[no].id.as_deref().filter(|_| is_one) {
-                assert_eq!(id, tag, "what job {no} wrote is logged as another one's");
+            let job = &self.jobs[no];
+            if let Some(id) = job.id.as_deref().filter(|_| is_one) {
+                let is_own = id == tag || job.former_ids.iter().any(|former| former == tag);
+                assert!(
+                    is_own,
+                    "what job {no} wrote is logged as another one's; left: {line}"
+                );
             }
         }
     }
@@ -437,7 +437,7 @@ impl Job {
             assert_eq!(told, saved.as_deref(), "job {no}: its checkpoint");
         }
         if std::mem::take(&mut self.may_be_renamed) {
-            self.former_id = self.id.take();
+            self.former_ids.extend(self.id.take());
         }
         let known = self.id.get_or_insert_with(|| id.clone());
         assert_eq!(*known, id, "job {no}: was accepted under another id");

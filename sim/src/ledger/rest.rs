@@ -46,7 +46,10 @@ impl Ledger {
                 continue;
             };
             match self.listed.get(id) {
-                Some(told) => job.is_as_told(no, told, setup),
+                Some(told) => {
+                    let targets = self.targets_of(no as u64);
+                    job.is_as_told(no, told, &targets, setup);
+                }
                 None => assert!(
                     self.may_be_missing(job, setup),
                     "job {no} is forgotten: {job}"
@@ -56,8 +59,7 @@ impl Ledger {
         let known: std::collections::HashSet<&String> = self
             .jobs
             .iter()
-            .flat_map(|job| [&job.id, &job.former_id])
-            .flatten()
+            .flat_map(|job| job.id.iter().chain(&job.former_ids))
             .collect();
         let strange = self.listed.keys().filter(|id| !known.contains(id)).count();
         let unknown = self
@@ -230,13 +232,14 @@ impl Job {
             || self.state == State::Ended(End::Failed)
     }
 
-    fn is_as_told(&self, no: usize, told: &Value, setup: &Setup) {
+    /// `targets`: where moves that nobody has heard of since may have brought it.
+    fn is_as_told(&self, no: usize, told: &Value, targets: &[usize], setup: &Setup) {
         let text = |field: &str| told[field].as_str();
         let number = |field: &str| told[field].as_u64().unwrap_or(u64::MAX) as u32;
         let queue = text("queue").and_then(|name| setup.queue(name));
         let queue = queue.unwrap_or_else(|| panic!("job {no}: is in no queue: {told}"));
         assert!(
-            self.queues.contains(&queue),
+            self.queues.contains(&queue) || targets.contains(&queue),
             "job {no}: is in another queue: {told}"
         );
         assert_eq!(

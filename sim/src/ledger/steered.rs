@@ -10,14 +10,19 @@ use stoker_os::steady;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steered {
     Paused,
+    Resumed,
     /// So many of its jobs may run at once.
     Limit(u64),
 }
 
-/// Of one queue and one sort: one that is answered holds, unless something else was asked for meanwhile.
+/// Of one queue and one sort: one that is answered holds, unless something else was asked for meanwhile, or is still to be
+/// answered: several connections are read in any order.
 #[derive(Debug, Default)]
 struct Course {
     asked: u64,
+    open: u64,
+    /// Nothing else was open when it was asked for last.
+    is_alone: bool,
     holds: Option<(Steered, Duration)>,
 }
 
@@ -30,7 +35,7 @@ pub(crate) struct Steering {
 impl Steering {
     fn course(&mut self, queue: usize, wish: Steered) -> &mut Course {
         let all = match wish {
-            Steered::Paused => &mut self.paused,
+            Steered::Paused | Steered::Resumed => &mut self.paused,
             Steered::Limit(_) => &mut self.limits,
         };
         all.entry(queue).or_default()
@@ -39,22 +44,21 @@ impl Steering {
     /// It is asked for. Returns the number that its answer names.
     pub(crate) fn asks(&mut self, queue: usize, wish: Steered) -> u64 {
         let course = self.course(queue, wish);
+        course.is_alone = course.open == 0;
         course.asked += 1;
+        course.open += 1;
         course.holds = None;
         course.asked
     }
 
-    /// It is granted, and holds if nothing else was asked for since.
-    pub(crate) fn granted(&mut self, queue: usize, wish: Steered, number: u64) {
+    /// It is answered. If it is granted it holds, unless another one was open at the same time: nobody knows which was read
+    /// last.
+    pub(crate) fn answered(&mut self, queue: usize, wish: Steered, number: u64, is_granted: bool) {
         let course = self.course(queue, wish);
-        if course.asked == number {
+        course.open -= 1;
+        if course.asked == number && course.is_alone && is_granted {
             course.holds = Some((wish, steady()));
         }
-    }
-
-    /// Something else is asked for, or may come to be.
-    pub(crate) fn ends(&mut self, queue: usize, wish: Steered) {
-        self.asks(queue, wish);
     }
 }
 
@@ -63,7 +67,7 @@ impl Ledger {
     pub(super) fn check_paused(&self, no: u64, queue: usize) {
         let job = &self.jobs[no as usize];
         let course = self.steering.paused.get(&queue);
-        let Some((_, since)) = course.and_then(|course| course.holds) else {
+        let Some((Steered::Paused, since)) = course.and_then(|course| course.holds) else {
             return;
         };
         let is_free = job.changing == 0 && job.push == super::Push::Accepted;
