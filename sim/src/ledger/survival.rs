@@ -77,7 +77,7 @@ impl Ledger {
             .queue()
             .is_some_and(|queue| setup.queues[queue].on_delivery.known() == Some(true));
         assert!(
-            !(is_early && job.runs > 0) || job.revived || job.displaced,
+            !(is_early && job.acked) || job.revived || job.displaced,
             "job {no} was acknowledged when it was delivered, and is to run again"
         );
         assert!(
