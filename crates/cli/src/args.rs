@@ -34,6 +34,13 @@ pub(crate) enum Command {
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
+    /// What Stoker starts as a worker, for programs that do not speak its protocol
+    #[command(hide = true)]
+    Adapter {
+        strategy: String,
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
     /// Make one call and print the reply
     Call(Call),
     /// Push jobs and print their ids

@@ -1,5 +1,8 @@
 //! How workers come to be, and how many tasks each takes. The server knows what a strategy asks for, and none by its name.
 
+#[cfg(feature = "adapters")]
+pub mod exec;
+
 /// A strategy of a pool.
 #[derive(Debug)]
 pub struct Strategy {
@@ -9,22 +12,35 @@ pub struct Strategy {
     pub doc: &'static str,
     /// Tasks that a worker takes in its life; 0 for no bound.
     pub tasks: u64,
+    /// One process with a slot for each of the pool's workers runs the tasks, each in a process of its own.
+    pub is_adapter: bool,
 }
 
 /// The variable that tells a worker how many tasks it takes in its life.
 pub const TASKS: &str = "STOKER_TASKS";
 
+/// The variable that tells an adapter how many tasks it runs at once.
+pub const SLOTS: &str = "STOKER_SLOTS";
+
 /// All of them. The first is that of a pool which names none.
-pub static STRATEGIES: [Strategy; 2] = [
+pub static STRATEGIES: [Strategy; 3] = [
     Strategy {
         name: "loop",
         doc: "a process boots once and runs task after task",
         tasks: 0,
+        is_adapter: false,
     },
     Strategy {
         name: "spare",
         doc: "processes are booted ahead, and each runs one task",
         tasks: 1,
+        is_adapter: false,
+    },
+    Strategy {
+        name: "exec",
+        doc: "a program is started for each task, which needs to know nothing of Stoker",
+        tasks: 0,
+        is_adapter: true,
     },
 ];
 
@@ -36,9 +52,22 @@ impl Strategy {
     }
 
     /// What a worker of this strategy finds in its environment besides what the pool says.
-    pub fn variables(&self) -> impl Iterator<Item = (String, String)> {
+    pub fn variables(&self, slots: u32) -> impl Iterator<Item = (String, String)> {
         let tasks = (self.tasks > 0).then(|| (TASKS.to_owned(), self.tasks.to_string()));
-        tasks.into_iter()
+        let slots = self
+            .is_adapter
+            .then(|| (SLOTS.to_owned(), slots.to_string()));
+        tasks.into_iter().chain(slots)
+    }
+
+    /// The command that starts a worker: the pool's own, or an adapter that is given it.
+    #[must_use]
+    pub fn command(&self, program: &str, pool: &[String]) -> Vec<String> {
+        if !self.is_adapter {
+            return pool.to_vec();
+        }
+        let adapter = [program, "adapter", self.name, "--"].map(str::to_owned);
+        adapter.into_iter().chain(pool.iter().cloned()).collect()
     }
 }
 

@@ -41,6 +41,10 @@ fn explain(config: &Config, access: &Access, warnings: &[String]) -> String {
     let mut lines = Vec::new();
     for pool in &config.pools {
         let (min, max) = (pool.core.min, pool.core.max);
+        let (min, max) = match pool.strategy.is_adapter {
+            true => (pool.slots, pool.slots),
+            false => (min, max),
+        };
         let workers = match min == max {
             true => counted(max, "worker"),
             false => format!("{min} to {max} workers"),

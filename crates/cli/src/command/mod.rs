@@ -1,5 +1,6 @@
 //! What the commands do, one file each kind.
 
+mod adapter;
 mod call;
 mod check;
 mod export_import;
@@ -28,6 +29,7 @@ pub(crate) fn run(args: Args) -> Result {
     match args.command {
         Command::Serve(serve) => serve::serve(args.socket, &serve),
         Command::Check { file } => check::check(args.socket, file, json),
+        Command::Adapter { strategy, command } => adapter::adapter(&strategy, command),
         Command::Call(call) => call::call(&mut connect()?, &call, timeout),
         Command::Push(push) => push::push(&mut connect()?, &push, json),
         Command::Jobs(jobs) => jobs::jobs(&mut connect()?, &jobs, json),
@@ -55,6 +57,7 @@ fn refuse_unused(args: &Args) -> Result {
         Command::Store(_) => "store",
         Command::Serve(_) => "serve",
         Command::Check { .. } => "check",
+        Command::Adapter { .. } => "adapter",
         _ => return Ok(()),
     };
     let refuse = |text: String| Err(Failure::Usage(text));

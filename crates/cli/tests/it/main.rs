@@ -11,6 +11,7 @@ mod cli;
 mod counts;
 mod deploys;
 mod drain;
+mod exec;
 mod full;
 mod hostile;
 mod http;

@@ -160,6 +160,8 @@ pub struct Pool {
     pub name: String,
     /// How its workers come to be.
     pub strategy: &'static Strategy,
+    /// Tasks at once of an adapter; how many workers there are otherwise.
+    pub slots: u32,
     /// Empty: workers dial in.
     pub command: Vec<String>,
     pub directory: Option<PathBuf>,
@@ -185,6 +187,7 @@ impl Pool {
         Self {
             name,
             strategy: <&Strategy>::default(),
+            slots: core.max,
             command: Vec::new(),
             directory: None,
             user: None,
@@ -194,6 +197,32 @@ impl Pool {
             token: None,
             core,
         }
+    }
+}
+
+impl Pool {
+    /// What its strategy asks for. An adapter stands for all of the pool's workers, with a slot for each.
+    fn settle(&mut self) {
+        let core = &mut self.core;
+        (core.tasks, core.isolated) = (self.strategy.tasks, self.strategy.is_adapter);
+        self.slots = core.max;
+        if self.strategy.is_adapter {
+            (core.min, core.max) = (1, 1);
+        }
+    }
+
+    /// Tasks that it can surely run at once.
+    pub(crate) fn certain(&self) -> u32 {
+        match self.strategy.is_adapter {
+            true => self.slots,
+            false => self.core.min,
+        }
+    }
+
+    /// What its processes get besides their part of Stoker's own environment.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let own = self.strategy.variables(self.slots);
+        own.chain(self.env.clone()).collect()
     }
 }
 

@@ -176,6 +176,7 @@ fn read_pools(root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) -> Vec<Pool> {
     for (name, section, _) in named(root, &schema::POOL, mistakes) {
         let mut pool = Pool::new(name);
         schema::POOL.read(&section, &mut pool, mistakes);
+        pool.settle();
         check_silent(&section, &pool.core, mistakes);
         check_strategy(&section, &pool, mistakes);
         pools.push(pool);
@@ -248,7 +249,7 @@ fn check_silent(section: &Section<'_, '_>, core: &PoolConfig, mistakes: &mut Mis
 /// Workers that end after so many tasks have to be started by us, and know nothing of other bounds.
 fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
     let (name, core) = (pool.strategy.name, &pool.core);
-    if core.tasks == 0 {
+    if core.tasks == 0 && !core.isolated {
         return;
     }
     let mut wrong = |key: &str, what: &str, hint: &str| {
@@ -317,11 +318,11 @@ fn pool_of(
 fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     for pool in &config.pools {
         let reserved = config.reserved_of(&pool.name);
-        if pool.core.spawned && reserved > u64::from(pool.core.min) {
+        if pool.core.spawned && reserved > u64::from(pool.certain()) {
             let what = format!(
                 "its queues reserve {}, but it has only {} for certain",
                 counted(reserved, "worker"),
-                pool.core.min
+                pool.certain()
             );
             let hint = format!("raise the minimum of workers to {reserved}, or lower a reserve");
             let place = place_of(root, "pool", &pool.name);

@@ -23,7 +23,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "strategy",
             "\"loop\"",
             Field::Other(STRATEGY),
-            "How workers come to be: `loop`, a process boots once and runs task after task; `spare`, processes are booted ahead and each runs one task, `workers.min` of them ready and at most `workers.max` in all.",
+            "How workers come to be: `loop`, a process boots once and runs task after task; `spare`, processes are booted ahead and each runs one task, `workers.min` of them ready and at most `workers.max` in all; `exec`, `command` is started for each task, as many at once as `workers` says.",
         ),
         key(
             "workers",
@@ -175,12 +175,11 @@ const STRATEGY: Other<Pool> = Other {
             Strategy::named(value.as_str()?)
         });
         pool.strategy = strategy.unwrap_or_default();
-        pool.core.tasks = pool.strategy.tasks;
     },
     write: |pool| Some(quote(pool.strategy.name)),
     copy: |from, to| {
         to.strategy = from.strategy;
-        to.core.tasks = from.core.tasks;
+        (to.core.tasks, to.core.isolated) = (from.core.tasks, from.core.isolated);
     },
 };
 
@@ -239,10 +238,15 @@ const WORKERS: Other<Pool> = Other {
     kind: "number or {min, max}",
     read: read_workers,
     write: |pool| {
-        let (min, max) = (pool.core.min, pool.core.max);
+        let (min, max) = match pool.strategy.is_adapter {
+            true => (pool.slots, pool.slots),
+            false => (pool.core.min, pool.core.max),
+        };
         Some(format!("{{ min = {min}, max = {max} }}"))
     },
-    copy: |from, to| (to.core.min, to.core.max) = (from.core.min, from.core.max),
+    copy: |from, to| {
+        (to.core.min, to.core.max, to.slots) = (from.core.min, from.core.max, from.slots)
+    },
 };
 
 fn read_workers(

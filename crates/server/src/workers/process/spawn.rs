@@ -12,6 +12,9 @@ use stoker_angel::{Spec, ToAngel, WorkerKey};
 use stoker_core::{Event, Exit, Offer, PoolId, WorkerId};
 use stoker_os::{Fd, own_user};
 
+/// As who starts it finds it: this program, whatever its file has become.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 impl Plane {
     /// Asks the angel to start a worker.
     pub(crate) fn spawn(&mut self, worker: WorkerId, pool: PoolId, version: u32, number: u32) {
@@ -44,10 +47,10 @@ impl Plane {
             spec: Spec {
                 name,
                 protocol: spec.core.protocol,
-                command: spec.command.clone(),
+                command: spec.strategy.command(OWN_PROGRAM, &spec.command),
                 env_clear: spec.env_clear,
                 env_pass: spec.env_pass.clone(),
-                env: spec.strategy.variables().chain(spec.env.clone()).collect(),
+                env: spec.environment(),
                 dir: spec.directory.clone(),
                 user: spec.user.clone(),
             },

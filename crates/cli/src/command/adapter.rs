@@ -1,0 +1,23 @@
+//! The process that runs a pool's tasks for programs that do not speak the protocol.
+
+use super::Result;
+use crate::command::gateways::inherited;
+use crate::exit::Failure;
+use std::env;
+use std::os::unix::net::UnixStream;
+use stoker_workers::{SLOTS, exec};
+
+/// A number that the server has put into the environment.
+fn slots() -> Option<u16> {
+    env::var(SLOTS).ok()?.parse().ok()
+}
+
+pub(crate) fn adapter(strategy: &str, command: Vec<String>) -> Result {
+    let (socket, slots) = (inherited(stoker_angel::env::FD).pop(), slots());
+    let (Some(socket), Some(slots), "exec") = (socket, slots, strategy) else {
+        let text = "an adapter is started by 'stoker serve', for a pool with strategy = \"exec\"";
+        return Err(Failure::Usage(text.to_owned()));
+    };
+    let served = exec::serve(UnixStream::from(socket), slots, command);
+    served.map_err(|error| Failure::Failed(format!("the adapter lost its server: {error}")))
+}

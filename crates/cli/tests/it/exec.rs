@@ -1,0 +1,106 @@
+//! A program per task, that needs to know nothing of Stoker.
+
+use crate::setup;
+use stoker_testkit::{App, Ask, procs, until};
+use stoker_wire::{Key, Status};
+
+/// What it does follows from its payload.
+const SCRIPT: &str = "case $0 in \
+    fail) echo bad >&2; exit 3;; \
+    again) exit 75;; \
+    crash) kill -SEGV $$;; \
+    slow) sleep 1000 & echo $! > child; sleep 1000;; \
+    leaves) sleep 1000 & echo $! > child; echo left;; \
+    *) cat; echo \" from $STOKER_NAME, $# words\";; esac";
+
+fn start(keys: &str) -> App {
+    let config = format!(
+        "[pool.p]\ncommand = [\"sh\", \"-c\", {SCRIPT:?}, \"{{body}}\", \"{{name}}\"]\nstrategy = \"exec\"\nworkers = 4\n{keys}\n\
+         [queue.q]\npool = \"p\"\nbackoff = [\"0s\"]\n[service.sh]\npool = \"p\"\n"
+    );
+    let app = setup().config(&config).launch();
+    app.wait_for_log("p-1 is ready (pid ");
+    app
+}
+
+fn twice(body: &str) -> Ask {
+    Ask::push("q", body).meta(Key::TRIES, 2u16.to_be_bytes())
+}
+
+#[test]
+fn its_output_is_the_result() {
+    let app = start("");
+    assert_eq!(app.call("sh.run", "hi").text(), "hi from sh.run, 1 words\n");
+    let mut client = app.client();
+    let id = client.push(&twice("hi"));
+    let job = client.job_in(&id, "done");
+    assert_eq!(job["result"], "hi from q, 1 words\n");
+}
+
+#[test]
+fn how_it_ends_is_the_verdict() {
+    let app = start("");
+    let mut client = app.client();
+    for (body, attempt, crashes, error) in [
+        ("fail", 2, 0, "exit code 3: bad"),
+        ("again", 2, 0, "exit code 75"),
+        (
+            "crash",
+            0,
+            3,
+            "it killed 3 workers, the last one by signal 11 (SEGV)",
+        ),
+    ] {
+        let id = client.push(&twice(body));
+        let job = client.job_in(&id, "failed");
+        assert_eq!(job["error"]["message"], error, "{job}");
+        assert_eq!(
+            (&job["attempt"], &job["crashes"]),
+            (&attempt.into(), &crashes.into())
+        );
+    }
+    assert_eq!(app.call("sh.run", "crash").status(), Status::WORKER_DIED);
+    assert_eq!(app.call("sh.run", "fail").status(), Status::EXCEPTION);
+    assert_eq!(app.pool()["restarts"], 0, "its adapter lives on");
+}
+
+/// The process that a program of ours left behind.
+fn left_child(app: &App) -> i32 {
+    until("the program has started another", || {
+        let text = std::fs::read_to_string(app.dir.file("child")).ok()?;
+        text.trim().parse().ok()
+    })
+}
+
+#[test]
+fn one_that_overruns_its_time_ends_with_all_that_it_started() {
+    let app = start("task_timeout = \"300ms\"");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("q", "slow").meta(Key::TRIES, 1u16.to_be_bytes()));
+    client.job_in(&id, "failed");
+    let child = left_child(&app);
+    until("it is gone", || (!procs::is_alive(child)).then_some(()));
+    assert_eq!(app.pool()["restarts"], 0, "its adapter lives on");
+}
+
+/// What it leaves running holds up neither its answer nor the next task.
+#[test]
+fn what_it_leaves_behind_is_ended() {
+    let app = start("");
+    assert_eq!(app.call("sh.run", "leaves").text(), "left\n");
+    let child = left_child(&app);
+    until("it is gone", || (!procs::is_alive(child)).then_some(()));
+}
+
+#[test]
+fn a_program_that_is_not_there_fails_its_task() {
+    let config =
+        "[pool.p]\ncommand = [\"/no/such\"]\nstrategy = \"exec\"\n[service.sh]\npool = \"p\"\n";
+    let app = setup().config(config).launch();
+    let got = app.call("sh.run", "x");
+    assert_eq!(got.status(), Status::EXCEPTION);
+    assert!(
+        got.text()
+            .starts_with("its program can't be started: No such file")
+    );
+}

@@ -1,0 +1,66 @@
+//! What the adapter says to the server. Threads share it: each frame is one write.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+use stoker_wire::{Encode, EventKind, Hello, Role, Type, encode};
+
+/// The number of the standard error in an EVENT of kind log.
+pub(super) const STDERR: u8 = 2;
+
+#[derive(Debug)]
+pub(super) struct Link {
+    socket: Mutex<UnixStream>,
+}
+
+impl Link {
+    pub(super) fn new(socket: UnixStream) -> Self {
+        Self {
+            socket: Mutex::new(socket),
+        }
+    }
+
+    /// It serves whatever its pool serves.
+    pub(super) fn say_hello(&self, slots: u16) -> io::Result<()> {
+        let hello = Hello {
+            v: vec![1],
+            role: Role::Worker,
+            name: "exec".to_owned(),
+            pid: Some(std::process::id()),
+            jobs: vec!["*".to_owned()],
+            slots: Some(slots),
+            soft_cancel: true,
+            ..Hello::default()
+        };
+        let body = serde_json::to_vec(&hello)?;
+        self.put(Encode {
+            body: &body,
+            ..Encode::new(Type::Hello, 0)
+        })
+    }
+
+    pub(super) fn log(&self, id: u32, lines: &[u8]) {
+        self.say(Encode {
+            code: EventKind::LOG.0,
+            prio: STDERR,
+            body: lines,
+            ..Encode::new(Type::Event, id)
+        });
+    }
+
+    pub(super) fn pong(&self, id: u32) {
+        self.say(Encode::new(Type::Pong, id));
+    }
+
+    /// A server that has gone is noticed by who reads.
+    pub(super) fn say(&self, frame: Encode<'_>) {
+        drop(self.put(frame));
+    }
+
+    fn put(&self, frame: Encode<'_>) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        encode(&mut bytes, frame);
+        let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        socket.write_all(&bytes)
+    }
+}

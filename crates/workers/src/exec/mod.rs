@@ -1,0 +1,161 @@
+//! `strategy = "exec"`: a program per task. One adapter serves a pool with so many slots, and starts the pool's command for
+//! each task: the payload on stdin, the result from stdout, the verdict from how it ends.
+
+mod link;
+mod output;
+mod program;
+mod task;
+mod verdict;
+
+use link::Link;
+use program::Program;
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use stoker_wire::{Frame, MAX_FRAME, Splitter, Type, WireError};
+use task::{Task, kill_group};
+
+/// Bytes that are read at once.
+const READ: usize = 64 << 10;
+
+/// The programs that run, by the id of their task.
+#[derive(Debug, Default)]
+struct Running {
+    tasks: Mutex<HashMap<u32, Arc<Handle>>>,
+    none: Condvar,
+}
+
+/// What others may do to a program that runs.
+#[derive(Debug, Default)]
+struct Handle {
+    /// Its process group, once it runs; 0 before that and after.
+    group: Mutex<i32>,
+    is_cancelled: AtomicBool,
+}
+
+/// Serves until the server says to go, and all that had begun has ended, or until the server has gone.
+pub fn serve(socket: UnixStream, slots: u16, command: Vec<String>) -> io::Result<()> {
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    // The soft signal of a timeout: the CANCEL before it says whom it means.
+    let heard = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR1, heard)?;
+    let link = Arc::new(Link::new(socket.try_clone()?));
+    let program = Arc::new(Program::new(command));
+    let running = Arc::new(Running::default());
+    link.say_hello(slots)?;
+    let ended = read(socket, &link, &program, &running);
+    if ended? == End::Gone {
+        // Nobody will take the answers.
+        running.kill_all();
+        return Ok(());
+    }
+    running.wait_for_the_last();
+    Ok(())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// The server said to go.
+    Told,
+    /// It has gone.
+    Gone,
+}
+
+fn read(
+    mut socket: UnixStream,
+    link: &Arc<Link>,
+    program: &Arc<Program>,
+    running: &Arc<Running>,
+) -> io::Result<End> {
+    let (mut splitter, mut buffer) = (Splitter::new(MAX_FRAME), vec![0; READ]);
+    let mut is_told = false;
+    while !is_told {
+        let count = match socket.read(&mut buffer) {
+            Ok(0) => return Ok(End::Gone),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let fed = splitter.feed(&buffer[..count], |frame| {
+            is_told |= take(frame, link, program, running);
+            Ok::<(), WireError>(())
+        });
+        fed.map_err(|error| io::Error::other(error.to_string()))?;
+    }
+    Ok(End::Told)
+}
+
+/// Takes one frame. True when it says to go.
+fn take(
+    frame: Frame<'_>,
+    link: &Arc<Link>,
+    program: &Arc<Program>,
+    running: &Arc<Running>,
+) -> bool {
+    match frame.kind {
+        Type::Req => {
+            let handle = running.add(frame.id);
+            let task = Task::of(&frame);
+            let (link, program, running) = (link.clone(), program.clone(), running.clone());
+            thread::spawn(move || {
+                task.run(&program, &handle, &link);
+                running.remove(task.id);
+            });
+        }
+        Type::Cancel => running.cancel(frame.id),
+        Type::Ping => link.pong(frame.id),
+        Type::Goaway => return true,
+        _ => {}
+    }
+    false
+}
+
+impl Running {
+    fn add(&self, id: u32) -> Arc<Handle> {
+        let handle = Arc::new(Handle::default());
+        self.all().insert(id, handle.clone());
+        handle
+    }
+
+    fn remove(&self, id: u32) {
+        let mut all = self.all();
+        all.remove(&id);
+        if all.is_empty() {
+            self.none.notify_all();
+        }
+    }
+
+    fn cancel(&self, id: u32) {
+        let handle = self.all().get(&id).cloned();
+        if let Some(handle) = handle {
+            handle.is_cancelled.store(true, Ordering::SeqCst);
+            handle.kill();
+        }
+    }
+
+    fn kill_all(&self) {
+        self.all().values().for_each(|handle| handle.kill());
+    }
+
+    fn wait_for_the_last(&self) {
+        let mut all = self.all();
+        while !all.is_empty() {
+            all = self.none.wait(all).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Arc<Handle>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Handle {
+    fn kill(&self) {
+        // Held until the signal is sent: the group's number can't become another's meanwhile.
+        let group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
+        kill_group(*group);
+    }
+}

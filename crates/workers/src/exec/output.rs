@@ -1,0 +1,168 @@
+//! What goes into a program and what comes out of it, all at once, so that neither side waits for the other for ever.
+
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+
+/// What a result may be at the most; what is beyond is read and dropped.
+pub(super) const MOST: usize = 8 << 20;
+/// The end of its standard error, which says why it failed.
+const WORDS: usize = 2 << 10;
+const READ: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// Its standard output, up to [`MOST`].
+    pub(super) result: Vec<u8>,
+    /// All of its standard output.
+    pub(super) len: usize,
+    /// The end of its standard error.
+    pub(super) words: Vec<u8>,
+}
+
+struct Pipes<'a> {
+    input: Option<ChildStdin>,
+    rest: &'a [u8],
+    output: Option<ChildStdout>,
+    errors: Option<ChildStderr>,
+}
+
+/// Feeds a program and hears it until it has closed both its outputs, or ended.
+pub(super) fn hear(
+    child: &mut Child,
+    body: &[u8],
+    mut log: impl FnMut(&[u8]),
+) -> io::Result<Heard> {
+    let mut pipes = Pipes {
+        input: child.stdin.take(),
+        rest: body,
+        output: child.stdout.take(),
+        errors: child.stderr.take(),
+    };
+    for fd in [
+        pipes.input.as_ref().map(AsFd::as_fd),
+        pipes.output.as_ref().map(AsFd::as_fd),
+        pipes.errors.as_ref().map(AsFd::as_fd),
+    ] {
+        fd.map_or(Ok(()), |fd| rustix::io::ioctl_fionbio(fd, true))?;
+    }
+    let (mut heard, mut buffer) = (Heard::default(), vec![0; READ]);
+    while pipes.output.is_some() || pipes.errors.is_some() {
+        pipes.feed();
+        pipes.hear(&mut heard, &mut buffer, &mut log)?;
+        if !pipes.is_over(child)? {
+            pipes.wait()?;
+        }
+    }
+    Ok(heard)
+}
+
+impl Pipes<'_> {
+    /// Writes what it takes. One that reads nothing has no need of it.
+    fn feed(&mut self) {
+        let Some(input) = &mut self.input else { return };
+        while !self.rest.is_empty() {
+            match input.write(self.rest) {
+                Ok(count) => self.rest = &self.rest[count..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        self.input = None;
+    }
+
+    fn hear(
+        &mut self,
+        heard: &mut Heard,
+        buffer: &mut [u8],
+        log: &mut impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        let is_over = drain(self.output.as_mut(), buffer, |bytes| heard.keep(bytes))?;
+        self.output.take_if(|_| is_over);
+        let is_over = drain(self.errors.as_mut(), buffer, |bytes| {
+            heard.note(bytes);
+            log(bytes);
+        })?;
+        self.errors.take_if(|_| is_over);
+        Ok(())
+    }
+
+    /// It has ended, and what it started still holds its outputs: nobody waits for those.
+    fn is_over(&mut self, child: &mut Child) -> io::Result<bool> {
+        let has_ended = has_ended(child)?;
+        if has_ended {
+            (self.output, self.errors) = (None, None);
+        }
+        Ok(has_ended)
+    }
+
+    /// Waits until there is something to do; a program that ended and left its outputs open is looked for now and then.
+    fn wait(&self) -> io::Result<()> {
+        let input = self
+            .input
+            .as_ref()
+            .map(|fd| PollFd::new(fd, PollFlags::OUT));
+        let output = self
+            .output
+            .as_ref()
+            .map(|fd| PollFd::new(fd, PollFlags::IN));
+        let errors = self
+            .errors
+            .as_ref()
+            .map(|fd| PollFd::new(fd, PollFlags::IN));
+        let mut all: Vec<PollFd<'_>> = [input, output, errors].into_iter().flatten().collect();
+        let now_and_then = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 100_000_000,
+        };
+        match poll(&mut all, Some(&now_and_then)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Whether the process is a zombie: it is waited for later, when nobody can mean its number any more.
+fn has_ended(child: &Child) -> io::Result<bool> {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return Ok(true);
+    };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(pid), options)?.is_some())
+}
+
+/// Reads what is there. True at its end.
+fn drain(
+    from: Option<&mut impl Read>,
+    buffer: &mut [u8],
+    mut each: impl FnMut(&[u8]),
+) -> io::Result<bool> {
+    let Some(from) = from else { return Ok(false) };
+    loop {
+        match from.read(buffer) {
+            Ok(0) => return Ok(true),
+            Ok(count) => each(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Heard {
+    fn keep(&mut self, bytes: &[u8]) {
+        self.len += bytes.len();
+        let room = MOST - self.result.len();
+        self.result
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn note(&mut self, bytes: &[u8]) {
+        self.words.extend_from_slice(bytes);
+        let surplus = self.words.len().saturating_sub(WORDS);
+        self.words.drain(..surplus);
+    }
+}

@@ -1,0 +1,90 @@
+//! How a program ended, as an answer.
+
+use super::link::Link;
+use super::output::{Heard, MOST};
+use super::task::Task;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
+
+/// EX_TEMPFAIL of sysexits.h: try again later.
+const AGAIN: i32 = 75;
+/// The result of a job that is kept.
+const RESULT: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(super) struct Verdict {
+    status: Status,
+    signal: Option<i32>,
+    body: Vec<u8>,
+}
+
+impl Verdict {
+    fn new(status: Status, text: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            signal: None,
+            body: text.into(),
+        }
+    }
+
+    pub(super) fn cancelled() -> Self {
+        Self::new(Status::CANCELLED, "its program was ended")
+    }
+
+    pub(super) fn not_started(error: &io::Error) -> Self {
+        Self::new(
+            Status::EXCEPTION,
+            format!("its program can't be started: {error}"),
+        )
+    }
+
+    pub(super) fn not_followed(error: &io::Error) -> Self {
+        Self::new(
+            Status::EXCEPTION,
+            format!("its program can't be heard: {error}"),
+        )
+    }
+
+    pub(super) fn of(status: ExitStatus, heard: &Heard, is_job: bool) -> Self {
+        let words = String::from_utf8_lossy(&heard.words).trim().to_owned();
+        let said = |what: String| match words.as_str() {
+            "" => what,
+            words => format!("{what}: {words}"),
+        };
+        match (status.code(), status.signal()) {
+            (Some(0), _) => Self::done(heard, is_job),
+            (Some(AGAIN), _) => Self::new(Status::RETRY, said("exit code 75".to_owned())),
+            (Some(code), _) => Self::new(Status::EXCEPTION, said(format!("exit code {code}"))),
+            (None, signal) => Self {
+                signal,
+                ..Self::new(Status::CRASHED, words)
+            },
+        }
+    }
+
+    fn done(heard: &Heard, is_job: bool) -> Self {
+        if !is_job && heard.len > MOST {
+            let text = format!("its output has {} bytes, and {MOST} is the most", heard.len);
+            return Self::new(Status::EXCEPTION, text);
+        }
+        // The work is done: to fail it for its output would be to do it again.
+        let is_kept = !is_job || heard.len <= RESULT;
+        Self::new(Status::OK, if is_kept { &heard.result[..] } else { &[] })
+    }
+
+    pub(super) fn answer(&self, task: &Task, worked: u32, link: &Link) {
+        let mut meta = MetaBuf::new();
+        if let Some(signal) = self.signal.and_then(|signal| u32::try_from(signal).ok()) {
+            meta.push(Key::SIGNAL, &signal.to_be_bytes());
+        }
+        link.say(Encode {
+            code: self.status.0,
+            ttl: worked,
+            meta: meta.as_meta(),
+            body: &self.body,
+            ..Encode::new(Type::Res, task.id)
+        });
+    }
+}
