@@ -18,6 +18,10 @@ impl Program {
         Self { words }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an adapter starts the programs of its tasks"
+    )]
     /// In a process group of its own, so that all that it starts ends with it.
     pub(super) fn command(&self, task: &Task) -> Command {
         let mut words = self.words.iter().map(|word| task.fill(word));

@@ -245,7 +245,7 @@ const WORKERS: Other<Pool> = Other {
         Some(format!("{{ min = {min}, max = {max} }}"))
     },
     copy: |from, to| {
-        (to.core.min, to.core.max, to.slots) = (from.core.min, from.core.max, from.slots)
+        (to.core.min, to.core.max, to.slots) = (from.core.min, from.core.max, from.slots);
     },
 };
 
