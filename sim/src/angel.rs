@@ -151,9 +151,8 @@ impl World {
     /// Nobody knows why: there was no memory left, say.
     pub(crate) fn dies_idle(&mut self, key: u64) {
         // What it was sent and has not read would count as its death's doing.
-        let has_none = |worker: &Worker| {
-            worker.is_free() && !worker.holds() && !sim::is_readable(&worker.peer.fd)
-        };
+        let has_none =
+            |worker: &Worker| worker.is_free() && !worker.holds() && !worker.peer.is_readable();
         if self.workers.get(&key).is_some_and(has_none) && !self.setup.cuts {
             self.dies(key, true);
         }

@@ -32,8 +32,8 @@ impl World {
         };
         if self.clients[no].is_none() {
             let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
-            self.clients[no] = Some(Client::new(Peer::new(fd), from.pid));
             self.lives += 1;
+            self.clients[no] = Some(Client::new(Peer::new(fd), from.pid));
         }
         let burst = self.dice("clients").weighted(&[(70, 1), (20, 5), (10, 40)]);
         for _ in 0..burst {
@@ -73,7 +73,13 @@ impl World {
         if no.is_multiple_of(3) && self.dice("operator").below(100) < self.setup.operations {
             let setup = self.setup.clone();
             let jobs = self.ledger.jobs.len() as u64;
-            let drawn = operator::draw(self.dice("operator"), &setup, jobs);
+            let behind = self.jobs_behind();
+            let last = self
+                .ledger
+                .changes
+                .last()
+                .map(|change| (change.verb, change.filter.clone()));
+            let drawn = operator::draw(self.dice("operator"), &setup, jobs, last, &behind);
             return self.operate(no, drawn);
         }
         if what < self.setup.calls && services > 0 {
@@ -158,7 +164,8 @@ impl World {
         }
         let about = match effect {
             Effect::Changes(verb, filter) => {
-                let at = self.ledger.change(verb, filter, &self.setup);
+                let sent = self.jobs_at_workers();
+                let at = self.ledger.change(verb, filter, sent.as_ref(), &self.setup);
                 let Some(change) = self.ledger.changes[at].request(&self.ledger, &self.setup)
                 else {
                     return self.ledger.not_changed(at);
@@ -182,6 +189,10 @@ impl World {
                     .changes_to(limit);
                 let wish = Steered::Limit(limit);
                 let number = self.ledger.steering.asks(queue, wish);
+                if self.edits_limit(queue) {
+                    // What the file says is another one soon.
+                    self.ledger.steering.changes_limit(queue);
+                }
                 About::Steered(queue, wish, number)
             }
             Effect::Edits => return self.edits_file(),
@@ -251,6 +262,7 @@ impl World {
                 uid: 0,
             };
             let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
+            self.lives += 1;
             self.clients[0] = Some(Client::new(Peer::new(fd), from.pid));
         }
         for queue in self.ledger.paused.clone() {
@@ -304,13 +316,35 @@ impl World {
     pub(crate) fn hang_up(&mut self, no: usize) {
         if let Some(client) = self.clients[no].take() {
             for about in client.open.values() {
-                // What a change reaches is never known then: it stays open.
+                // What a change reaches is not known then: it stays open as long as its server lives.
                 match about {
                     About::Job(job) => self.ledger.unknown(*job),
                     About::Call(call) => self.ledger.calls.leave(*call),
+                    // One that has heard nothing may be heard by the next server.
+                    About::Change(at) if client.has_heard => self.ledger.abandons(*at),
                     _ => {}
                 }
             }
+        }
+    }
+
+    /// Some changes are followed by another one of the same jobs, once it is known what they have done.
+    fn changes_go_on(&mut self, no: usize) {
+        for at in std::mem::take(&mut self.ledger.has_changed) {
+            if self.waits_since.is_some() || !self.dice("pairs").percent(40) {
+                continue;
+            }
+            let (setup, change) = (self.setup.clone(), self.ledger.changes[at].clone());
+            let (verb, filter) =
+                operator::next_change(self.dice("pairs"), &setup, change.verb, change.filter);
+            self.operate(
+                no,
+                (
+                    "stoker.job",
+                    serde_json::Value::Null,
+                    Effect::Changes(verb, filter),
+                ),
+            );
         }
     }
 
@@ -325,6 +359,7 @@ impl World {
         if let Some(edit) = self.ledger.is_reloaded.take() {
             self.is_reloaded(edit);
         }
+        self.changes_go_on(no);
         if ended {
             let open = self.clients[no]
                 .as_ref()

@@ -53,6 +53,8 @@ pub(crate) struct Client {
     free: VecDeque<u32>,
     /// Requests that were made before the server was told to end: it answers them before it does.
     pub(crate) owed: Vec<u32>,
+    /// The server has read what it said.
+    pub(crate) has_heard: bool,
 }
 
 impl Client {
@@ -70,6 +72,7 @@ impl Client {
             crossed: HashMap::new(),
             free: VecDeque::new(),
             owed: Vec::new(),
+            has_heard: false,
         }
     }
 
@@ -232,7 +235,9 @@ impl Client {
         self.peer.flush();
         let (open, crossed, free) = (&mut self.open, &mut self.crossed, &mut self.free);
         let owed = &mut self.owed;
+        let has_heard = &mut self.has_heard;
         let ended = self.peer.take(|frame| {
+            *has_heard = true;
             if frame.kind != Type::Res {
                 return;
             }

@@ -1,7 +1,7 @@
 //! A disk that fails for a while: calls of a sort end with an error, or it is full. It is well again before the end.
 
 use crate::agenda::What;
-use crate::restart::Death;
+use crate::restart::{Death, Moment};
 use crate::world::World;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub(crate) struct Faults {
     inner: Arc<Mutex<Inner>>,
     /// How often the disk is still to fail.
     left: u64,
+    /// It does so soon after this, if that comes first.
+    after: Option<Moment>,
     /// What does not work now.
     trouble: Option<Trouble>,
     healed: Duration,
@@ -62,6 +64,7 @@ impl Faults {
         Self {
             inner,
             left,
+            after: None,
             trouble: None,
             healed: Duration::ZERO,
         }
@@ -141,12 +144,25 @@ impl World {
         if self.faults.left > 0 {
             let most = *self.dice("faults").of_all(&[50, 1_000, 20_000]);
             let pause = self.dice("faults").millis(0, most);
+            self.faults.after = match self.dice("faults").percent(60) {
+                true => Some(*self.dice("faults").of_all(&Moment::ALL)),
+                false => None,
+            };
             self.agenda.plan(steady() + pause, What::DiskFails);
         }
     }
 
+    /// Something has happened after which the disk may fail.
+    pub(crate) fn fail_at(&mut self, moment: Moment) {
+        if self.faults.left > 0 && self.faults.after.take_if(|at| *at == moment).is_some() {
+            let soon = self.dice("faults").micros(0, 3_000);
+            self.agenda.plan(steady() + soon, What::DiskFails);
+        }
+    }
+
     pub(crate) fn disk_fails(&mut self) {
-        let Some(disk) = self.disk.clone() else {
+        let can_fail = self.faults.left > 0 && self.faults.trouble.is_none();
+        let Some(disk) = self.disk.clone().filter(|_| can_fail) else {
             return;
         };
         let all = [
@@ -181,6 +197,7 @@ impl World {
         lock(&self.faults.inner).trouble = None;
         self.faults.trouble = None;
         self.faults.healed = steady();
+        self.ledger.disk_heals();
         self.plan_fault();
     }
 }

@@ -1,6 +1,7 @@
 //! Who has which job at the moment at which the server dies: whatever its store then counts as running must have been.
 
 use crate::slots::Slots;
+use crate::stored::{Stored, row_of};
 use crate::world::World;
 use std::collections::BTreeSet;
 use stoker_wire::{Key, Type};
@@ -17,6 +18,37 @@ pub(crate) struct Hands {
 }
 
 impl World {
+    /// The jobs that workers have or were sent; `None` if something is half sent, and nobody knows.
+    pub(crate) fn jobs_at_workers(&mut self) -> Option<BTreeSet<u64>> {
+        let mut is_known = !self.setup.cuts;
+        let mut all = BTreeSet::new();
+        for worker in self.workers.values_mut() {
+            is_known &= worker.peer.look_ahead(|frame| {
+                let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
+                all.extend(is_job.then(|| crate::body::number(frame.body)).flatten());
+            });
+            let ended = worker.ended.iter().map(|(task, _)| *task);
+            let begun = worker.running().into_iter().chain(ended);
+            all.extend(begun.filter(|task| task.is_job).map(|task| task.no));
+            all.extend(worker.waiting_jobs());
+        }
+        is_known.then_some(all)
+    }
+
+    /// Jobs that were sent to a worker which runs another task.
+    pub(crate) fn jobs_behind(&mut self) -> Vec<u64> {
+        let mut behind = Vec::new();
+        let busy = self.workers.values_mut();
+        for worker in busy.filter(|worker| worker.run.is_some() && !worker.is_rogue) {
+            worker.peer.look_ahead(|frame| {
+                let is_job = frame.kind == Type::Req && frame.meta.get(Key::JOB_ID).is_some();
+                behind.extend(is_job.then(|| crate::body::number(frame.body)).flatten());
+            });
+            behind.extend(worker.model.waiting_jobs());
+        }
+        behind
+    }
+
     /// The server dies.
     pub(crate) fn note_hands(&mut self) {
         let mut hands = Hands {
@@ -51,21 +83,25 @@ impl World {
     }
 
     /// The store counts these jobs as running.
-    pub(crate) fn check_running_row(&self, running: &BTreeSet<u64>) {
+    pub(crate) fn check_running_row(&self, stored: &Stored) {
+        for (no, job) in self.ledger.jobs.iter().enumerate() {
+            let row = job.id.as_deref().and_then(row_of);
+            let queue = job.queue().map(|queue| &self.setup.queues[queue]);
+            let is_early = queue.is_some_and(|queue| queue.on_delivery.known() == Some(true));
+            let runs = row.is_some_and(|row| stored.running_rows.contains(&row));
+            assert!(
+                !runs || !is_early || job.displaced,
+                "job {no} counts as running, and counts as done when it is delivered: {job}"
+            );
+        }
         if !self.hands.is_known {
             return;
         }
-        for no in running {
+        for no in &stored.running {
             let job = &self.ledger.jobs[*no as usize];
             assert!(
                 !self.hands.behind.contains(no),
                 "job {no} counts as running, and stood behind another one: {job}"
-            );
-            let of = job.queue().map(|queue| &self.setup.queues[queue]);
-            let is_early = of.is_some_and(|queue| queue.on_delivery.known() == Some(true));
-            assert!(
-                !is_early || job.displaced,
-                "job {no} counts as running, and was acknowledged when it was delivered: {job}"
             );
             assert!(
                 self.hands.all.contains(no) || job.deliveries > 0 || job.was_unread,

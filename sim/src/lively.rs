@@ -31,6 +31,8 @@ pub(crate) struct Lively {
     busy: u64,
     /// Workers that offer a soft cancel.
     soft: u64,
+    /// Runs that are slow where most are quick: what was sent behind them waits.
+    slow: u64,
     /// Workers that TERM does not end.
     pub(crate) deaf: u64,
     /// Runs that end their worker, by its own will, in a thousand.
@@ -54,6 +56,7 @@ impl Lively {
             nests: *Dice::of(seed, "nests").of_all(&[0, 0, 0, 5, 40]),
             busy: *dice.of_all(&[0, 0, 10, 60]),
             soft: *dice.of_all(&[0, 50, 100]),
+            slow: *Dice::of(seed, "slow runs").of_all(&[0, 0, 3, 12]),
             deaf: *dice.of_all(&[0, 50, 100]),
             rogue: *dice.of_all(&[0, 0, 0, 3, 20]),
             hostile: *dice.of_all(&[0, 0, 0, 1, 3]),
@@ -126,7 +129,11 @@ impl Lively {
             (Act::Retries(_), false) => Act::Does("throws"),
             (end, _) => end,
         };
-        (end, dice.micros(0, 2 * setup.longest_us))
+        let time = match dice.percent(self.slow) && !setup.is_unhurried() {
+            true => dice.millis(5, 1_500),
+            false => dice.micros(0, 2 * setup.longest_us),
+        };
+        (end, time)
     }
 }
 

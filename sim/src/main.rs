@@ -35,6 +35,7 @@ mod shrink;
 mod slots;
 mod stopping;
 mod stops;
+mod stored;
 mod storing;
 mod survivors;
 mod table;

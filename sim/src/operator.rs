@@ -25,12 +25,28 @@ pub(crate) enum Effect {
     Rejected,
 }
 
-/// The method, the request, and what follows from it. `jobs` there are so far.
-pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> (&'static str, Value, Effect) {
+/// The method, the request, and what follows from it. `jobs` there are so far, and those `behind` another one at a worker.
+pub(crate) fn draw(
+    dice: &mut Dice,
+    setup: &Setup,
+    jobs: u64,
+    last: Option<(Verb, Filter)>,
+    behind: &[u64],
+) -> (&'static str, Value, Effect) {
     match dice.below(10) {
         0..4 => {
-            let verb = verb(dice, setup);
-            let filter = filter(dice, setup, verb, jobs);
+            let again = last.filter(|_| dice.percent(30));
+            let (verb, filter) = match again {
+                Some((verb, filter)) => next_change(dice, setup, verb, filter),
+                None => {
+                    let verb = verb(dice, setup);
+                    let mut filter = filter(dice, setup, verb, jobs);
+                    if filter.one.is_some() && !behind.is_empty() && dice.percent(60) {
+                        filter.one = Some(*dice.of_all(behind));
+                    }
+                    (verb, filter)
+                }
+            };
             ("stoker.job", Value::Null, Effect::Changes(verb, filter))
         }
         4 => look(dice, setup),
@@ -51,6 +67,25 @@ fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
         _ if dice.percent(50) => Verb::Discard,
         _ => Verb::Edit(dice.within(1, 9) as u32),
     }
+}
+
+/// Something else with the jobs that were changed last: what the one has done the other one meets.
+pub(crate) fn next_change(
+    dice: &mut Dice,
+    setup: &Setup,
+    last: Verb,
+    of_last: Filter,
+) -> (Verb, Filter) {
+    let queue = queue_of(dice, setup);
+    let rate = dice.percent(70).then(|| *dice.of_all(&[1, 3, 10]));
+    let next: &[Verb] = match last {
+        Verb::Cancel => &[Verb::Retry(rate), Verb::Retry(rate), Verb::Discard],
+        Verb::Suspend => &[Verb::Release, Verb::Move(queue), Verb::Cancel],
+        Verb::Retry(_) => &[Verb::Cancel, Verb::Suspend, Verb::Move(queue)],
+        _ => &[Verb::Cancel, Verb::Suspend, Verb::Retry(rate)],
+    };
+    let states = Vec::new();
+    (*dice.of_all(next), Filter { states, ..of_last })
 }
 
 fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {

@@ -68,6 +68,11 @@ impl Peer {
         !self.out.is_empty() && sim::is_writable(&self.fd)
     }
 
+    /// Whether there is something to read, or the end.
+    pub(crate) fn is_readable(&self) -> bool {
+        !self.ahead.is_empty() || sim::is_readable(&self.fd)
+    }
+
     /// Looks at what is there, which is still to be read. Returns whether these were whole frames.
     pub(crate) fn look_ahead(&mut self, mut each: impl FnMut(Frame<'_>)) -> bool {
         let mut buffer = [0; 16 << 10];

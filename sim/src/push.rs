@@ -44,7 +44,11 @@ pub(crate) const TYPES: [&str; 3] = ["Mail", "Invoice", "Report"];
 impl Options {
     /// `life` tells one life of a connection from all others: where order counts, a key is of one life only.
     pub(crate) fn draw(dice: &mut Dice, queue: &Queue, rich: bool, life: u64, no: u64) -> Self {
-        let lane = dice.below(3);
+        // Where order counts many are of one key.
+        let lane = match queue.ordered && dice.percent(60) {
+            true => 0,
+            false => dice.below(3),
+        };
         let key = match queue.ordered {
             true => Some(format!("k{}", 1 + life * 3 + lane)),
             false => (lane > 0).then(|| format!("k{lane}")),

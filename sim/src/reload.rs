@@ -16,11 +16,12 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// A reload that was not answered is asked for again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Keys of a queue that change. The others keep their value for the whole seed.
-pub(crate) const KEYS: [&str; 9] = [
+pub(crate) const KEYS: [&str; 10] = [
     "tries",
     "max_waiting",
     "keep_done",
     "keep_failed",
+    "limit",
     "per_key",
     "weight",
     "age_step",
@@ -36,6 +37,7 @@ pub(crate) struct Edit {
     at: usize,
     to: Queue,
     is_written: bool,
+    is_of_limit: bool,
 }
 
 impl Edit {
@@ -49,6 +51,7 @@ impl Edit {
             at,
             to,
             is_written: false,
+            is_of_limit: key == "limit",
         }
     }
 }
@@ -64,8 +67,18 @@ impl World {
         let no = self.edits;
         let edit = Edit::draw(no, self.dice("operator"), &setup);
         Rc::make_mut(&mut self.setup).queues[edit.at].may_become(&edit.to);
+        if edit.is_of_limit {
+            self.ledger.steering.changes_limit(edit.at);
+        }
         self.edit = Some(edit);
         self.agenda.plan(steady() + SETTLED, What::FileChanges);
+    }
+
+    /// The file is to have another limit of this queue.
+    pub(crate) fn edits_limit(&self, queue: usize) -> bool {
+        self.edit
+            .as_ref()
+            .is_some_and(|edit| edit.at == queue && edit.is_of_limit)
     }
 
     pub(crate) fn file_changes(&mut self) {
@@ -101,7 +114,13 @@ impl World {
 
     pub(crate) fn reload_holds(&mut self, no: u64) {
         if let Some(edit) = self.edit.take_if(|edit| edit.no == no) {
-            Rc::make_mut(&mut self.setup).queues[edit.at].has_become(&edit.to);
+            let limit = edit.to.section.number("limit", u64::MAX);
+            let of_file = self.ledger.steering.of_file(edit.at, limit);
+            let queue = &mut Rc::make_mut(&mut self.setup).queues[edit.at];
+            queue.has_become(&edit.to);
+            if of_file {
+                queue.limit.is_as(&edit.to.limit);
+            }
         }
     }
 }

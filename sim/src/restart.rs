@@ -52,17 +52,29 @@ pub(crate) struct Kills {
     armed: Option<Death>,
 }
 
-/// After what the server may die: what it does then is half done.
+/// After what the server may die, or its disk fail: what it does then is half done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// A worker has died in a run.
     Crash,
     /// A run was not the last of its job.
     Again,
+    /// A worker begins a task and has another one behind it.
+    Behind,
     /// An operator wants jobs to be changed.
     Change,
     /// Another server has begun.
     Start,
+}
+
+impl Moment {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Crash,
+        Self::Again,
+        Self::Behind,
+        Self::Change,
+        Self::Start,
+    ];
 }
 
 #[derive(Clone, Copy)]
@@ -238,9 +250,8 @@ impl World {
             true => Some(self.dice("kills").below(60)),
             false => None,
         };
-        let moments = [Moment::Crash, Moment::Again, Moment::Change, Moment::Start];
         let after = match self.dice("kills").percent(60) {
-            true => Some(*self.dice("kills").of_all(&moments)),
+            true => Some(*self.dice("kills").of_all(&Moment::ALL)),
             false => None,
         };
         self.kills.next = Some(Next {
@@ -253,6 +264,7 @@ impl World {
 
     /// Something has happened after which the server may die.
     pub(crate) fn is_moment(&mut self, moment: Moment) {
+        self.fail_at(moment);
         let is_meant = |next: &Next| next.after == Some(moment);
         if self.kills.next.as_ref().is_some_and(is_meant) {
             let most = *self.dice("kills").of_all(&[2, 20, 150]);
@@ -302,6 +314,7 @@ impl World {
     fn dies_now(&mut self, death: Death) {
         self.note(|| format!("the server dies: {death:?}"));
         self.kills.left -= 1;
+        self.ledger.cut_changes(death == Death::PowerCut);
         self.note_hands();
         if let Some(disk) = self.disk.clone().filter(|disk| !disk.is_down()) {
             match death {
@@ -362,8 +375,10 @@ impl World {
             };
             self.cut.insert(no);
             for about in client.open.values() {
-                if let About::Job(job) = about {
-                    self.ledger.cut(*job);
+                match about {
+                    About::Job(job) => self.ledger.cut(*job),
+                    About::Change(at) => self.ledger.cut_change(*at),
+                    _ => {}
                 }
             }
         }

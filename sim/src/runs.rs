@@ -90,8 +90,8 @@ impl World {
                         .filter(|run| frame == "CHECKPOINT" && run.task.is_job)
                     {
                         let job = &mut self.ledger.jobs[run.task.no as usize];
-                        job.saves += 1;
-                        worker.saves = job.saves;
+                        job.saves = job.saves.of_next();
+                        worker.saves = job.saves.high;
                     }
                     let no = worker.run.as_ref().map_or(0, |run| run.task.no);
                     worker.send(frame, id, format!("{no}.").as_bytes());
@@ -177,6 +177,10 @@ impl World {
         self.runs += 1;
         let no = self.runs;
         self.note_begin(key, task);
+        let waits = |worker: &Worker| worker.model.next_waiting().is_some();
+        if self.workers.get(&key).is_some_and(waits) {
+            self.is_moment(Moment::Behind);
+        }
         if let Some(worker) = self.workers.get_mut(&key) {
             worker.run = Some(Run {
                 no,

@@ -18,6 +18,8 @@ pub(crate) struct Held {
     no: u64,
     pub(crate) task: Task,
     pub(crate) is_begun: bool,
+    /// Its code has said that it is done.
+    has_acked: bool,
     is_cancelled: bool,
     acts: VecDeque<(Duration, Act)>,
 }
@@ -122,8 +124,12 @@ impl World {
             Heard::Ping => worker.send("PONG", 0, b""),
             Heard::Goes => slots.is_told = true,
             Heard::Ack(id) => {
-                let held = slots.of_id(id).filter(|held| held.is_begun);
-                if let Some(no) = held.map(|held| held.task.no) {
+                if let Some(held) = slots.of_id(id) {
+                    let (no, has_acked) = (held.task.no, held.has_acked);
+                    assert!(
+                        has_acked,
+                        "job {no}: an acknowledgement that it has not asked for"
+                    );
                     self.ledger.acknowledged(no, Ack::Safe);
                 }
             }
@@ -152,6 +158,7 @@ impl World {
             no,
             task,
             is_begun: false,
+            has_acked: false,
             is_cancelled: false,
             acts: VecDeque::new(),
         });
@@ -280,12 +287,16 @@ impl World {
             "progress" => worker.send("PROGRESS", task.id, b""),
             "checkpoint" => {
                 let job = &mut self.ledger.jobs[task.no as usize];
-                job.saves += 1;
-                worker.saves = job.saves;
+                job.saves = job.saves.of_next();
+                worker.saves = job.saves.high;
                 worker.send("CHECKPOINT", task.id, b"");
             }
             "ack" => {
                 worker.send("ACK", task.id, b"");
+                let held = worker.slots.as_mut().and_then(|slots| slots.of_id(task.id));
+                if let Some(held) = held {
+                    held.has_acked = true;
+                }
                 self.ledger.acknowledged(task.no, Ack::Asked);
             }
             "prints a line" | "log" => {

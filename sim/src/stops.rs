@@ -9,6 +9,8 @@ use stoker_os::steady;
 
 /// What a worker has answered the server may not have read for so long.
 const UNREAD: Duration = Duration::from_secs(1);
+/// The same where nobody is late, and nothing is half written.
+const EXACT: Duration = Duration::from_millis(1);
 /// The server counts a run from when it sent its task, and the worker from when it looked.
 const NEAR: Duration = Duration::from_millis(500);
 
@@ -21,36 +23,44 @@ impl Worker {
     }
 
     /// The tasks that the server may believe it to run.
-    fn at_hand(&self) -> impl Iterator<Item = Task> {
+    fn at_hand(&self, unread: Duration) -> impl Iterator<Item = Task> {
         let ended = self.just_ended.iter();
-        let recent = ended.filter(|(_, at)| *at + UNREAD >= steady());
+        let recent = ended.filter(move |(_, at)| *at + unread >= steady());
         let running = self.run.as_ref().map(|run| run.task);
         recent.map(|(task, _)| *task).chain(running)
     }
 }
 
 impl World {
+    /// For how long what a worker has answered may be unknown to the server, or its signal be on its way.
+    fn unread(&self) -> Duration {
+        match self.setup.looks {
+            (0, quick) if !self.setup.cuts => Duration::from_micros(2 * quick) + EXACT,
+            _ => UNREAD,
+        }
+    }
+
     /// A signal that ends a task is on its way to this worker.
     pub(crate) fn check_interrupt(&self, key: u64) {
+        let unread = self.unread();
         let is_judged = |worker: &&Worker| !worker.is_rogue && worker.run.is_some();
         let Some(worker) = self.workers.get(&key).filter(is_judged) else {
             return;
         };
-        // Who calls may have hung up, and its deadline be over.
         let is_meant = worker
-            .at_hand()
-            .any(|task| !task.is_job || self.may_be_stopped(task) || self.is_late(worker, task));
+            .at_hand(unread)
+            .any(|task| self.may_be_interrupted(task) || self.is_late(worker, task));
         assert!(
             is_meant,
             "{} is interrupted, and its task was neither cancelled nor late; left: {:?}",
             worker.name,
-            worker.at_hand().collect::<Vec<Task>>()
+            worker.at_hand(unread).collect::<Vec<Task>>()
         );
     }
 
     /// The server logs whom it kills, and why.
     pub(crate) fn check_kills(&self, log: &[u8]) {
-        let log = String::from_utf8_lossy(log);
+        let (log, unread) = (String::from_utf8_lossy(log), self.unread());
         for line in log.lines() {
             if let Some((head, _)) = line.split_once(" is replaced: max_tasks") {
                 self.check_spent(head);
@@ -65,12 +75,12 @@ impl World {
             else {
                 continue;
             };
-            let mut at_hand = worker.at_hand().filter(|task| task.is_job);
+            let mut at_hand = worker.at_hand(unread).filter(|task| task.is_job);
             let is_meant = if reason.contains(": its task was cancelled") {
                 at_hand.any(|task| self.may_be_stopped(task))
             } else if reason.contains(": its task ran longer than it may") {
                 worker
-                    .at_hand()
+                    .at_hand(unread)
                     .any(|task| !task.is_job || self.is_late(worker, task))
             } else {
                 true
@@ -106,13 +116,26 @@ impl World {
         workers.find(|worker| worker.name == name && !worker.is_rogue)
     }
 
+    fn may_be_interrupted(&self, task: Task) -> bool {
+        match task.is_job {
+            true => self.may_be_stopped(task),
+            false => self.ledger.calls.may_be_stopped(task.no),
+        }
+    }
+
     pub(crate) fn may_be_stopped(&self, task: Task) -> bool {
         task.is_job && self.ledger.jobs[task.no as usize].may_be_stopped
     }
 
     fn is_late(&self, worker: &Worker, task: Task) -> bool {
-        let limit = self.limit_of(worker, task.no);
-        let began = self.ledger.jobs[task.no as usize].began_at;
+        let limit = match task.is_job {
+            true => self.limit_of(worker, task.no),
+            false => self.limit_of_pool(worker),
+        };
+        let began = match task.is_job {
+            true => self.ledger.jobs[task.no as usize].began_at,
+            false => self.ledger.calls.began_at(task.no),
+        };
         limit.is_none_or(|limit| steady() - began + NEAR >= limit)
     }
 
@@ -120,10 +143,17 @@ impl World {
     pub(crate) fn limit_of(&self, worker: &Worker, no: u64) -> Option<Duration> {
         let own = self.ledger.jobs[no as usize].options.timeout_ms;
         let own = own.map(|ms| Some(u64::from(ms)));
+        match own {
+            Some(own) => Some(own.map_or(Duration::MAX, Duration::from_millis)),
+            None => self.limit_of_pool(worker),
+        }
+    }
+
+    fn limit_of_pool(&self, worker: &Worker) -> Option<Duration> {
         let pool = self.pools.get(&worker.key);
-        let pool = pool.and_then(|pool| self.setup.pool(pool));
-        let limit = own.or_else(|| self.setup.pools[pool?].task_timeout_ms.known());
-        limit.map(|limit| limit.map_or(Duration::MAX, Duration::from_millis))
+        let pool = pool.and_then(|pool| self.setup.pool(pool))?;
+        let limit = self.setup.pools[pool].task_timeout_ms.known()?;
+        Some(limit.map_or(Duration::MAX, Duration::from_millis))
     }
 
     /// A run has come to its end: it took no longer than it may, and its worker got no more than it may.

@@ -129,6 +129,7 @@ impl World {
         }
         plan.0 = None;
         if let Some(server) = &mut self.server {
+            self.ledger.writer_turns += u64::from(part == Part::Writer);
             server.store_mut().work(part);
             self.see_death();
         }

@@ -194,7 +194,7 @@ impl World {
         self.ledger.calls.at_rest();
         let log = String::from_utf8_lossy(&self.log);
         self.ledger.check_output(&log);
-        self.ledger.check_histories(&log, &self.setup);
+        self.ledger.check_histories(&log);
         self.check_last_words(&log);
         self.check_faults(&log);
         self.clients.clear();
@@ -239,17 +239,33 @@ impl World {
     }
 
     /// Nothing happens for a while.
-    pub(crate) fn nothing_waits(&self) {
+    pub(crate) fn nothing_waits(&mut self) {
         if let Some(server) = &self.server {
             server.check_invariants();
         }
         // Who runs something may keep others from running, by the limits of their queue or key.
-        if self.workers.values().any(Worker::holds) {
+        let is_busy = self.workers.values().any(Worker::holds);
+        let taken = match is_busy {
+            true => self.jobs_at_workers(),
+            false => None,
+        };
+        // What is half sent may be any of them.
+        if is_busy && taken.is_none() {
             return;
         }
         let ready = self.workers.values().filter(|worker| worker.is_free());
-        let pools = ready.filter_map(|worker| self.setup.pool(self.pools.get(&worker.key)?));
-        self.ledger.nothing_waits(&pools.collect(), &self.setup);
+        let pools = ready.filter_map(|worker| {
+            let pool = self.setup.pool(self.pools.get(&worker.key)?)?;
+            // What it has may be the last that it gets.
+            let section = &self.setup.pools[pool].section;
+            let is_bound = section
+                .get("max_tasks")
+                .or(section.get("strategy"))
+                .is_some();
+            (!is_bound || !worker.holds()).then_some(pool)
+        });
+        self.ledger
+            .nothing_waits(&pools.collect(), taken.as_ref(), &self.setup);
     }
 
     pub(crate) fn turn(&mut self) {
@@ -278,7 +294,7 @@ impl World {
             ready.push(What::AngelLooks);
         }
         for worker in self.workers.values() {
-            let reads = worker.looks() && sim::is_readable(&worker.peer.fd);
+            let reads = worker.looks() && worker.peer.is_readable();
             if reads || worker.peer.could_write() {
                 ready.push(What::WorkerLooks(worker.key));
             }

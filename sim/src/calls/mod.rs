@@ -46,8 +46,10 @@ struct Call {
 impl Call {
     /// Whether it may have been under way at some time since then.
     fn may_be_open(&self, since: Duration) -> bool {
+        // Whoever waits for it has no answer yet: it may have been given back, and wait once more.
+        let ended_at = self.ended_at.filter(|_| self.wish.is_oneway);
         let over = self.answered_at.or(self.left_at);
-        let is_over = over.or(self.ended_at).is_some_and(|at| at + LATE < since);
+        let is_over = over.or(ended_at).is_some_and(|at| at + LATE < since);
         // What nobody waits for any more still counts while a worker has it, seen or not.
         let is_held = self.runs_since.is_some() || self.begun == 0 && self.left_at.is_some();
         !is_over || is_held || self.may_wait && self.answered_at.is_none()
@@ -127,6 +129,21 @@ impl Calls {
 
     pub(crate) fn is_deadly(&self, no: u64) -> bool {
         self.get(no).is_some_and(|call| call.wish.deadly.is_some())
+    }
+
+    /// Its run may be interrupted: nobody waits for it any more, or its time is up.
+    pub(crate) fn may_be_stopped(&self, no: u64) -> bool {
+        self.get(no).is_none_or(|call| {
+            let is_left = call.left_at.is_some() || call.answered_at.is_some();
+            let is_late = steady() + LATE >= call.asked_at.saturating_add(call.ttl);
+            is_left || is_late || call.wish.is_oneway
+        })
+    }
+
+    /// When its run began, as far as is known.
+    pub(crate) fn began_at(&self, no: u64) -> Duration {
+        let call = self.get(no);
+        call.and_then(|call| call.runs_since).unwrap_or_default()
     }
 
     fn get(&self, no: u64) -> Option<&Call> {

@@ -7,12 +7,16 @@ use super::{End, Job, Ledger, Push, State};
 use crate::body::body;
 use crate::setup::Setup;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Frame, Key};
 
 /// A job that was sent to a worker has arrived after this time.
 const REACHED: Duration = Duration::from_secs(1);
+
+/// When the writer has worked so often since it was asked, it has begun a change.
+const BEGUN: u64 = 3;
 
 /// Which jobs are meant.
 #[derive(Clone, Debug, Default)]
@@ -53,11 +57,18 @@ pub(crate) struct Change {
     pub(crate) verb: Verb,
     pub(crate) filter: Filter,
     asked_at: Duration,
+    /// How often the store's writer had worked by then.
+    turn: u64,
     /// Jobs that the filter may name, with their stamps at the time of the request.
     meant: Vec<(u64, Reach, u64)>,
     /// Those of them that had their place among others when it was asked for.
     placed: Vec<u64>,
     is_over: bool,
+    /// The server that it was asked of has died. What it has done the store knows, and an answer that is still on its way
+    /// says nothing new.
+    is_cut: bool,
+    /// Nobody will hear of it any more, and the server that has it knows no other end of it than its own.
+    is_abandoned: bool,
 }
 
 /// Jobs that are retried at a rate.
@@ -127,8 +138,15 @@ impl Change {
 }
 
 impl Ledger {
-    /// An operator asks for a change. Returns its number.
-    pub(crate) fn change(&mut self, verb: Verb, filter: Filter, setup: &Setup) -> usize {
+    /// An operator asks for a change. `sent` is what workers have or were sent, if that is known. Returns
+    /// its number.
+    pub(crate) fn change(
+        &mut self,
+        verb: Verb,
+        filter: Filter,
+        sent: Option<&BTreeSet<u64>>,
+        setup: &Setup,
+    ) -> usize {
         let now = steady();
         let (mut meant, mut placed) = (Vec::new(), Vec::new());
         // What was sent ahead the server takes for running some time after it began.
@@ -138,15 +156,26 @@ impl Ledger {
         };
         for no in 0..self.jobs.len() as u64 {
             let job = &self.jobs[no as usize];
+            let is_far = job.not_before > now + REACHED && job.state == State::Waits;
+            let is_held_up = sent.is_some_and(|sent| !sent.contains(&no)) && self.is_held_up(job);
+            let is_idle = is_far || is_held_up;
             let reach = job
                 .named_by(no, &filter)
-                .min(job.reached_by(verb, &filter, setup));
-            // While the disk fails the store does not hear of an end.
-            let is_told = !self.disk_failed || !matches!(job.state, State::Ended(_));
-            let reach = match is_told && (self.is_calm(job) || verb == Verb::Cancel) {
-                true => reach,
-                false => reach.min(Reach::Maybe),
+                .min(job.reached_by(verb, &filter, is_idle, setup));
+            let is_forgotten =
+                matches!(job.state, State::Ended(_)) && self.may_be_missing(job, setup);
+            let reach = if is_forgotten {
+                reach.min(Reach::Maybe)
+            } else {
+                reach
             };
+            // While the disk fails the store does not hear of an end.
+            let is_told = !self.disk_is_felt() || !matches!(job.state, State::Ended(_));
+            let reach =
+                match is_told && (is_idle || job.state != State::Waits || verb == Verb::Cancel) {
+                    true => reach,
+                    false => reach.min(Reach::Maybe),
+                };
             if job.named_by(no, &filter) != Reach::No {
                 placed.extend((!job.displaced && job.changing == 0).then_some(no));
                 if reach != Reach::No {
@@ -166,17 +195,52 @@ impl Ledger {
             verb,
             filter,
             asked_at: now,
+            turn: self.writer_turns,
             meant,
             placed,
             is_over: false,
+            is_cut: false,
+            is_abandoned: false,
         });
         self.changes.len() - 1
+    }
+
+    /// Its client has hung up.
+    pub(crate) fn abandons(&mut self, at: usize) {
+        self.changes[at].is_abandoned = true;
+    }
+
+    /// The server dies that had been asked for this.
+    pub(crate) fn cut_change(&mut self, at: usize) {
+        self.changes[at].is_cut = true;
+    }
+
+    /// The server dies: so do changes that nobody waits for, and all if everything else dies with it.
+    pub(crate) fn cut_changes(&mut self, all: bool) {
+        for change in &mut self.changes {
+            change.is_cut |= all || change.is_abandoned;
+        }
+    }
+
+    /// What dead servers had been asked for is done or not, and does not go on.
+    pub(super) fn forget_cut_changes(&mut self) {
+        for change in self.changes.iter_mut().filter(|change| change.is_cut) {
+            if !std::mem::replace(&mut change.is_over, true) {
+                for (no, ..) in &change.meant {
+                    self.jobs[*no as usize].changing -= 1;
+                }
+            }
+        }
     }
 
     /// A job is pushed while changes are under way.
     pub(super) fn meet_changes(&mut self, no: u64) {
         let job = &mut self.jobs[no as usize];
         for change in self.changes.iter_mut().filter(|change| !change.is_over) {
+            // One that the writer has begun means no job that is pushed later.
+            if self.writer_turns >= change.turn + BEGUN {
+                continue;
+            }
             if job.named_by(no, &change.filter) != Reach::No {
                 job.changing += 1;
                 job.may_be_stopped |= change.verb == Verb::Cancel;
@@ -196,15 +260,20 @@ impl Ledger {
         targets.collect()
     }
 
-    /// No worker can have a job that waits: its time has not come, or its queue has been paused for long.
-    fn is_calm(&self, job: &Job) -> bool {
-        let is_far = job.not_before > steady() + REACHED;
-        job.state != State::Waits || is_far
+    /// No worker gets a job that waits: its queue has been paused for long.
+    fn is_held_up(&self, job: &Job) -> bool {
+        let is_new = job.free_since.max(job.answered_at) + REACHED > steady();
+        let paused = job.queue().and_then(|queue| self.paused_since(queue));
+        let is_paused = paused.is_some_and(|since| since + REACHED < steady());
+        job.state == State::Waits && is_paused && !is_new
     }
 
     /// An operator was answered: this many jobs were changed, or it is not known how many (`None`).
     pub(crate) fn changed(&mut self, at: usize, answer: Option<u64>, setup: &Setup) {
         let change = self.changes[at].clone();
+        if change.is_over && change.is_cut {
+            return;
+        }
         assert!(!change.is_over, "a change is answered once");
         self.changes[at].is_over = true;
         let is_known = answer.is_some() && !self.may_be_idle_at_its_end();
@@ -233,6 +302,9 @@ impl Ledger {
         if answer == Some(0) {
             return self.stays_in_place(at);
         }
+        if answer.is_some_and(|count| count > 1) {
+            self.has_changed.push(at);
+        }
         let surely = reached.iter().filter(|(_, reach)| *reach == Reach::Surely);
         let jobs: Vec<u64> = surely.map(|(no, _)| *no).collect();
         let meant: Vec<u64> = reached.iter().map(|(no, _)| *no).collect();
@@ -258,6 +330,9 @@ impl Ledger {
     /// The one job that was named is not there, or in no such state.
     pub(crate) fn not_reached(&mut self, at: usize) {
         let change = &self.changes[at];
+        if change.is_over && change.is_cut {
+            return;
+        }
         let surely = change.meant.iter().find(|(no, reach, stamp)| {
             *reach == Reach::Surely && self.jobs[*no as usize].stamp == *stamp
         });
@@ -271,7 +346,9 @@ impl Ledger {
 
     /// It was refused: nothing has changed.
     pub(crate) fn not_changed(&mut self, at: usize) {
-        self.changes[at].is_over = true;
+        if std::mem::replace(&mut self.changes[at].is_over, true) && self.changes[at].is_cut {
+            return;
+        }
         for (no, _, _) in self.changes[at].meant.clone() {
             self.jobs[no as usize].changing -= 1;
         }
@@ -384,11 +461,14 @@ impl Job {
         }
     }
 
-    fn reached_by(&self, verb: Verb, filter: &Filter, setup: &Setup) -> Reach {
+    fn reached_by(&self, verb: Verb, filter: &Filter, is_idle: bool, setup: &Setup) -> Reach {
         if !self.is_sure() {
             return Reach::Maybe;
         }
-        let states = self.may_be();
+        let states = match is_idle {
+            true => &["ready", "delayed", "retrying"],
+            false => self.may_be(),
+        };
         let applies = |state: &&&str| {
             verb.applies_to(state) && (filter.states.is_empty() || filter.states.contains(state))
         };
@@ -398,14 +478,8 @@ impl Job {
             _ if count == states.len() => Reach::Surely,
             _ => Reach::Maybe,
         };
-        // Another one may have its key by now, or it is forgotten.
-        let ended = matches!(self.state, State::Ended(_));
+        // Another one may have its key by now.
         let keyed = matches!(verb, Verb::Retry(_) | Verb::Move(_)) && self.options.unique.is_some();
-        let forgotten = ended
-            && self
-                .queues
-                .iter()
-                .any(|queue| setup.queues[*queue].may_forget());
         let stays = matches!(verb, Verb::Move(to) if self.queues.contains(&to));
         // It counts as done once it is on its way.
         let leaves = matches!(self.state, State::Waits | State::Held) && self.is_done_early(setup);
@@ -414,7 +488,7 @@ impl Job {
         if leaves || runs {
             return Reach::Maybe;
         }
-        match keyed || forgotten || stays {
+        match keyed || stays {
             true => reach.min(Reach::Maybe),
             false => reach,
         }

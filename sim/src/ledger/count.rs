@@ -17,6 +17,15 @@ impl Count {
         self.high += 1;
     }
 
+    /// The next number after all that there may be.
+    pub(crate) fn of_next(self) -> Self {
+        let next = self.high + 1;
+        Self {
+            low: next,
+            high: next,
+        }
+    }
+
     /// It may have been set to zero.
     pub(crate) fn maybe_none(&mut self) {
         self.low = 0;

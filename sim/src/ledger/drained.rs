@@ -2,7 +2,7 @@
 
 use super::{Ledger, Push, State};
 use crate::setup::Setup;
-use crate::survivors::Stored;
+use crate::stored::Stored;
 use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::Status;
@@ -53,7 +53,7 @@ impl Ledger {
     pub(super) fn check_unavailable(&self, no: u64) {
         let asked_at = self.jobs[no as usize].asked_at;
         assert!(
-            self.disk_failed || self.drain.may_refuse(asked_at),
+            self.disk_is_felt() || self.drain.may_refuse(asked_at),
             "job {no}: its push was answered UNAVAILABLE, and the server goes on"
         );
     }

@@ -145,8 +145,8 @@ pub(crate) struct Job {
     pub(crate) over_at: Option<Duration>,
     /// Requests of its client that were open when it was pushed.
     pub(crate) open_beside: u64,
-    /// How often one of its runs has saved something for the next.
-    pub(crate) saves: u32,
+    /// How often one of its runs has saved something for the next, and how much of that is left.
+    pub(crate) saves: Count,
     /// What its last run wrote last.
     pub(crate) last_line: Option<String>,
     /// Runs that were given back one after another.
@@ -159,6 +159,8 @@ pub(crate) struct Job {
     pub(crate) deliveries: u32,
     /// It was delivered since a run of it ended last.
     pub(crate) is_sent: bool,
+    /// Its last run was not its last for certain, and no other one has been begun.
+    pub(crate) is_between_runs: bool,
     /// It was run again after its end.
     pub(crate) revived: bool,
     /// It need not wait for its time any longer.
@@ -217,7 +219,8 @@ impl Job {
             is_sent: false,
             over_at: None,
             open_beside: 0,
-            saves: 0,
+            saves: Count::default(),
+            is_between_runs: false,
             revived: false,
             is_released: false,
             features: 0,
@@ -347,6 +350,7 @@ impl Job {
             return self.end(End::Failed);
         }
         self.wait(after.unwrap_or_else(|| self.least_wait(queues)));
+        self.is_between_runs = !may_be_last;
         self.may_have_ended |= may_be_last || self.may_be_cancelled();
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Job, LATE, Ledger, Push, State};
 use crate::setup::Setup;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use stoker_os::steady;
 
@@ -38,7 +39,7 @@ impl Ledger {
             || pushes >= setup.quotas.user_pushes
             || open >= setup.quotas.max_inflight
             || bytes > MUCH
-            || self.disk_failed;
+            || self.disk_is_felt();
         assert!(
             is_met,
             "job {no}: refused beside {waiting} in its queue, {pushes} pushes of its user and {open} requests of its \
@@ -93,7 +94,7 @@ impl Ledger {
         self.reserves_wait.remove(&queue);
         let is_suspect = self.jobs[no as usize].crashes.high > 0;
         // What is sent ahead takes no slot.
-        if !setup.is_unhurried() || is_suspect || self.disk_failed {
+        if !setup.is_unhurried() || is_suspect || self.disk_is_felt() {
             return;
         }
         let has_reserve = self.running_of(queue) > reserve_of(queue, setup);
@@ -112,6 +113,30 @@ impl Ledger {
                 "job {no} begins, and queue {other} waits below its reserve since {since:?}"
             );
         }
+    }
+
+    /// By its limits another job of a queue may run, whatever its key.
+    pub(super) fn has_room_beside(
+        &self,
+        queue: usize,
+        taken: &BTreeSet<u64>,
+        setup: &Setup,
+    ) -> bool {
+        let of = &setup.queues[queue];
+        let is_of_it = |no: &&u64| self.jobs[**no as usize].queues.contains(&queue);
+        let out = taken.iter().filter(is_of_it).count() as u64;
+        let limit = of.limit.known().unwrap_or(0);
+        of.per_key.known() == Some(u64::MAX) && out < limit
+    }
+
+    /// Another job of its key may be with a worker that does nothing any more.
+    pub(super) fn key_may_run(&self, job: &Job, queue: usize, setup: &Setup) -> bool {
+        let is_limited = setup.queues[queue].per_key.known() != Some(u64::MAX);
+        let may_run = |other: &Job| {
+            let is_mate = other.queues.contains(&queue) && other.options.key == job.options.key;
+            is_mate && other.deliveries > 0 && !other.is_sure()
+        };
+        is_limited && self.jobs.iter().any(may_run)
     }
 
     fn running_of(&self, queue: usize) -> u64 {

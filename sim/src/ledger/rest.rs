@@ -73,7 +73,7 @@ impl Ledger {
         );
     }
 
-    fn may_be_missing(&self, job: &Job, setup: &Setup) -> bool {
+    pub(super) fn may_be_missing(&self, job: &Job, setup: &Setup) -> bool {
         let Some(queue) = job.queue() else {
             return true;
         };
@@ -174,7 +174,7 @@ impl Ledger {
             .changes
             .iter()
             .any(|change| matches!(change.verb, super::Verb::Move(_)));
-        if !is_known || moved || setup.has_restarts() {
+        if !is_known || moved {
             return;
         }
         let of = self

@@ -60,14 +60,29 @@ impl Steering {
             course.holds = Some((wish, steady()));
         }
     }
+
+    /// The limit of the file holds from now on, if no operator has ever set another one. Returns whether that is so.
+    pub(crate) fn of_file(&mut self, queue: usize, limit: u64) -> bool {
+        let course = self.course(queue, Steered::Limit(limit));
+        if course.asked == 0 {
+            course.holds = Some((Steered::Limit(limit), steady()));
+        }
+        course.asked == 0
+    }
+
+    /// The limit of the file changes, which may be what an operator has gone back to.
+    pub(crate) fn changes_limit(&mut self, queue: usize) {
+        let course = self.course(queue, Steered::Limit(0));
+        course.asked += u64::from(course.asked > 0);
+        course.holds = None;
+    }
 }
 
 impl Ledger {
     /// A job begins that nobody had when its queue was paused.
     pub(super) fn check_paused(&self, no: u64, queue: usize) {
         let job = &self.jobs[no as usize];
-        let course = self.steering.paused.get(&queue);
-        let Some((Steered::Paused, since)) = course.and_then(|course| course.holds) else {
+        let Some(since) = self.paused_since(queue) else {
             return;
         };
         let is_free = job.changing == 0 && job.push == super::Push::Accepted;
@@ -77,11 +92,20 @@ impl Ledger {
         );
     }
 
+    /// Since when a queue is paused for certain.
+    pub(super) fn paused_since(&self, queue: usize) -> Option<Duration> {
+        let course = self.steering.paused.get(&queue)?;
+        match course.holds {
+            Some((Steered::Paused, since)) => Some(since),
+            _ => None,
+        }
+    }
+
     /// The most that may run in the queue of a job that begins: since the last change of the limit it was free.
     pub(super) fn limit_for(&self, no: u64, queue: usize, setup: &Setup) -> u64 {
         let job = &self.jobs[no as usize];
         let holds = self.steering.limits.get(&queue);
-        let all = setup.queues[queue].limit.all();
+        let all = setup.queues[queue].limit.ever();
         match holds.and_then(|course| course.holds) {
             Some((Steered::Limit(limit), since)) if job.free_since > since => limit,
             _ => all.max().unwrap_or(u64::MAX),

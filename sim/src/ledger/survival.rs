@@ -3,20 +3,32 @@
 use super::count::Count;
 use super::{End, Job, Ledger, Push, State};
 use crate::setup::Setup;
-use crate::survivors::{Row, Stored};
+use crate::stored::{Row, Stored};
 use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::Status;
 
+/// For so long after the disk is well again requests are answered that were asked while it was not.
+const FELT: Duration = Duration::from_secs(30);
+
 impl Ledger {
     /// From now on some requests may be refused for it.
     pub(crate) fn disk_fails(&mut self) {
-        self.disk_failed = true;
+        (self.disk_failed, self.disk_fails) = (true, true);
+    }
+
+    pub(crate) fn disk_heals(&mut self) {
+        (self.disk_fails, self.disk_well_since) = (false, steady());
+    }
+
+    /// What is answered now may be so because of the disk.
+    pub(super) fn disk_is_felt(&self) -> bool {
+        self.disk_failed && (self.disk_fails || steady() < self.disk_well_since + FELT)
     }
 
     /// Whether a request may be answered so because of the disk, or because the server ends.
     pub(crate) fn may_fail(&self, status: Status) -> bool {
-        self.disk_failed && matches!(status, Status::UNAVAILABLE | Status::UNKNOWN)
+        self.disk_is_felt() && matches!(status, Status::UNAVAILABLE | Status::UNKNOWN)
             || self.may_be_drained(status)
     }
 
@@ -28,9 +40,11 @@ impl Ledger {
     /// Compares the model with the store between two servers.
     pub(crate) fn survived(&mut self, stored: &Stored, setup: &Setup) {
         self.reserves_wait.clear();
+        self.deaths += 1;
+        self.check_places(stored, setup);
         for no in 0..self.jobs.len() as u64 {
             match stored.jobs.get(&no) {
-                Some(row) => self.is_left(no, *row, setup),
+                Some(row) => self.is_left(no, row, setup),
                 None => self.is_missing(no, setup),
             }
         }
@@ -43,6 +57,32 @@ impl Ledger {
                 let last = self.last_begun.entry((*queue, key.clone())).or_default();
                 *last = (*last).min(*no);
             }
+        }
+    }
+
+    /// What is still there of an ordered key, and waited between two runs, none behind it has overtaken.
+    fn check_places(&self, stored: &Stored, setup: &Setup) {
+        for no in stored.jobs.keys() {
+            let Some(job) = self.jobs.get(*no as usize) else {
+                continue;
+            };
+            let is_ordered = job.queue().is_some_and(|queue| setup.queues[queue].ordered);
+            let waits = job.state == State::Waits && job.is_between_runs && !job.displaced;
+            if !is_ordered || !waits {
+                continue;
+            }
+            let overtakes = |other: &&Job| {
+                other.queues == job.queues
+                    && other.options.key == job.options.key
+                    && !other.displaced
+                    && other.runs > 0
+                    && other.began_at > job.free_since
+            };
+            let other = self.jobs[*no as usize + 1..].iter().find(overtakes);
+            assert!(
+                other.is_none(),
+                "job {no} waited for its next run, and is still there, and one behind it has run: {job}; left: {other:?}"
+            );
         }
     }
 
@@ -65,7 +105,7 @@ impl Ledger {
         }
     }
 
-    fn is_left(&mut self, no: u64, row: Row, setup: &Setup) {
+    fn is_left(&mut self, no: u64, row: &Row, setup: &Setup) {
         let job = self.touch(no, "is left");
         assert_ne!(
             job.push,
@@ -109,7 +149,7 @@ impl Job {
     }
 
     /// The store's row decides. An end that was not committed did not happen.
-    fn goes_on_from(&mut self, row: Row) {
+    fn goes_on_from(&mut self, row: &Row) {
         if self.state != State::Suspended {
             self.state = State::Waits;
         }
@@ -129,6 +169,7 @@ impl Job {
             high: row.crashes + 1,
         };
         self.exceptions.maybe_none();
+        self.saves.maybe_none();
         (self.may_have_ended, self.may_run_again) = (true, false);
         self.may_be_gone = false;
     }

@@ -356,6 +356,9 @@ impl Queue {
         let drawn = sections::queue(dice, &self.name, "", &mut none);
         let mut section = self.section.clone();
         section.take_over(key, &drawn);
+        if section.number("limit", u64::MAX) < section.number("reserve", 0) {
+            section.take("limit");
+        }
         Self::read(self.pool, section)
     }
 
@@ -363,6 +366,7 @@ impl Queue {
     pub(crate) fn may_become(&mut self, to: &Self) {
         self.tries.changes_as(&to.tries);
         self.max_waiting.changes_as(&to.max_waiting);
+        self.limit.changes_as(&to.limit);
         self.per_key.changes_as(&to.per_key);
         self.is_strict.changes_as(&to.is_strict);
         self.keep_done.changes_as(&to.keep_done);
@@ -373,12 +377,6 @@ impl Queue {
     pub(crate) fn has_become(&mut self, to: &Self) {
         self.tries.is_as(&to.tries);
         self.max_waiting.is_as(&to.max_waiting);
-    }
-
-    /// It may have forgotten jobs that ended.
-    pub(crate) fn may_forget(&self) -> bool {
-        let few = |keep: &Setting<u64>| keep.all().any(|keep| keep < 1_000);
-        self.forgets_soon || few(&self.keep_done) || few(&self.keep_failed)
     }
 }
 
@@ -441,6 +439,8 @@ fn trouble(dice: &mut Dice) -> Trouble {
     if dice.percent(33) {
         return none;
     }
+    // In some most runs are not the last of their job.
+    let storm = if dice.percent(10) { 40 } else { 0 };
     let mut some = |most| {
         if dice.percent(50) {
             dice.below(most)
@@ -449,7 +449,7 @@ fn trouble(dice: &mut Dice) -> Trouble {
         }
     };
     Trouble {
-        error: some(20),
+        error: some(20) + storm,
         retry: some(15),
         crash: some(8),
         hang: some(4),

@@ -97,8 +97,10 @@ pub(super) fn queue(dice: &mut Dice, name: &str, pool: &str, spare: &mut u64) ->
             "\"exponential\"",
         ],
     );
-    section.maybe(dice, "tries", &["0", "1", "2", "5"]);
-    section.maybe(dice, "ordered", &["true", "false"]);
+    if dice.percent(65) {
+        section.put("tries", *dice.of_all(&["0", "1", "2", "2", "5"]));
+    }
+    section.maybe(dice, "ordered", &["true", "true", "false"]);
     if section.get("ordered") != Some("true") && dice.percent(25) {
         section.put("ack", "\"delivery\"");
     } else {

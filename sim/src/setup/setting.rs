@@ -42,6 +42,11 @@ impl<T: Copy + PartialEq> Setting<T> {
         self.now.iter().copied()
     }
 
+    /// All that it ever was.
+    pub(crate) fn ever(&self) -> impl Iterator<Item = T> + '_ {
+        self.ever.iter().copied()
+    }
+
     pub(crate) fn had(&self, value: T) -> bool {
         self.ever.contains(&value)
     }

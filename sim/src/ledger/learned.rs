@@ -1,0 +1,68 @@
+//! What is known again once a server has begun on what the one before it has left: all that the store's file says.
+
+use super::count::Count;
+use super::{End, Job, Ledger, State};
+use crate::setup::Setup;
+use crate::stored::{Row, Stored, row_of};
+use std::time::Duration;
+use stoker_os::{steady, wall_ms};
+
+impl Ledger {
+    /// Nobody has a job, and but for what is asked of the new server no change is under way: of all others the file says all
+    /// that there is.
+    pub(crate) fn learns(&mut self, stored: &Stored, setup: &Setup) {
+        self.forget_cut_changes();
+        for (no, job) in self.jobs.iter_mut().enumerate() {
+            if job.changing > 0 {
+                continue;
+            }
+            (job.is_to_cancel, job.may_be_stopped) = (false, false);
+            let row = job.id.as_deref().and_then(row_of);
+            let ended = row.and_then(|row| stored.ended.get(&row));
+            match (stored.jobs.get(&(no as u64)), ended) {
+                (Some(row), _) => job.waits_as(row, setup),
+                (None, Some(row)) => job.has_ended_as(row, setup),
+                // It is forgotten, or it never was there.
+                (None, None) => job.may_be_gone = true,
+            }
+        }
+    }
+}
+
+impl Job {
+    fn waits_as(&mut self, row: &Row, setup: &Setup) {
+        let wait = Duration::from_millis(row.due.saturating_sub(wall_ms()));
+        match row.state {
+            3 => self.state = State::Suspended,
+            1 | 2 => self.not_before = steady() + wait,
+            _ => self.not_before = Duration::ZERO,
+        }
+        if row.state != 3 {
+            self.state = State::Waits;
+            self.due_by = self.due_by.max(steady() + wait);
+        }
+        self.is_as(row, setup);
+    }
+
+    fn has_ended_as(&mut self, row: &Row, setup: &Setup) {
+        self.end(match row.state {
+            4 => End::Done,
+            5 => End::Failed,
+            _ => End::Cancelled,
+        });
+        self.is_as(row, setup);
+    }
+
+    fn is_as(&mut self, row: &Row, setup: &Setup) {
+        let exactly = |count| Count {
+            low: count,
+            high: count,
+        };
+        self.attempts = exactly(row.attempt);
+        self.crashes = exactly(row.crashes);
+        self.exceptions = exactly(row.exceptions);
+        self.is_in(setup.queue(&row.queue).into_iter().collect());
+        (self.may_have_ended, self.may_run_again) = (false, false);
+        (self.may_rest, self.may_be_gone) = (false, false);
+    }
+}

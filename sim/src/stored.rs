@@ -1,0 +1,97 @@
+//! What stands in the store's file.
+
+use crate::body::number;
+use crate::storing::FILE;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+use std::collections::{BTreeMap, BTreeSet};
+use stoker_os::sim::Disk;
+
+/// An unfinished job as the file has it, or one that has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) attempt: u32,
+    pub(crate) crashes: u32,
+    pub(crate) exceptions: u32,
+    /// As the store counts them: 3 is suspended, 4 to 6 have ended.
+    pub(crate) state: u32,
+    /// The name of its queue.
+    pub(crate) queue: String,
+    /// When its time comes if it waits for that, by the wall, milliseconds.
+    pub(crate) due: u64,
+}
+
+/// What the file has, jobs by the numbers that their pushes gave them.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) jobs: BTreeMap<u64, Row>,
+    /// Those that ran with the last commit.
+    pub(crate) running: BTreeSet<u64>,
+    /// The same by the numbers of their rows, which may have gone.
+    pub(crate) running_rows: BTreeSet<u64>,
+    /// Those that have ended, by the numbers of their rows: their payloads may be gone.
+    pub(crate) ended: BTreeMap<u64, Row>,
+}
+
+impl Stored {
+    pub(crate) fn read(disk: &Disk) -> Self {
+        if !disk.exists(FILE) {
+            return Self::default();
+        }
+        let read = || -> rusqlite::Result<Self> {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let db = Connection::open_with_flags_and_vfs(FILE, flags, disk.vfs())?;
+            // It is there to look.
+            db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            let version: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            // The server died before it had made it.
+            if version == 0 {
+                return Ok(Self::default());
+            }
+            let (rows, ended) = (rows(&db, "jobs")?, rows(&db, "ended")?);
+            let ids = "SELECT ifnull((SELECT ids FROM running), x'')";
+            let ids: Vec<u8> = db.query_row(ids, [], |row| row.get(0))?;
+            let runs = |id: &u64| ids.chunks(8).any(|one| one == id.to_le_bytes());
+            let running = rows.iter().filter(|(id, ..)| runs(id));
+            let numbers = ids.chunks(8).filter_map(|one| one.try_into().ok());
+            Ok(Self {
+                running_rows: numbers.map(u64::from_le_bytes).collect(),
+                running: running.map(|(_, no, _)| *no).collect(),
+                jobs: rows.iter().map(|(_, no, row)| (*no, row.clone())).collect(),
+                ended: ended.into_iter().map(|(id, _, row)| (id, row)).collect(),
+            })
+        };
+        read().unwrap_or_else(|error| panic!("the store can't be read: {error}"))
+    }
+}
+
+/// The rows of a table: the number of each, that of its push if its payload is there, and what it says.
+fn rows(db: &Connection, table: &str) -> rusqlite::Result<Vec<(u64, u64, Row)>> {
+    let all = format!(
+        "SELECT j.id, j.body, j.attempt, j.crashes, j.exceptions, j.state, q.name, j.due FROM {table} j JOIN queues q ON q.id = j.queue"
+    );
+    let mut all = db.prepare(&all)?;
+    let rows = all.query_map([], |row| {
+        let body = row.get_ref(1)?.as_blob_or_null()?.unwrap_or_default();
+        let of_row = Row {
+            attempt: row.get(2)?,
+            crashes: row.get(3)?,
+            exceptions: row.get(4)?,
+            state: row.get(5)?,
+            queue: row.get(6)?,
+            due: row.get::<_, i64>(7)?.unsigned_abs(),
+        };
+        let id = row.get::<_, i64>(0)?.unsigned_abs();
+        Ok((id, number(body).unwrap_or(u64::MAX), of_row))
+    })?;
+    rows.collect()
+}
+
+/// The number of a job's row, which its id says: the time when it was made, and a count.
+pub(crate) fn row_of(id: &str) -> Option<u64> {
+    let digits: String = id.chars().filter(|letter| *letter != '-').collect();
+    let id = u128::from_str_radix(&digits, 16).ok()?;
+    let (high, low) = ((id >> 64) as u64, id as u64);
+    let count = (high & 0xfff) << 3 | low >> 59 & 0b111;
+    Some((high >> 16) << 15 | count)
+}
