@@ -43,6 +43,7 @@ from harness import processes  # noqa: E402 (its path is set above)
 PAGES = {
     "README.md": 15,
     "docs/deploy.md": 35,
+    "docs/http.md": 12,
     "docs/jobs.md": 130,
     "docs/laravel.md": 65,
     "docs/migrate-from-horizon.md": 10,

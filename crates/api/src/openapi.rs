@@ -30,25 +30,25 @@ fn described(field: &Field) -> Value {
     schema
 }
 
-/// The paths of all operations; `problem` refers to what errors look like.
+/// The paths of all operations; `errors` are the responses that all of them have.
 #[must_use]
-pub fn paths(problem: &Value) -> Map<String, Value> {
+pub fn paths(errors: &Value) -> Map<String, Value> {
     let all = OPERATIONS.iter().map(|operation| {
         let object = operation.method.trim_start_matches("stoker.");
         let path = format!("/admin/{object}/{}", operation.op);
-        let mut item = json!({"post": by_post(operation, object, problem)});
+        let mut item = json!({"post": by_post(operation, object, errors)});
         if operation.only_reads {
-            item["get"] = by_get(operation, object, problem);
+            item["get"] = by_get(operation, object, errors);
         }
         (path, item)
     });
     all.collect()
 }
 
-fn by_post(operation: &Operation, object: &str, problem: &Value) -> Value {
+fn by_post(operation: &Operation, object: &str, errors: &Value) -> Value {
     let fields = (operation.fields)();
     let is_required = fields.iter().any(|field| field.required);
-    let mut described = common(operation, &format!("{object}_{}", operation.op), problem);
+    let mut described = common(operation, &format!("{object}_{}", operation.op), errors);
     described["requestBody"] = json!({
         "required": is_required,
         "content": {"application/json": {"schema": of_fields(&fields)}},
@@ -56,7 +56,7 @@ fn by_post(operation: &Operation, object: &str, problem: &Value) -> Value {
     described
 }
 
-fn by_get(operation: &Operation, object: &str, problem: &Value) -> Value {
+fn by_get(operation: &Operation, object: &str, errors: &Value) -> Value {
     let parameters = (operation.fields)().into_iter().map(|field| {
         json!({
             "name": field.name,
@@ -70,32 +70,27 @@ fn by_get(operation: &Operation, object: &str, problem: &Value) -> Value {
         })
     });
     let parameters: Vec<Value> = parameters.collect();
-    let mut described = common(
-        operation,
-        &format!("{object}_{}_get", operation.op),
-        problem,
-    );
+    let mut described = common(operation, &format!("{object}_{}_get", operation.op), errors);
     described["parameters"] = parameters.into();
     described
 }
 
-fn common(operation: &Operation, id: &str, problem: &Value) -> Value {
+fn common(operation: &Operation, id: &str, errors: &Value) -> Value {
     let role = match operation.role {
         Role::Anyone => "",
         Role::Administrator => " For root and the user that Stoker runs as.",
     };
     let answer = format!("#/components/schemas/{}", operation.answer);
+    let mut responses = errors.clone();
+    responses["200"] = json!({
+        "description": operation.answer_doc.trim(),
+        "content": {"application/json": {"schema": {"$ref": answer}}},
+    });
     json!({
         "operationId": id,
         "tags": ["admin"],
         "description": format!("{}{role}", operation.doc.trim()),
-        "responses": {
-            "200": {
-                "description": operation.answer_doc.trim(),
-                "content": {"application/json": {"schema": {"$ref": answer}}},
-            },
-            "default": problem,
-        },
+        "responses": responses,
     })
 }
 

@@ -7,11 +7,14 @@ use serde_json::{Map, Value, json};
 /// The description of everything that the gateway serves.
 #[must_use]
 pub fn openapi() -> Value {
-    let problem = json!({"$ref": "#/components/responses/Problem"});
-    let mut paths = stoker_api::openapi::paths(&problem);
-    paths.insert("/call/{method}".to_owned(), call(&problem));
-    paths.insert("/queues/{queue}".to_owned(), push(&problem));
-    paths.insert("/queues/{queue}/batch".to_owned(), batch(&problem));
+    let errors = json!({
+        "431": {"description": "The header is larger than [http] max_header. This answer has no body."},
+        "default": {"$ref": "#/components/responses/Problem"},
+    });
+    let mut paths = stoker_api::openapi::paths(&errors);
+    paths.insert("/call/{method}".to_owned(), call(&errors));
+    paths.insert("/queues/{queue}".to_owned(), push(&errors));
+    paths.insert("/queues/{queue}/batch".to_owned(), batch(&errors));
     for (path, kind, doc) in [
         (
             "/health",
@@ -30,7 +33,7 @@ pub fn openapi() -> Value {
         ),
         ("/openapi.json", "application/json", "This description."),
     ] {
-        paths.insert(path.to_owned(), get(path, kind, doc, &problem));
+        paths.insert(path.to_owned(), get(path, kind, doc, &errors));
     }
     let mut schemas = stoker_api::openapi::schemas();
     schemas.insert("Problem".to_owned(), problem_schema());
@@ -65,15 +68,14 @@ pub fn openapi() -> Value {
     })
 }
 
-fn get(path: &str, kind: &str, doc: &str, problem: &Value) -> Value {
+fn get(path: &str, kind: &str, doc: &str, errors: &Value) -> Value {
     let is_open = matches!(path, "/health" | "/ready");
     let mut described = json!({
         "operationId": path.trim_start_matches('/').replace('.', "_"),
         "description": doc,
-        "responses": {
+        "responses": with(errors, &json!({
             "200": {"description": doc, "content": {kind: {}}},
-            "default": problem,
-        },
+        })),
     });
     if is_open {
         described["security"] = json!([{}]);
@@ -81,7 +83,7 @@ fn get(path: &str, kind: &str, doc: &str, problem: &Value) -> Value {
     json!({"get": described})
 }
 
-fn call(problem: &Value) -> Value {
+fn call(errors: &Value) -> Value {
     let mut parameters = vec![
         named("method", "A method: SERVICE.METHOD"),
         header(
@@ -103,14 +105,13 @@ fn call(problem: &Value) -> Value {
             body has: JSON, protobuf, msgpack, or raw for all others.",
         "parameters": parameters,
         "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
-        "responses": {
+        "responses": with(errors, &json!({
             "200": {"description": "The worker's answer.", "content": {"application/json": {}, "application/octet-stream": {}}},
-            "default": problem,
-        },
+        })),
     }})
 }
 
-fn push(problem: &Value) -> Value {
+fn push(errors: &Value) -> Value {
     let mut parameters = vec![named("queue", "A queue")];
     parameters.extend(shared());
     for option in OPTIONS {
@@ -128,14 +129,13 @@ fn push(problem: &Value) -> Value {
         "description": "Pushes a job, whose payload is the body. The answer comes once the job is safe in its store.",
         "parameters": parameters,
         "requestBody": {"content": {"application/json": {}, "application/octet-stream": {}}},
-        "responses": {
+        "responses": with(errors, &json!({
             "201": {"description": "The job's id.", "content": {"application/json": {"schema": id_schema()}}},
-            "default": problem,
-        },
+        })),
     }})
 }
 
-fn batch(problem: &Value) -> Value {
+fn batch(errors: &Value) -> Value {
     let mut fields = Map::new();
     fields.insert(
         "payload".to_owned(),
@@ -173,12 +173,20 @@ fn batch(problem: &Value) -> Value {
         "description": "Pushes many jobs. The answer has an id or a problem for each, in their order.",
         "parameters": [named("queue", "A queue")],
         "requestBody": {"required": true, "content": {"application/json": {"schema": body}}},
-        "responses": {
+        "responses": with(errors, &json!({
             "201": {"description": "All jobs were pushed.", "content": answered},
             "207": {"description": "Some jobs were not pushed.", "content": answered},
-            "default": problem,
-        },
+        })),
     }})
+}
+
+/// The responses of an operation: its own, and those that all have.
+fn with(errors: &Value, own: &Value) -> Value {
+    let all = [own, errors].into_iter().filter_map(Value::as_object);
+    let all = all
+        .flatten()
+        .map(|(status, response)| (status.clone(), response.clone()));
+    Value::Object(all.collect())
 }
 
 fn id_schema() -> Value {

@@ -316,11 +316,19 @@ mod tests {
     /// Every key that the wire has for a push can be said over HTTP.
     #[test]
     fn the_table_is_complete() {
-        // The parent is a task on its worker's own connection.
-        let elsewhere = [Key::QUEUE, Key::IDEMPOTENCY, Key::PARENT];
+        let elsewhere = [Key::QUEUE, Key::IDEMPOTENCY];
+        // What workers say of their tasks, and what they are told.
+        let of_workers = [
+            Key::PARENT,
+            Key::JOB_ID,
+            Key::CRASHES,
+            Key::CREATED_AT,
+            Key::CHECKPOINT,
+        ];
         for (key, name) in Key::ALL.iter().filter(|(key, _)| key.is_for_push()) {
             let is_there = OPTIONS.iter().any(|option| option.key == *key);
-            assert!(is_there || elsewhere.contains(key), "{name}");
+            let is_no_option = elsewhere.contains(key) || of_workers.contains(key);
+            assert!(is_there != is_no_option, "{name}");
         }
     }
 }

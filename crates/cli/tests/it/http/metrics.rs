@@ -38,12 +38,7 @@ fn read(page: &str) -> BTreeMap<String, f64> {
             assert!(value.is_finite(), "{line}");
             assert!(kind == "gauge" || value >= 0.0, "{line}");
             let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
-            check_labels(labels, line);
-            let is_reserved = |label: &str| labels.contains(&format!("{label}=\""));
-            assert!(
-                !is_reserved("quantile") && (kind == "histogram" || !is_reserved("le")),
-                "{line}"
-            );
+            check_labels(labels, &kind, line);
             let end = name
                 .strip_prefix(&family)
                 .unwrap_or_else(|| panic!("{line} is not of {family}"));
@@ -75,7 +70,7 @@ fn is_name(name: &str) -> bool {
 
 /// `a="b",c="d"}`, with quotes and backslashes escaped.
 #[track_caller]
-fn check_labels(labels: &str, line: &str) {
+fn check_labels(labels: &str, kind: &str, line: &str) {
     let mut rest = labels
         .strip_suffix('}')
         .unwrap_or_else(|| panic!("no brace: {line}"));
@@ -85,6 +80,8 @@ fn check_labels(labels: &str, line: &str) {
             .split_once("=\"")
             .unwrap_or_else(|| panic!("no label: {line}"));
         assert!(is_name(name) && seen.insert(name), "{line}");
+        let is_reserved = name == "quantile" || (name == "le" && kind != "histogram");
+        assert!(!is_reserved, "{line}");
         let mut is_escaped = false;
         let end = value.find(|c| {
             let ends = c == '"' && !is_escaped;
