@@ -41,6 +41,7 @@ check: setup
 
 bench: build
 	cargo build --release --quiet -p stoker-core --example core-bench
+	cargo build --release --quiet -p stoker-gateway --example http-bench
 	python3 benches/run.py
 
 build: setup

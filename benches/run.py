@@ -33,6 +33,7 @@ from harness import (  # noqa: E402 (after the version check)
     flood,
     gap,
     hello,
+    http,
     idle,
     lag,
     laravel,
@@ -48,6 +49,7 @@ from harness import (  # noqa: E402 (after the version check)
 BARS = {
     "rpc": rpc,
     "hello": hello,
+    "http": http,
     "gap": gap,
     "idle": idle,
     "lag": lag,

@@ -29,6 +29,8 @@ use user::User;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// By how much the server may be late with the answer at a deadline before the client answers itself.
 const SLACK: Duration = Duration::from_millis(500);
+/// How often a request is sent that may be repeated: it may be what the server dies of.
+const MAX_SENT: u32 = 4;
 /// Users whose connections are kept.
 const MAX_USERS: usize = 64;
 /// Lines for the log that are kept while there is no connection.
@@ -159,6 +161,7 @@ impl Client {
     ) -> Result<Reply, Failure> {
         let user = self.user(uid);
         let is_large = user.is_large(request);
+        let mut sent = 0;
         loop {
             let connection = self
                 .connection(&user, is_large, patience, deadline.is_some())
@@ -169,10 +172,12 @@ impl Client {
                     user.note_size(request, reply.body.len());
                     return Ok(reply);
                 }
-                Err(lost) if lost.was_sent && !request.may_be_repeated => {
-                    return Err(Failure::Lost);
-                }
-                Err(_) => {
+                Err(lost) => {
+                    sent += u32::from(lost.was_sent);
+                    let most = if request.may_be_repeated { MAX_SENT } else { 1 };
+                    if sent >= most || Instant::now() >= patience {
+                        return Err(Failure::Lost);
+                    }
                     let retries = &self.counters().retries;
                     retries.set(retries.get() + 1);
                 }

@@ -1,0 +1,118 @@
+//! The wire's client against servers that die.
+
+use bytes::Bytes;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+use stoker_gateway::client::{Client, Failure, Reply, Request, Settings};
+use stoker_wire::{Codec, Encode, MAX_FRAME, Splitter, Type, Welcome, WireError, encode};
+use tokio::task::LocalSet;
+
+/// A server that greets and closes each connection on its first request, but answers the one of this number. Ends
+/// when the connection after the last is made, and returns how many requests it was sent.
+fn dying(name: &str, answers: usize) -> (PathBuf, thread::JoinHandle<usize>) {
+    let path = std::env::temp_dir().join(format!("stoker-{name}-{}", std::process::id()));
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = thread::spawn(move || {
+        let mut requests = 0;
+        loop {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut splitter = Splitter::new(MAX_FRAME);
+            let mut buffer = [0; 4096];
+            let mut is_over = false;
+            let mut is_last = true;
+            while !is_over {
+                let count = stream.read(&mut buffer).unwrap_or(0);
+                if count == 0 {
+                    break;
+                }
+                let mut out = Vec::new();
+                let fed = splitter.feed(&buffer[..count], |frame| {
+                    match frame.kind {
+                        Type::Hello => {
+                            let welcome = Welcome {
+                                v: 1,
+                                max_frame: MAX_FRAME,
+                                max_inflight: 10,
+                                ..Welcome::default()
+                            };
+                            let body = serde_json::to_vec(&welcome).unwrap_or_default();
+                            let kind = Encode::new(Type::Welcome, 0);
+                            encode(
+                                &mut out,
+                                Encode {
+                                    body: &body,
+                                    ..kind
+                                },
+                            );
+                        }
+                        Type::Req => {
+                            requests += 1;
+                            is_last = false;
+                            is_over = true;
+                            if requests == answers {
+                                encode(&mut out, Encode::new(Type::Res, frame.id));
+                            }
+                        }
+                        _ => {}
+                    }
+                    Ok::<(), WireError>(())
+                });
+                fed.unwrap();
+                stream.write_all(&out).unwrap();
+            }
+            if is_last {
+                return requests;
+            }
+        }
+    });
+    (path, server)
+}
+
+fn ask(path: &PathBuf, may_be_repeated: bool) -> Result<Reply, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let client = Client::new(Settings {
+        socket: path.clone(),
+        name: "test".to_owned(),
+        token: None,
+        own_uid: 0,
+    });
+    let mut request = Request::new("a.b", Codec::RAW, Bytes::new());
+    request.may_be_repeated = may_be_repeated;
+    request.timeout = Some(Duration::from_secs(20));
+    LocalSet::new().block_on(&runtime, async { client.ask(0, &request).await })
+}
+
+/// A connection on which nothing is asked ends the server.
+fn requests_of(path: &PathBuf, server: thread::JoinHandle<usize>) -> usize {
+    drop(std::os::unix::net::UnixStream::connect(path).unwrap());
+    let requests = server.join().unwrap();
+    std::fs::remove_file(path).unwrap();
+    requests
+}
+
+#[test]
+fn what_may_be_repeated_is_sent_again() {
+    let (path, server) = dying("again", 3);
+    assert!(ask(&path, true).is_ok());
+    assert_eq!(requests_of(&path, server), 3);
+}
+
+#[test]
+fn what_a_server_dies_of_is_not_sent_for_ever() {
+    let (path, server) = dying("forever", usize::MAX);
+    assert_eq!(ask(&path, true).map(|_| ()), Err(Failure::Lost));
+    assert_eq!(requests_of(&path, server), 4);
+}
+
+#[test]
+fn what_may_not_be_repeated_is_sent_once() {
+    let (path, server) = dying("once", usize::MAX);
+    assert_eq!(ask(&path, false).map(|_| ()), Err(Failure::Lost));
+    assert_eq!(requests_of(&path, server), 1);
+}
