@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use stoker_gateway::client::{Client, Failure, Reply, Request, Settings};
@@ -14,11 +14,11 @@ use tokio::task::LocalSet;
 /// when the connection after the last is made, and returns how many requests it was sent.
 fn dying(name: &str, answers: usize) -> (PathBuf, thread::JoinHandle<usize>) {
     let path = std::env::temp_dir().join(format!("stoker-{name}-{}", std::process::id()));
-    let listener = UnixListener::bind(&path).unwrap();
+    let listener = UnixListener::bind(&path).expect("it works");
     let server = thread::spawn(move || {
         let mut requests = 0;
         loop {
-            let (mut stream, _) = listener.accept().unwrap();
+            let (mut stream, _) = listener.accept().expect("it works");
             let mut splitter = Splitter::new(MAX_FRAME);
             let mut buffer = [0; 4096];
             let mut is_over = false;
@@ -60,8 +60,8 @@ fn dying(name: &str, answers: usize) -> (PathBuf, thread::JoinHandle<usize>) {
                     }
                     Ok::<(), WireError>(())
                 });
-                fed.unwrap();
-                stream.write_all(&out).unwrap();
+                fed.expect("it works");
+                stream.write_all(&out).expect("it works");
             }
             if is_last {
                 return requests;
@@ -71,13 +71,13 @@ fn dying(name: &str, answers: usize) -> (PathBuf, thread::JoinHandle<usize>) {
     (path, server)
 }
 
-fn ask(path: &PathBuf, may_be_repeated: bool) -> Result<Reply, Failure> {
+fn ask(path: &Path, may_be_repeated: bool) -> Result<Reply, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .unwrap();
+        .expect("it works");
     let client = Client::new(Settings {
-        socket: path.clone(),
+        socket: path.to_owned(),
         name: "test".to_owned(),
         token: None,
         own_uid: 0,
@@ -89,10 +89,10 @@ fn ask(path: &PathBuf, may_be_repeated: bool) -> Result<Reply, Failure> {
 }
 
 /// A connection on which nothing is asked ends the server.
-fn requests_of(path: &PathBuf, server: thread::JoinHandle<usize>) -> usize {
-    drop(std::os::unix::net::UnixStream::connect(path).unwrap());
-    let requests = server.join().unwrap();
-    std::fs::remove_file(path).unwrap();
+fn requests_of(path: &Path, server: thread::JoinHandle<usize>) -> usize {
+    drop(std::os::unix::net::UnixStream::connect(path).expect("it works"));
+    let requests = server.join().expect("it works");
+    std::fs::remove_file(path).expect("it works");
     requests
 }
 

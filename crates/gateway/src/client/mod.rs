@@ -21,7 +21,6 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use user::User;
 
@@ -76,8 +75,6 @@ struct Shared {
     counters: Counters,
     /// The server has said that it ends.
     draining: Cell<bool>,
-    /// What becomes of the server has changed.
-    changed: Notify,
     lines: RefCell<VecDeque<(Level, String)>>,
     buffer: RefCell<Vec<u8>>,
 }
@@ -90,7 +87,6 @@ impl Client {
             users: RefCell::default(),
             counters: Counters::default(),
             draining: Cell::new(false),
-            changed: Notify::new(),
             lines: RefCell::default(),
             buffer: RefCell::new(vec![0; READ]),
         }))
@@ -219,17 +215,6 @@ impl Client {
         }
     }
 
-    /// Returns when the server says that it ends.
-    pub async fn until_draining(&self) {
-        loop {
-            let changed = self.0.changed.notified();
-            if self.is_draining() {
-                return;
-            }
-            changed.await;
-        }
-    }
-
     /// Puts a line into the server's log, now or once it can be reached.
     pub fn log(&self, level: Level, text: impl Into<String>) {
         let mut lines = self.0.lines.borrow_mut();
@@ -263,7 +248,6 @@ impl Client {
 
     fn set_draining(&self) {
         self.0.draining.set(true);
-        self.0.changed.notify_waiters();
         let users = self.0.users.borrow();
         users.values().for_each(|user| user.wake());
     }

@@ -103,7 +103,7 @@ async fn look(gateway: &Gateway) {
         let before = connections.now.replace(Instant::now());
         let overdue = connections.end(|watch| watch.is_overdue(limits));
         add(&gateway.figures.timed_out, overdue);
-        if gateway.draining.get() {
+        if gateway.client.is_draining() {
             connections.end(|watch| watch.is_idle_since(before));
         }
     }

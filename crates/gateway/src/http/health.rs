@@ -32,7 +32,7 @@ pub(crate) fn health() -> Response<Answer> {
 
 pub(crate) async fn ready(gateway: &Rc<Gateway>) -> Result<Response<Answer>, Problem> {
     let unready = |why: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", why);
-    if gateway.draining.get() || gateway.client.is_draining() {
+    if gateway.client.is_draining() {
         return Err(unready("the server is shutting down"));
     }
     if !gateway.client.is_connected() {

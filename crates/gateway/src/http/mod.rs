@@ -35,7 +35,6 @@ use access::Access;
 use budget::Budget;
 use connection::Connections;
 use figures::Figures;
-use std::cell::Cell;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
@@ -48,8 +47,6 @@ pub(crate) struct Gateway {
     pub(crate) connections: Connections,
     pub(crate) figures: Figures,
     pub(crate) ready: health::Cache,
-    /// The server ends, and so does the gateway when all is answered.
-    pub(crate) draining: Cell<bool>,
     /// A connection or a request has ended.
     pub(crate) ended: Notify,
 }

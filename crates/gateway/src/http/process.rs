@@ -6,7 +6,6 @@ use super::listen::{self, Listener};
 use super::{Access, Gateway, Settings};
 use crate::client::{self, Client, Level};
 use rustix::fd::OwnedFd;
-use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -47,7 +46,6 @@ async fn serve(
         connections: Connections::new(settings.max_connections),
         figures: super::Figures::default(),
         ready: super::health::Cache::default(),
-        draining: Cell::new(false),
         ended: tokio::sync::Notify::new(),
         settings,
     });
@@ -57,11 +55,6 @@ async fn serve(
     for listener in listeners {
         tokio::task::spawn_local(listen::accept(gateway.clone(), listener));
     }
-    let draining = gateway.clone();
-    tokio::task::spawn_local(async move {
-        draining.client.until_draining().await;
-        draining.draining.set(true);
-    });
     gateway.client.watch_server().await;
     finish(&gateway).await;
     Ok(())

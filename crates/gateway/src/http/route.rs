@@ -30,7 +30,7 @@ pub(crate) async fn serve(
     let budget = &gateway.budget;
     response.body_mut().count(|bytes| budget.hold(bytes));
     add(&gateway.figures.sent_bytes, response.body().len() as u64);
-    if is_http1 && gateway.draining.get() {
+    if is_http1 && gateway.client.is_draining() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }
