@@ -40,7 +40,7 @@ const RIGHT: &[(u8, &[u8])] = &[
 ];
 
 /// Keys that no one knows.
-const UNKNOWN: &[u8] = &[37, 40, 64, 100, 0x7f];
+const UNKNOWN: &[u8] = &[38, 40, 64, 100, 0x7f];
 const WIDTHS: &[usize] = &[0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 201, 255, 300];
 
 pub(crate) fn groups() -> Vec<Group> {
