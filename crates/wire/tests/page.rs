@@ -164,6 +164,7 @@ fn fields_of_hello() {
         pool: Some("web".into()),
         token: Some("secret".into()),
         uid: Some(33),
+        tasks: Some(1),
         ..Hello::default()
     });
     let hello = hello.expect("JSON");
