@@ -85,9 +85,9 @@ fn every_operation_is_drawn() {
         let (setup, mut dice) = (Setup::draw(seed), Dice::of(seed, "operator"));
         let mut ledger = Ledger::new(false);
         for _ in 0..20 {
-            let (method, mut request, effect) = operator::draw(&mut dice, &setup, 0);
+            let (method, mut request, effect) = operator::draw(&mut dice, &setup, 0, None, &[]);
             if let Effect::Changes(verb, filter) = effect {
-                let at = ledger.change(verb, filter, &setup);
+                let at = ledger.change(verb, filter, None, &setup);
                 let op = match verb {
                     Verb::Edit(_) => Some(serde_json::json!({"op": "edit"})),
                     _ => ledger.changes[at].request(&ledger, &setup),
