@@ -1,8 +1,9 @@
 //! What goes into a program and what comes out of it, all at once, so that neither side waits for the other for ever.
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 /// What a result may be at the most; what is beyond is read and dropped.
@@ -47,15 +48,22 @@ pub(super) fn hear(
     ] {
         fd.map_or(Ok(()), |fd| rustix::io::ioctl_fionbio(fd, true))?;
     }
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or(ErrorKind::NotFound)?;
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
     let (mut heard, mut buffer) = (Heard::default(), vec![0; READ]);
-    while pipes.output.is_some() || pipes.errors.is_some() {
+    loop {
         pipes.feed();
+        // Looked at first: what it wrote before its end is read then.
+        let has_ended = has_ended(pid)?;
         pipes.hear(&mut heard, &mut buffer, &mut log)?;
-        if !pipes.is_over(child)? {
-            pipes.wait()?;
+        let are_closed = pipes.output.is_none() && pipes.errors.is_none();
+        // What it started may still hold its outputs: nobody waits for those.
+        if has_ended || are_closed {
+            return Ok(heard);
         }
+        pipes.wait(&process)?;
     }
-    Ok(heard)
 }
 
 impl Pipes<'_> {
@@ -89,35 +97,18 @@ impl Pipes<'_> {
         Ok(())
     }
 
-    /// It has ended, and what it started still holds its outputs: nobody waits for those.
-    fn is_over(&mut self, child: &mut Child) -> io::Result<bool> {
-        let has_ended = has_ended(child)?;
-        if has_ended {
-            (self.output, self.errors) = (None, None);
-        }
-        Ok(has_ended)
-    }
-
-    /// Waits until there is something to do; a program that ended and left its outputs open is looked for now and then.
-    fn wait(&self) -> io::Result<()> {
-        let input = self
-            .input
-            .as_ref()
-            .map(|fd| PollFd::new(fd, PollFlags::OUT));
-        let output = self
-            .output
-            .as_ref()
-            .map(|fd| PollFd::new(fd, PollFlags::IN));
-        let errors = self
-            .errors
-            .as_ref()
-            .map(|fd| PollFd::new(fd, PollFlags::IN));
-        let mut all: Vec<PollFd<'_>> = [input, output, errors].into_iter().flatten().collect();
-        let now_and_then = rustix::event::Timespec {
-            tv_sec: 0,
-            tv_nsec: 100_000_000,
-        };
-        match poll(&mut all, Some(&now_and_then)) {
+    /// Waits until there is something to do, or the process ends.
+    fn wait(&self, process: &OwnedFd) -> io::Result<()> {
+        let input = self.input.as_ref();
+        let input = input.map(|fd| PollFd::new(fd, PollFlags::OUT));
+        let output = self.output.as_ref();
+        let output = output.map(|fd| PollFd::new(fd, PollFlags::IN));
+        let errors = self.errors.as_ref();
+        let errors = errors.map(|fd| PollFd::new(fd, PollFlags::IN));
+        let end = Some(PollFd::new(process, PollFlags::IN));
+        let all = [input, output, errors, end];
+        let mut all: Vec<PollFd<'_>> = all.into_iter().flatten().collect();
+        match poll(&mut all, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -125,11 +116,7 @@ impl Pipes<'_> {
 }
 
 /// Whether the process is a zombie: it is waited for later, when nobody can mean its number any more.
-fn has_ended(child: &Child) -> io::Result<bool> {
-    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
-        return Ok(true);
-    };
+fn has_ended(pid: Pid) -> io::Result<bool> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(waitid(WaitId::Pid(pid), options)?.is_some())
 }
