@@ -8,8 +8,6 @@ pub mod exec;
 pub struct Strategy {
     /// As `strategy` in the configuration calls it.
     pub name: &'static str,
-    /// What it is, in a sentence.
-    pub doc: &'static str,
     /// Tasks that a worker takes in its life; 0 for no bound.
     pub tasks: u64,
     /// One process with a slot for each of the pool's workers runs the tasks, each in a process of its own.
@@ -24,21 +22,21 @@ pub const SLOTS: &str = "STOKER_SLOTS";
 
 /// All of them. The first is that of a pool which names none.
 pub static STRATEGIES: [Strategy; 3] = [
+    // A process boots once and runs task after task.
     Strategy {
         name: "loop",
-        doc: "a process boots once and runs task after task",
         tasks: 0,
         is_adapter: false,
     },
+    // Processes are booted ahead, and each runs one task.
     Strategy {
         name: "spare",
-        doc: "processes are booted ahead, and each runs one task",
         tasks: 1,
         is_adapter: false,
     },
+    // A program is started for each task, which needs to know nothing of Stoker.
     Strategy {
         name: "exec",
-        doc: "a program is started for each task, which needs to know nothing of Stoker",
         tasks: 0,
         is_adapter: true,
     },

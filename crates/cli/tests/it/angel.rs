@@ -428,7 +428,7 @@ fn last_exit_is_shown_with_the_pool() {
     let app = start("workers = 1");
     assert_eq!(app.pool()["last_exit"], json!(null));
     app.call("t.run", "exit 9");
-    until("it is told", || {
+    until("it is shown", || {
         (app.pool()["last_exit"] == "exit code 9").then_some(())
     });
 }

@@ -158,7 +158,7 @@ fn a_log_file_that_can_not_be_opened_anew_goes_on_as_it_is() {
     let moved = app.dir.file("moved");
     std::fs::rename(app.dir.file("logs"), &moved).expect("it can be moved");
     procs::signal(app.angel(), Signal::USR1);
-    until("it is told", || {
+    until("it is logged", || {
         let log = std::fs::read_to_string(moved.join("stoker.log")).unwrap_or_default();
         let text = format!(
             "error cannot write the log {}: ",

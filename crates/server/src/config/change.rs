@@ -16,7 +16,9 @@ impl Pool {
     /// Whether a reload can make this pool the new one, version by version: who starts its workers and how they
     /// are spoken to can't change within a pool, so another one takes its place.
     pub(crate) fn can_become(&self, new: &Self) -> bool {
-        self.core.spawned == new.core.spawned && self.core.protocol == new.core.protocol
+        self.core.spawned == new.core.spawned
+            && self.core.protocol == new.core.protocol
+            && self.strategy.is_adapter == new.strategy.is_adapter
     }
 
     /// The keys by which a pool differs from another one, but for its size.

@@ -246,6 +246,9 @@ fn check_silent(section: &Section<'_, '_>, core: &PoolConfig, mistakes: &mut Mis
     }
 }
 
+/// What HELLO allows.
+const MAX_SLOTS: u32 = 1000;
+
 /// Workers that end after so many tasks have to be started by us, and know nothing of other bounds.
 fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistakes<'_>) {
     let (name, core) = (pool.strategy.name, &pool.core);
@@ -268,6 +271,10 @@ fn check_strategy(section: &Section<'_, '_>, pool: &Pool, mistakes: &mut Mistake
             "without the protocol no tasks are counted",
             hint,
         );
+    }
+    if core.isolated && pool.slots > MAX_SLOTS {
+        let what = "an adapter runs 1000 programs at once at the most";
+        wrong("workers", what, "write a number from 1 to 1000");
     }
     if core.max_tasks > 0 {
         let hint = "leave max_tasks out";

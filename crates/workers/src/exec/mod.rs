@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use stoker_wire::{Frame, MAX_FRAME, Splitter, Type, WireError};
 use task::{Task, kill_group};
+use verdict::Verdict;
 
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
@@ -98,12 +99,19 @@ fn take(
     match frame.kind {
         Type::Req => {
             let handle = running.add(frame.id);
-            let task = Task::of(&frame);
-            let (link, program, running) = (link.clone(), program.clone(), running.clone());
-            thread::spawn(move || {
-                task.run(&program, &handle, &link);
+            let task = Arc::new(Task::of(&frame));
+            let run = {
+                let (task, link) = (task.clone(), link.clone());
+                let (program, running) = (program.clone(), running.clone());
+                move || {
+                    task.run(&program, &handle, &link);
+                    running.remove(task.id);
+                }
+            };
+            if let Err(error) = thread::Builder::new().spawn(run) {
+                Verdict::not_started(&error).answer(&task, 1, link);
                 running.remove(task.id);
-            });
+            }
         }
         Type::Cancel => running.cancel(frame.id),
         Type::Ping => link.pong(frame.id),

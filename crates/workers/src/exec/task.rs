@@ -5,7 +5,8 @@ use super::link::Link;
 use super::output::{Heard, hear};
 use super::program::Program;
 use super::verdict::Verdict;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::io;
 use std::process::{Child, ExitStatus};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -84,12 +85,22 @@ impl Task {
     }
 }
 
-/// Waits for the program, and ends what it has left behind.
-fn end(child: &mut Child, handle: &Handle, group: i32) -> std::io::Result<ExitStatus> {
-    let status = child.wait();
+/// Waits for the program, and ends what it has left behind. It is reaped last: until then nobody else has its number.
+fn end(child: &mut Child, handle: &Handle, group: i32) -> io::Result<ExitStatus> {
+    let ended = await_end(group);
     handle.set(0);
     kill_group(group);
-    status
+    let status = child.wait();
+    ended.and(status)
+}
+
+fn await_end(pid: i32) -> io::Result<()> {
+    let Some(pid) = Pid::from_raw(pid) else {
+        return Ok(());
+    };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options))?;
+    Ok(())
 }
 
 impl Handle {

@@ -55,7 +55,8 @@ impl Verdict {
         };
         match (status.code(), status.signal()) {
             (Some(0), _) => Self::done(heard, is_job),
-            (Some(AGAIN), _) => Self::new(Status::RETRY, said("exit code 75".to_owned())),
+            // A call has one run.
+            (Some(AGAIN), _) if is_job => Self::new(Status::RETRY, said("exit code 75".to_owned())),
             (Some(code), _) => Self::new(Status::EXCEPTION, said(format!("exit code {code}"))),
             (None, signal) => Self {
                 signal,
