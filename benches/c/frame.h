@@ -173,14 +173,18 @@ static inline uint32_t hello_client(uint8_t *at)
 	return frame_json(at, HELLO, json);
 }
 
-static inline uint32_t hello_worker(uint8_t *at, int idempotent)
+/* `tasks`: how many it takes in its life, 0 for no bound. */
+static inline uint32_t hello_worker(uint8_t *at, int idempotent, long tasks)
 {
-	char json[512];
+	char json[512], bound[32] = "";
+
+	if (tasks)
+		snprintf(bound, sizeof bound, ",\"tasks\":%ld", tasks);
 
 	snprintf(json, sizeof json,
 		 "{\"v\":[1],\"role\":\"worker\",\"name\":\"bench worker\",\"pid\":%d,\"pool\":\"bench\",\"slots\":1,"
-		 "\"calls\":[\"bench.echo\"],\"idempotent\":[%s],\"jobs\":[\"bench\"]}",
-		 getpid(), idempotent ? "\"bench.echo\"" : "");
+		 "\"calls\":[\"bench.echo\"],\"idempotent\":[%s],\"jobs\":[\"bench\"]%s}",
+		 getpid(), idempotent ? "\"bench.echo\"" : "", bound);
 	return frame_json(at, HELLO, json);
 }
 

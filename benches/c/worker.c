@@ -1,7 +1,8 @@
 /* Echo worker: answers every call with its body and every job with OK.
  *
  *   worker [batch|each]              env: STOKER_FD (inherited) or STOKER_SOCKET (to dial), PIN=cpu,
- *                                         IDEMPOTENT=0 if its calls may not run again
+ *                                         IDEMPOTENT=0 if its calls may not run again,
+ *                                         STOKER_TASKS=n if it ends after so many
  *
  * `batch` writes once per read, which is what the broker bench wants: the broker is measured, not the worker.
  * `each` writes every answer before the next task starts, as protocol.md 8.3 asks of workers whose tasks may die. */
@@ -17,7 +18,8 @@ enum { OUT_SIZE = READ_BUFFER };
 struct worker {
 	int fd;
 	bool each;
-	bool leaving; /* GOAWAY was read: answer what is here, then go */
+	bool leaving; /* GOAWAY was read, or the last task: answer what is here, then go */
+	long tasks; /* how many it will still take; 0 if there is no bound */
 	size_t out_len;
 	uint64_t last_ns; /* when the previous answer was ready */
 };
@@ -55,6 +57,7 @@ static void handle(struct worker *w, const struct frame *f)
 	switch (f->type) {
 	case REQ:
 		answer(w, f);
+		w->leaving |= w->tasks && --w->tasks == 0;
 		break;
 	case PING: {
 		struct frame pong = {.type = PONG, .id = f->id};
@@ -114,7 +117,7 @@ static int connect_broker(void)
 
 int main(int argc, char **argv)
 {
-	const char *may_repeat = getenv("IDEMPOTENT");
+	const char *may_repeat = getenv("IDEMPOTENT"), *tasks = getenv("STOKER_TASKS");
 	bool idempotent = !may_repeat || number("IDEMPOTENT", may_repeat, 0, 1);
 	struct worker w = {0};
 	uint8_t hello[MAX_HELLO];
@@ -124,8 +127,9 @@ int main(int argc, char **argv)
 		die("usage: worker [batch|each]");
 	w.each = argc == 2 && !strcmp(argv[1], "each");
 	pin_from_env();
+	w.tasks = tasks ? number("STOKER_TASKS", tasks, 1, 1 << 30) : 0;
 	w.fd = connect_broker();
-	if (!write_all(w.fd, hello, hello_worker(hello, idempotent)))
+	if (!write_all(w.fd, hello, hello_worker(hello, idempotent, w.tasks)))
 		die("the broker closed the connection");
 	read_frame(&in, w.fd, &f);
 	expect_welcome(&f);

@@ -70,7 +70,7 @@ class Stoker:
     Jobs live in memory unless `store` says otherwise: what is compared with a program in C that keeps nothing must not
     keep anything either. `queues` are further sections of the configuration, `{name: {key: value}}`. `home` is a folder
     to be used again, jobs included; without it each life has a new one, in which nothing is left of the last. Entering it
-    waits for `workers`; `configured` is how many the pool has, if that is something else.
+    waits for `workers`; `configured` is how many the pool has, if that is something else, and `strategy` how they come to be.
     """
 
     name = "Stoker"
@@ -89,13 +89,14 @@ class Stoker:
         env=None,
         home=None,
         configured=None,
+        strategy="loop",
     ):
         self.folder = Path(home or tempfile.mkdtemp(dir=folder))
         self.binary, self.pinned, self.worker_count = binary, pinned, workers
         self.socket = self.folder / "stoker.sock"
         self.log = self.folder / "stoker.log"
         self.config = self.folder / "stoker.toml"
-        settings = config(command, configured or workers, idempotent, queues or {}) if command is not None else IDLE_CONFIG
+        settings = config(command, configured or workers, idempotent, queues or {}, strategy) if command is not None else IDLE_CONFIG
         self.config.write_text(f'{settings}\n[store]\ndriver = "{store}"\n')
         self.env = env or {}
         self.process = None
@@ -165,10 +166,10 @@ workers = { min = 0, max = 1 }
 """
 
 
-def config(command, workers, idempotent, queues):
+def config(command, workers, idempotent, queues, strategy):
     parts = ", ".join(json.dumps(str(part)) for part in command)  # TOML's basic strings are JSON's, near enough
     # Without a command workers would have to dial in, and none does.
-    spawned = f"command = [{parts}]\nworkers = {workers}\n" if command else ""
+    spawned = f'command = [{parts}]\nworkers = {workers}\nstrategy = "{strategy}"\n' if command else ""
     return f"""[pool.bench]
 {spawned}
 {"".join(section(name, keys) for name, keys in ({"bench": {}} | queues).items())}

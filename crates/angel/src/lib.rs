@@ -16,6 +16,8 @@ mod environment;
 mod gateway;
 mod heartbeat;
 #[cfg(not(feature = "sim"))]
+mod launch;
+#[cfg(not(feature = "sim"))]
 mod listening;
 mod message;
 #[cfg(not(feature = "sim"))]

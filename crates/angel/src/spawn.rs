@@ -1,8 +1,9 @@
-//! Starting processes: the one place that forks, and the one place of the angel with `unsafe` in it.
+//! Starting processes: what each kind of them gets.
 
+use crate::launch::Launch;
 use crate::{Gateway, Spec, env, environment, user};
 use libc::{SIG_IGN, SIGPWR, c_int};
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -11,6 +12,9 @@ use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
 };
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -38,10 +42,9 @@ pub(crate) struct Spawned {
 
 /// Starts a worker in a group of its own, with two pipes and, if it speaks the protocol, a connected socket.
 pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result<Spawned> {
-    let (program, arguments) = spec
-        .command
-        .split_first()
-        .ok_or(io::ErrorKind::InvalidInput)?;
+    if spec.command.is_empty() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let (mut ours, mut theirs) = (None, None);
     if spec.protocol {
         let flags = SocketFlags::CLOEXEC;
@@ -51,38 +54,50 @@ pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result
     let (stdout, stdout_end) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, stderr_end) = pipe_with(PipeFlags::CLOEXEC)?;
     let account = spec.user.as_deref().map(user::find_account).transpose()?;
-    let environment = environment::of_worker(spec, account.as_ref(), std::env::vars_os());
-    let mut command = new_command(program);
-    command.args(arguments).env_clear().envs(environment);
-    if let Some(socket) = &theirs {
-        command.env(env::FD, socket.as_raw_fd().to_string());
-    }
-    command
-        .env(env::SOCKET, socket_path)
-        .env(env::WORKER, &spec.name)
-        .env(env::COOKIE, cookie);
-    command
-        .stdin(Stdio::null())
-        .stdout(stdout_end)
-        .stderr(stderr_end)
-        .process_group(0);
-    if let Some(dir) = &spec.dir {
-        command.current_dir(dir);
-    }
-    if let Some(account) = &account {
-        command.uid(account.uid).gid(account.gid);
-    }
-    let sockets = theirs.iter().map(AsRawFd::as_raw_fd).collect();
-    inherit(&mut command, sockets, Role::Worker);
-    let child = command.spawn().map_err(|error| explain(spec, &error))?;
+    let mut environment = environment::of_worker(spec, account.as_ref(), std::env::vars_os());
+    let own = theirs
+        .iter()
+        .map(|socket| (env::FD, socket.as_raw_fd().to_string()));
+    let own = own.chain([
+        (env::SOCKET, socket_path.to_owned()),
+        (env::WORKER, spec.name.clone()),
+        (env::COOKIE, cookie.to_owned()),
+    ]);
+    environment.extend(own.map(|(name, value)| (name.into(), value.into())));
+    let nothing = File::open("/dev/null")?;
+    let launch = Launch {
+        arguments: spec
+            .command
+            .iter()
+            .map(|word| c_string(word))
+            .collect::<io::Result<_>>()?,
+        environment: assignments(environment)?,
+        dir: spec.dir.as_ref().map(c_string).transpose()?,
+        identity: account.map(|account| (account.uid, account.gid)),
+        streams: [nothing.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()],
+        kept: theirs.iter().map(AsFd::as_fd).collect(),
+    };
+    let pid = launch.start().map_err(|error| explain(spec, &error))?;
     let fds: Vec<OwnedFd> = [stdout, stderr].into_iter().chain(ours).collect();
     for fd in &fds {
         fcntl_setfl(fd, OFlags::NONBLOCK)?;
     }
-    Ok(Spawned {
-        pid: child.id() as i32,
-        fds,
-    })
+    Ok(Spawned { pid, fds })
+}
+
+fn c_string(text: impl AsRef<OsStr>) -> io::Result<CString> {
+    Ok(CString::new(text.as_ref().as_encoded_bytes())?)
+}
+
+/// `NAME=VALUE` of each variable; of one that is set twice the last.
+fn assignments(variables: Vec<(OsString, OsString)>) -> io::Result<Vec<CString>> {
+    let variables: BTreeMap<OsString, OsString> = variables.into_iter().collect();
+    let all = variables.into_iter().map(|(mut name, value)| {
+        name.push("=");
+        name.push(value);
+        c_string(name)
+    });
+    all.collect()
 }
 
 /// Starts the server: this same program, with the listener and its end of the channel.
@@ -143,20 +158,15 @@ fn new_command(program: &str) -> Command {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
-    /// Dies with the angel.
-    Worker,
-    /// Ignores what is the angel's to hear, from its first instruction on. A worker must not inherit that: what
-    /// it starts would be deaf to TERM as well.
     Server,
-    /// Both: it dies with the angel and leaves signals to it.
+    /// Dies with the angel.
     Gateway,
 }
 
 /// Lets the child keep these descriptors, and be what its role asks for.
 ///
-/// The standard library has set group, user and directory by then, in this order: a change of user
-/// clears the death signal, so it comes last. If the angel died before it was set, the child's parent is
-/// another one already, and the child gives up.
+/// Both ignore what is the angel's to hear, from their first instruction on. If the angel died before the death signal was
+/// set, the child's parent is another one already, and the child gives up.
 #[expect(
     unsafe_code,
     reason = "what runs between fork and exec can't be expressed otherwise"
@@ -170,11 +180,9 @@ fn inherit(command: &mut Command, fds: Vec<RawFd>, role: Role) {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
-        if role != Role::Worker {
-            for signal in HARMLESS {
-                // SAFETY: to ignore a signal installs no code, and an ignored one stays so over the exec.
-                unsafe { libc::signal(signal, SIG_IGN) };
-            }
+        for signal in HARMLESS {
+            // SAFETY: to ignore a signal installs no code, and an ignored one stays so over the exec.
+            unsafe { libc::signal(signal, SIG_IGN) };
         }
         for fd in &fds {
             // SAFETY: the caller of `inherit` keeps these descriptors open until after the spawn.

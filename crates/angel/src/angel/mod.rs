@@ -168,8 +168,9 @@ impl Angel {
             self.take_signals();
             self.take_messages();
             self.check_progress();
-            self.reap();
-            self.sweep();
+            if self.reap() || self.look_again || self.phase != Phase::Serving {
+                self.sweep();
+            }
             if let Some(code) = self.next_phase()? {
                 return Ok(code);
             }
@@ -337,9 +338,12 @@ impl Angel {
         }
     }
 
-    /// Takes the exit of everything that has ended: workers, the server, and strangers' orphans.
-    fn reap(&mut self) {
+    /// Takes the exit of everything that has ended: workers, the server, and strangers' orphans. Whether there was any: only
+    /// then something can have been left behind.
+    fn reap(&mut self) -> bool {
+        let mut has_ended = false;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            has_ended = true;
             let pid = pid.as_raw_nonzero().get();
             self.strangers.retain(|stranger| *stranger != pid);
             let end = match (status.exit_status(), status.terminating_signal()) {
@@ -357,6 +361,7 @@ impl Angel {
                 self.server_ended(end);
             }
         }
+        has_ended
     }
 
     /// Moves on when what the phase waits for has come. An exit code ends the angel.

@@ -11,7 +11,11 @@ impl Angel {
         let server = self.server.map(|(pid, _)| pid);
         self.look_again = false;
         for pid in procfs::children(getpid().as_raw_nonzero().get()) {
-            if Some(pid) == server || self.strangers.contains(&pid) || procfs::is_dead(pid) {
+            let known = self.by_pid.contains_key(&pid);
+            if known && !all || Some(pid) == server || self.strangers.contains(&pid) {
+                continue;
+            }
+            if procfs::is_dead(pid) {
                 continue;
             }
             if self.is_gateway(pid) {
@@ -20,10 +24,9 @@ impl Angel {
                 }
                 continue;
             }
-            let known = self.by_pid.contains_key(&pid);
-            if all && known {
+            if known {
                 procfs::kill_tree(pid);
-            } else if !known && (all || self.owner_is_dead(pid)) {
+            } else if all || self.owner_is_dead(pid) {
                 self.kill_orphan(pid);
             }
         }

@@ -132,7 +132,7 @@ fn what_a_dead_worker_left_behind_is_ended_and_told() {
         ("child silence;exit 1", "silence"),
         ("child setsid,silence;exit 1", "setsid;silence"),
         (
-            "child setsid,child silence,exit 0;sleep 30;exit 1",
+            "child setsid,child silence,exit 0;await-child;exit 1",
             "silence",
         ),
         // By its group, where nothing else tells whose it is.

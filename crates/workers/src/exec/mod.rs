@@ -1,12 +1,14 @@
 //! `strategy = "exec"`: a program per task. One adapter serves a pool with so many slots, and starts the pool's command for
 //! each task: the payload on stdin, the result from stdout, the verdict from how it ends.
 
+mod crew;
 mod link;
 mod output;
 mod program;
 mod task;
 mod verdict;
 
+use crew::Crew;
 use link::Link;
 use program::Program;
 use std::collections::HashMap;
@@ -14,7 +16,6 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use stoker_wire::{Frame, MAX_FRAME, Splitter, Type, WireError};
 use task::{Task, kill_group};
 use verdict::Verdict;
@@ -47,7 +48,10 @@ pub fn serve(socket: UnixStream, slots: u16, command: Vec<String>) -> io::Result
     let program = Arc::new(Program::new(command));
     let running = Arc::new(Running::default());
     link.say_hello(slots)?;
-    let ended = read(socket, &link, &program, &running);
+    let mut crew = Crew::default();
+    let ended = read(socket, |frame| {
+        take(frame, &mut crew, &link, &program, &running)
+    });
     if ended? == End::Gone {
         // Nobody will take the answers.
         running.kill_all();
@@ -65,12 +69,7 @@ enum End {
     Gone,
 }
 
-fn read(
-    mut socket: UnixStream,
-    link: &Arc<Link>,
-    program: &Arc<Program>,
-    running: &Arc<Running>,
-) -> io::Result<End> {
+fn read(mut socket: UnixStream, mut take: impl FnMut(Frame<'_>) -> bool) -> io::Result<End> {
     let (mut splitter, mut buffer) = (Splitter::new(MAX_FRAME), vec![0; READ]);
     let mut is_told = false;
     while !is_told {
@@ -81,7 +80,7 @@ fn read(
             Err(error) => return Err(error),
         };
         let fed = splitter.feed(&buffer[..count], |frame| {
-            is_told |= take(frame, link, program, running);
+            is_told |= take(frame);
             Ok::<(), WireError>(())
         });
         fed.map_err(|error| io::Error::other(error.to_string()))?;
@@ -92,6 +91,7 @@ fn read(
 /// Takes one frame. True when it says to go.
 fn take(
     frame: Frame<'_>,
+    crew: &mut Crew,
     link: &Arc<Link>,
     program: &Arc<Program>,
     running: &Arc<Running>,
@@ -108,7 +108,7 @@ fn take(
                     running.remove(task.id);
                 }
             };
-            if let Err(error) = thread::Builder::new().spawn(run) {
+            if let Err(error) = crew.run(Box::new(run)) {
                 Verdict::not_started(&error).answer(&task, 1, link);
                 running.remove(task.id);
             }

@@ -1,7 +1,7 @@
 //! What a script can say. Where a step takes a script of its own, its steps are separated by `,`.
 
 use crate::Worker;
-use rustix::process::{Signal, getpid, kill_process, setsid};
+use rustix::process::{Signal, WaitOptions, getpid, kill_process, setsid, wait};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write, stderr, stdout};
@@ -114,6 +114,7 @@ impl Worker {
             "ignore-int" => on_signal(signal_hook::consts::SIGINT, &Arc::default()),
             "setsid" => drop(setsid()),
             "child" => drop(spawn_child(argument, true)),
+            "await-child" => drop(wait(WaitOptions::empty())),
             "child-without-env" => drop(spawn_child(argument, false)),
             "eat-memory" => self.eaten.push(vec![1; (number() as usize) << 20]),
             other => self.leave(64, &format!("there is no step '{other}'")),

@@ -1,0 +1,54 @@
+"""A process per task: `exec` beside a bare loop of fork, exec and wait on the same CPUs; and what the life of a worker that
+takes one task costs angel and server beyond starting and burying its process, which the bare loop pays too.
+"""
+
+import json
+import subprocess
+
+from . import processes
+from .brokers import C, Stoker
+from .hello import fill_and_run
+from .report import Result
+from .wire import Client
+
+AT_ONCE = 2
+LIVES = 2000
+
+
+def run(options, folder):
+    options.say(f"lives: {options.pairs} pairs of {LIVES:,} processes")
+    programs = Result("exec of /bin/true", "tasks/s", more_is_better=True, ratio_bar=0.6)
+    lives = Result("one-task worker: CPU of angel and server beyond a bare loop's", "µs/life", bar=50.0)
+    for pair in range(options.pairs):
+        options.await_quiet()
+        steps = [lambda: bare(programs, ["/bin/true"]), lambda: executed(programs, options, folder)]
+        for step in steps if pair % 2 == 0 else reversed(steps):
+            step()
+        lives.stoker.append(lived(options, folder) - spawned(["/bin/true"])["cpu_us"])
+    return [programs, lives]
+
+
+def bare(programs, command):
+    programs.reference.append(spawned(command)["per_s"])
+
+
+def spawned(command):
+    done = subprocess.run([C / "spawn", str(AT_ONCE), str(LIVES), *command], check=True, capture_output=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+def executed(programs, options, folder):
+    with Stoker(folder, ["/bin/true"], 1, options.binary, strategy="exec", configured=AT_ONCE) as broker:
+        with Client(broker.socket) as client:
+            fill_and_run(client, LIVES // 10)
+            programs.stoker.append(LIVES / fill_and_run(client, LIVES))
+
+
+def lived(options, folder):
+    """Microseconds of angel and server for each of the lives."""
+    with Stoker(folder, [C / "worker", "each"], AT_ONCE, options.binary, strategy="spare") as broker:
+        with Client(broker.socket) as client:
+            fill_and_run(client, LIVES // 10)
+            before = processes.cpu_seconds(broker.pids())
+            fill_and_run(client, LIVES)
+            return (processes.cpu_seconds(broker.pids()) - before) * 1e6 / LIVES
