@@ -29,6 +29,7 @@ test: setup check
 	php sdk/php/tests/run.php
 	php sdk/php/laravel/tests/run.php
 	docs/run.py --binary target/debug/stoker
+	tests/http/judges.py --binary target/debug/stoker
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 20 --jobs 2
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --jobs 2 --powercut
 	campaign/run.py --binary target/debug/stoker --seed 1 --rounds 10 --powercut --expect-loss
