@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 
 /// Variables of the process that starts workers, by which it was told what it inherited itself. A Stoker may run
 /// inside another one's worker.
-const NOT_INHERITED: [&str; 12] = [
+const NOT_INHERITED: [&str; 13] = [
     env::FD,
     env::LISTENER,
     env::CONTROL,
@@ -16,6 +16,7 @@ const NOT_INHERITED: [&str; 12] = [
     env::GATEWAY,
     env::GATEWAY_TOKEN,
     env::RESTARTS,
+    env::HEARTBEAT,
     "LISTEN_PID",
     "LISTEN_FDS",
     "LISTEN_FDNAMES",

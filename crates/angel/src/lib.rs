@@ -62,6 +62,7 @@ pub mod env {
     pub const LISTENER: &str = "STOKER_LISTENER_FD";
     pub const CONTROL: &str = "STOKER_CONTROL_FD";
     /// Gateway: its listening sockets, as numbers with commas between them.
+    pub const HEARTBEAT: &str = "STOKER_HEARTBEAT_FD";
     pub const LISTENERS: &str = "STOKER_LISTENER_FDS";
     /// Gateway: what the configuration says of it, as JSON.
     pub const GATEWAY: &str = "STOKER_GATEWAY";

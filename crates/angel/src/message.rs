@@ -42,6 +42,8 @@ pub struct AboutGateway {
     pub pid: i32,
     /// How it ended and when it is started again; nothing if it was just started.
     pub end: Option<(End, Option<Duration>)>,
+    /// It was killed for having made no progress for so long.
+    pub stuck: Option<Duration>,
 }
 
 /// What the server asks of the angel.

@@ -130,6 +130,7 @@ pub(crate) fn gateway(
     socket_path: &str,
     token: &str,
     restarts: u32,
+    heartbeat: &OwnedFd,
 ) -> io::Result<i32> {
     let mut command = new_command("/proc/self/exe");
     let listeners: Vec<RawFd> = gateway.listeners.iter().map(AsRawFd::as_raw_fd).collect();
@@ -142,9 +143,12 @@ pub(crate) fn gateway(
         .env(env::GATEWAY, &gateway.config)
         .env(env::GATEWAY_TOKEN, token)
         .env(env::RESTARTS, restarts.to_string())
+        .env(env::HEARTBEAT, heartbeat.as_raw_fd().to_string())
         .env(env::SOCKET, socket_path)
         .envs(MALLOC);
-    inherit(&mut command, listeners, Role::Gateway);
+    let mut kept = listeners;
+    kept.push(heartbeat.as_raw_fd());
+    inherit(&mut command, kept, Role::Gateway);
     Ok(command.spawn()?.id() as i32)
 }
 

@@ -2,7 +2,10 @@
 //! neither's death takes the other along.
 
 use super::{Angel, PATIENCE, Phase, RESTART_AFTER_MS, SETTLED};
-use crate::{AboutGateway, End, Gateway, ToServer, spawn};
+use crate::watchdog::{Timeouts, Watchdog};
+use crate::{AboutGateway, End, Gateway, Heartbeat, ToServer, spawn};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io;
 use std::time::{Duration, Instant};
 
 /// A gateway and its process.
@@ -14,19 +17,36 @@ pub(super) struct Running {
     due: Instant,
     quick_deaths: usize,
     restarts: u32,
+    heartbeat: Heartbeat,
+    watchdog: Watchdog,
+    /// It is being killed for having made no progress for so long.
+    stuck: Option<Duration>,
 }
 
 impl Running {
-    pub(super) fn new(gateway: Gateway) -> Self {
+    pub(super) fn new(gateway: Gateway) -> io::Result<Self> {
         let now = Instant::now();
-        Self {
+        Ok(Self {
             gateway,
             pid: None,
             started: now,
             due: now,
             quick_deaths: 0,
             restarts: 0,
-        }
+            heartbeat: Heartbeat::new()?,
+            watchdog: Watchdog::new(),
+            stuck: None,
+        })
+    }
+
+    fn start(&mut self, socket_path: &str, token: &str, now: Instant) -> io::Result<i32> {
+        // A process that is being killed does not report for its successor.
+        self.heartbeat = Heartbeat::new()?;
+        let memory = self.heartbeat.share()?;
+        let pid = spawn::gateway(&self.gateway, socket_path, token, self.restarts, &memory)?;
+        (self.pid, self.started, self.stuck) = (Some(pid), now, None);
+        self.watchdog.server_started(now);
+        Ok(pid)
     }
 
     /// How long to wait before the next start.
@@ -50,11 +70,8 @@ impl Angel {
             if running.pid.is_some() || running.due > now {
                 continue;
             }
-            match spawn::gateway(&running.gateway, &path, &token, running.restarts) {
-                Ok(pid) => {
-                    (running.pid, running.started) = (Some(pid), now);
-                    news.push(about(running, pid, None));
-                }
+            match running.start(&path, &token, now) {
+                Ok(pid) => news.push(about(running, pid, None)),
                 // No process or no memory is left: that may pass.
                 Err(_) => running.due = now + PATIENCE,
             }
@@ -93,6 +110,37 @@ impl Angel {
         self.gateways.iter().any(|running| running.pid.is_some())
     }
 
+    /// The server said how patient to be with them: as patient as with itself.
+    pub(super) fn set_gateway_timeouts(&mut self, timeouts: Timeouts, now: Instant) {
+        for running in &mut self.gateways {
+            running.watchdog.set_timeouts(timeouts, now);
+        }
+    }
+
+    /// Kills those that hang.
+    pub(super) fn check_gateways(&mut self) {
+        let now = Instant::now();
+        for running in &mut self.gateways {
+            let Some(pid) = running.pid.and_then(Pid::from_raw) else {
+                continue;
+            };
+            if running.watchdog.due().is_none_or(|due| due > now) {
+                continue;
+            }
+            let beat = running.heartbeat.read().unwrap_or_default();
+            if let Some(silent) = running.watchdog.look(beat, now) {
+                running.stuck = Some(silent);
+                kill_process(pid, Signal::KILL).ok();
+            }
+        }
+    }
+
+    /// When to look at them next.
+    pub(super) fn gateway_check(&self) -> Option<Instant> {
+        let running = self.gateways.iter().filter(|running| running.pid.is_some());
+        running.filter_map(|running| running.watchdog.due()).min()
+    }
+
     /// How long until one is to be started.
     pub(super) fn next_gateway(&self) -> Option<Duration> {
         if self.drain_asked.is_some() {
@@ -105,6 +153,10 @@ impl Angel {
 }
 
 fn about(running: &Running, pid: i32, end: Option<(End, Option<Duration>)>) -> ToServer {
-    let name = running.gateway.name.clone();
-    ToServer::Gateway(AboutGateway { name, pid, end })
+    ToServer::Gateway(AboutGateway {
+        name: running.gateway.name.clone(),
+        pid,
+        end,
+        stuck: running.stuck,
+    })
 }

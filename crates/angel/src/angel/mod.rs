@@ -130,11 +130,12 @@ impl Angel {
         let wanted = [SIGCHLD].into_iter().chain(spawn::HARMLESS);
         let signals = SignalDelivery::with_pipe(read, write, SignalOnly, wanted)?;
         let gateways = options.gateways.into_iter().map(gateways::Running::new);
+        let gateways = gateways.collect::<io::Result<_>>()?;
         Ok(Self {
             listening: Listening::new(options.socket),
             config: options.config,
             signals,
-            gateways: gateways.collect(),
+            gateways,
             gateway_token: gateway::new_token()?,
             channel: None,
             server: None,
@@ -168,6 +169,7 @@ impl Angel {
             self.take_signals();
             self.take_messages();
             self.check_progress();
+            self.check_gateways();
             if self.reap() || self.look_again || self.phase != Phase::Serving {
                 self.sweep();
             }
@@ -196,7 +198,8 @@ impl Angel {
         let timeout = match self.phase {
             Phase::Serving => {
                 let again = self.look_again.then_some(LOOK_AGAIN);
-                let check = self.watchdog.due().filter(|_| self.server.is_some());
+                let server = self.watchdog.due().filter(|_| self.server.is_some());
+                let check = [server, self.gateway_check()].into_iter().flatten().min();
                 let check = check.map(|due| due.saturating_duration_since(Instant::now()));
                 [again, check].into_iter().flatten().min()
             }
@@ -301,6 +304,7 @@ impl Angel {
                     stop_grace,
                 };
                 self.watchdog.set_timeouts(timeouts, Instant::now());
+                self.set_gateway_timeouts(timeouts, Instant::now());
             }
             ToAngel::Done => self.done = true,
         }

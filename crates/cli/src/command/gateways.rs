@@ -6,7 +6,7 @@ use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, listen};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
-use stoker_angel::{Gateway, Socket, SocketError};
+use stoker_angel::{Beat, Gateway, Heartbeat, Socket, SocketError, Stage};
 use stoker_server::config::HttpConfig;
 
 /// Connections that may wait to be accepted.
@@ -210,7 +210,19 @@ fn http() -> Result {
     };
     stoker_server::raise_descriptor_limit();
     let listeners = inherited(names::LISTENERS);
-    Ok(stoker_gateway::http::run(settings, server, listeners)?)
+    let heartbeat = inherited(names::HEARTBEAT).pop().map(Heartbeat::of);
+    let mut count = 0;
+    let beat = move || {
+        count += 1;
+        let stage = Stage::Serving;
+        // Should it fail, the angel takes this process for stuck, which is then not far from the truth.
+        if let Some(heartbeat) = &heartbeat {
+            heartbeat.beat(Beat { count, stage }).ok();
+        }
+    };
+    Ok(stoker_gateway::http::run(
+        settings, server, listeners, beat,
+    )?)
 }
 
 /// Descriptors that the angel left open and named in the environment.

@@ -10,28 +10,34 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::task::LocalSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// How long clients may take to read their last answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
-/// Serves HTTP on `listeners` until the server has ended. The calling thread is the gateway's for that time.
+/// Between two calls of `beat`: the watchdog of whoever started this allows a second at the least.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// Serves HTTP on `listeners` until the server has ended. The calling thread is the gateway's for that time; `beat` is called
+/// four times a second while it makes progress.
 pub fn run(
     settings: Settings,
     server: client::Settings,
     listeners: Vec<OwnedFd>,
+    beat: impl FnMut() + 'static,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()?;
-    LocalSet::new().block_on(&runtime, serve(settings, server, listeners))
+    LocalSet::new().block_on(&runtime, serve(settings, server, listeners, beat))
 }
 
 async fn serve(
     settings: Settings,
     server: client::Settings,
     listeners: Vec<OwnedFd>,
+    mut beat: impl FnMut() + 'static,
 ) -> io::Result<()> {
     let listeners: Vec<Listener> = listeners
         .into_iter()
@@ -55,6 +61,12 @@ async fn serve(
     for listener in listeners {
         tokio::task::spawn_local(listen::accept(gateway.clone(), listener));
     }
+    tokio::task::spawn_local(async move {
+        loop {
+            beat();
+            sleep(BEAT).await;
+        }
+    });
     gateway.client.watch_server().await;
     finish(&gateway).await;
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::{post, start};
 use crate::{pool_of, setup};
+use rustix::process::Signal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use stoker_testkit::{App, Http, limit, procs, until};
@@ -39,6 +40,26 @@ fn load(app: &App, seen: &Seen, headers: &[(&str, &str)]) {
         }
         outcome.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+#[test]
+fn a_gateway_that_was_stopped_is_killed_and_started_again() {
+    let app = start("[stoker]\nwatchdog = \"1s\"");
+    post(&app, "/call/t.run", &[], "ok");
+    let gateway = app.gateway("http");
+    procs::signal(gateway, Signal::STOP);
+    assert!(procs::ends_within(gateway, 10.0), "somebody noticed");
+    let line = "gateway http (pid *) ended with *: it made no progress for 1 s and was killed; it is started again";
+    app.wait_for_log(line);
+    // The angel holds the listener, so the call waits for the next process.
+    assert_eq!(post(&app, "/call/t.run", &[], "ok").status, 200);
+}
+
+#[test]
+fn an_idle_gateway_makes_progress() {
+    let app = start("[stoker]\nwatchdog = \"1s\"");
+    let gateway = app.gateway("http");
+    assert!(!procs::ends_within(gateway, 4.0), "it is well");
 }
 
 /// Runs `work` while clients call, and returns what they saw.

@@ -107,7 +107,7 @@ pub(crate) const STOKER: Schema<Config> = Schema {
                 or_none: true,
                 access: at!(watchdog),
             },
-            "How long the server process may make no progress, because it hangs or was stopped by a signal, before it is killed and started again, as after a crash. At least `1s`; `none` while a debugger is attached.",
+            "How long the server process, or that of a gateway, may make no progress, because it hangs or was stopped by a signal, before it is killed and started again, as after a crash. At least `1s`; `none` while a debugger is attached.",
         ),
     ],
 };

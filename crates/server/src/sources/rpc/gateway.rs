@@ -64,12 +64,23 @@ impl Plane {
 
     /// What the angel reports of a gateway's process.
     pub(crate) fn gateway_changed(&mut self, about: AboutGateway) {
-        let AboutGateway { name, pid, end } = about;
+        let AboutGateway {
+            name,
+            pid,
+            end,
+            stuck,
+        } = about;
         let Some((end, restart)) = end else {
             let entry = events::GATEWAY_STARTED.says(format!("gateway {name} started (pid {pid})"));
             self.log.put(entry.with("gateway", name).with("pid", pid));
             return;
         };
+        let why = stuck.map_or(String::new(), |stuck| {
+            format!(
+                ": it made no progress for {} s and was killed",
+                stuck.as_secs()
+            )
+        });
         let exit = exit_text(match end {
             End::Code(code) => Exit::Code(code),
             End::Signal(signal) => Exit::Signal(signal),
@@ -78,7 +89,7 @@ impl Plane {
             0 => "; it is started again".to_owned(),
             ms => format!("; it is started again in {ms} ms"),
         });
-        let text = format!("gateway {name} (pid {pid}) ended with {exit}{again}");
+        let text = format!("gateway {name} (pid {pid}) ended with {exit}{why}{again}");
         let entry = events::GATEWAY_DIED.says(text).with("gateway", name);
         self.log.put(entry.with("pid", pid).with("exit", exit));
     }
