@@ -38,6 +38,7 @@ test: setup check
 check: setup
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && cargo fmt --manifest-path sim/Cargo.toml --check; fi
 	@sim/prove --check
+	@docs/links.py
 	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-targets --quiet -- -D warnings; fi
 
 bench: build

@@ -42,14 +42,14 @@ from harness import processes  # noqa: E402 (its path is set above)
 # The commands that each page runs at the least, so that none passes by running nothing.
 PAGES = {
     "README.md": 15,
-    "docs/deploy.md": 35,
-    "docs/http.md": 12,
-    "docs/jobs.md": 130,
-    "docs/laravel.md": 65,
-    "docs/migrate-from-horizon.md": 10,
-    "docs/migrate-from-queue-work.md": 6,
-    "docs/migrate-from-roadrunner.md": 7,
-    "docs/store.md": 14,
+    "docs/guides/releases.md": 35,
+    "docs/guides/http.md": 12,
+    "docs/guides/jobs.md": 130,
+    "docs/guides/laravel.md": 65,
+    "docs/migrate/horizon.md": 10,
+    "docs/migrate/queue-work.md": 6,
+    "docs/migrate/roadrunner.md": 7,
+    "docs/reference/store.md": 14,
 }
 LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed")
 PATIENCE = 20.0  # seconds until a page is wrong about what comes
@@ -358,7 +358,7 @@ def unmount(folder):
 def run(name, top, binary):
     """Plays one page; says how it went, and returns whether it went well."""
     began, wrongs = time.monotonic(), []
-    folder = top / Path(name).stem
+    folder = top / name.removeprefix("docs/").removesuffix(".md").replace("/", "-")
     folder.mkdir()
     page = Page(ROOT / name, folder, furnish(folder, binary))
     for part in (page.play, page.close):

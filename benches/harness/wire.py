@@ -1,4 +1,4 @@
-"""The wire (docs/protocol.md), as far as a bench has to speak it itself: steering a broker and pushing jobs."""
+"""The wire (docs/reference/protocol.md), as far as a bench has to speak it itself: steering a broker and pushing jobs."""
 
 import itertools
 import json

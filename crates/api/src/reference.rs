@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 const HEAD: &str = "# The broker's own methods\n\n\
 Generated from the types that the server and the command line use. Each method takes a REQ whose body is a JSON object \
-and answers with a JSON object; see [the protocol](../protocol.md#9-the-brokers-own-methods) for an example of every \
+and answers with a JSON object; see [the protocol](protocol.md#9-the-brokers-own-methods) for an example of every \
 answer, and for `stoker.push`, which takes a job instead.\n\n\
 A request with a field that is unknown, missing, `null`, given twice or of a wrong type is rejected \
 (INVALID_ARGUMENT). Its body has at most 256 KiB, unless it carries payloads (`import`, `edit`). Who may not ask for \

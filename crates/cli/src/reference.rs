@@ -69,7 +69,7 @@ fn cli_page() -> String {
     let mut page = String::from(
         "# Command line\n\nGenerated from the program. Results go to stdout, talk to stderr. With `--json` what went wrong is \
          one line on stderr, `{\"error\": {\"status\": \"NOT_FOUND\", \"message\": \"…\"}}`: the status of the \
-         [protocol](../protocol.md), or `FAILED`, `USAGE`, `NO_SERVER`, `CONFIG`.\n\n\
+         [protocol](protocol.md), or `FAILED`, `USAGE`, `NO_SERVER`, `CONFIG`.\n\n\
          | exit code | means |\n|---|---|\n| 0 | done |\n| 1 | the thing itself failed, or was refused for good |\n\
          | 2 | the command line is wrong |\n| 69 | no Stoker answers |\n\
          | 75 | refused for now, or in doubt (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `UNKNOWN`): try again later |\n\

@@ -1,6 +1,6 @@
 //! Stoker's wire, version 1: bytes to frames and back. No I/O and no allocation on the way in.
 //!
-//! The format is fixed by `docs/protocol.md`; `sdk/conformance/frames.json` binds this crate and every
+//! The format is fixed by `docs/reference/protocol.md`; `sdk/conformance/frames.json` binds this crate and every
 //! SDK to it.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Binds the crate to the tables of `docs/protocol.md`: neither changes without the other.
+//! Binds the crate to the tables of `docs/reference/protocol.md`: neither changes without the other.
 
 use std::collections::BTreeSet;
 use stoker_wire::{
@@ -6,7 +6,7 @@ use stoker_wire::{
     Status, Type,
 };
 
-const PAGE: &str = include_str!("../../../docs/protocol.md");
+const PAGE: &str = include_str!("../../../docs/reference/protocol.md");
 
 /// The text of a section, from its heading to the next.
 fn section(number: u8) -> &'static str {

@@ -546,7 +546,7 @@ final class Client
     /**
      * All queues, with what waits and runs in them.
      *
-     * @return list<array<string, mixed>> docs/protocol.md, section 9
+     * @return list<array<string, mixed>> docs/reference/protocol.md, section 9
      * @throws StokerException see call()
      */
     public function queues(): array
@@ -557,7 +557,7 @@ final class Client
     /**
      * All workers, with what they do now.
      *
-     * @return list<array<string, mixed>> docs/protocol.md, section 9
+     * @return list<array<string, mixed>> docs/reference/protocol.md, section 9
      * @throws StokerException see call()
      */
     public function workers(): array
@@ -568,7 +568,7 @@ final class Client
     /**
      * All pools, with their sizes and health.
      *
-     * @return list<array<string, mixed>> docs/protocol.md, section 9
+     * @return list<array<string, mixed>> docs/reference/protocol.md, section 9
      * @throws StokerException see call()
      */
     public function pools(): array
@@ -600,7 +600,7 @@ final class Client
     }
 
     /**
-     * Any of the broker's own methods: docs/protocol.md, section 9.
+     * Any of the broker's own methods: docs/reference/protocol.md, section 9.
      *
      *     $stoker->admin('pool', ['op' => 'scale', 'pool' => 'app', 'min' => 2, 'max' => 8]);
      *

@@ -13,7 +13,7 @@ use Stoker\Wire\Status;
 /**
  * Something that Stoker said no to. Every exception of this SDK is one of these.
  *
- * Catch the subclass that you can do something about; the statuses stand in docs/protocol.md, section 5.
+ * Catch the subclass that you can do something about; the statuses stand in docs/reference/protocol.md, section 5.
  */
 class StokerException extends \RuntimeException
 {

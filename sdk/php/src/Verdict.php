@@ -12,7 +12,7 @@ use Stoker\Wire\Status;
  */
 abstract class Verdict extends \RuntimeException
 {
-    /** Status of the answer: docs/protocol.md, section 5. */
+    /** Status of the answer: docs/reference/protocol.md, section 5. */
     public const STATUS = Status::UNKNOWN;
 
     /** Seconds until the next run; null leaves it to the queue. */

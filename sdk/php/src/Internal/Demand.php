@@ -7,7 +7,7 @@ namespace Stoker\Internal;
 use Stoker\Wire\Frame;
 use Stoker\Wire\Type;
 
-/** What a worker has asked for with READY: docs/protocol.md, section 8. @internal */
+/** What a worker has asked for with READY: docs/reference/protocol.md, section 8. @internal */
 final class Demand
 {
     /** One task has been asked for and has not come. */

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** How a body is written: docs/protocol.md, section 3. The broker passes bodies on unread. */
+/** How a body is written: docs/reference/protocol.md, section 3. The broker passes bodies on unread. */
 final class Codec
 {
     public const RAW = 0;

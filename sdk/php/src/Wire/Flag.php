@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Bits of a frame's second byte: docs/protocol.md, section 3. */
+/** Bits of a frame's second byte: docs/reference/protocol.md, section 3. */
 final class Flag
 {
     public const ONEWAY = 0x08;

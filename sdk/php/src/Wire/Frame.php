@@ -7,7 +7,7 @@ namespace Stoker\Wire;
 use function pack;
 use function strlen;
 
-/** One frame of the wire: docs/protocol.md, section 1. */
+/** One frame of the wire: docs/reference/protocol.md, section 1. */
 final class Frame
 {
     /** Bytes before the name. */

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Metadata keys: docs/protocol.md, section 4. 0x80 to 0xFE are the application's own. */
+/** Metadata keys: docs/reference/protocol.md, section 4. 0x80 to 0xFE are the application's own. */
 final class Key
 {
     public const TRACEPARENT = 1;

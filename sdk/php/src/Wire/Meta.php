@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Metadata: a run of `key (1), length (1), bytes`; docs/protocol.md, section 4. */
+/** Metadata: a run of `key (1), length (1), bytes`; docs/reference/protocol.md, section 4. */
 final class Meta
 {
     /**

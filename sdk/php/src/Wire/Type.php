@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Stoker\Wire;
 
-/** Frame types: docs/protocol.md, section 2. 10 and 11 are reserved. */
+/** Frame types: docs/reference/protocol.md, section 2. 10 and 11 are reserved. */
 final class Type
 {
     public const REQ = 1;

@@ -11,7 +11,7 @@ use Stoker\Wire\Type;
 
 /**
  * Takes pushes and writes them down, in a process of its own; knows one queue when asked. It reads the wire by itself,
- * from docs/protocol.md, so that the SDK's inside may change.
+ * from docs/reference/protocol.md, so that the SDK's inside may change.
  */
 final class FakeBroker
 {
