@@ -10,6 +10,7 @@ Each page is played from top to bottom in a new folder: Laravel's example applic
 - In a ```console block `$ command` is typed into the page's one shell, and the lines below it are what it prints. `…`
   stands for anything within a line, and alone on a line for any number of lines.
 - What only looks (LOOKS) is repeated for some seconds until it shows what the page does: jobs take their time.
+- What only the examples need (a worker, a clean-up) stands in a comment, `<!-- … -->`: it is run, and readers don't see it.
 - `$ stoker serve` has a terminal of its own: the lines below it have to come in its log, then the page goes on; without
   any, when a pool is healthy. `^C` is typed there; the lines below that are the log's end.
 
@@ -42,13 +43,26 @@ from harness import processes  # noqa: E402 (its path is set above)
 # The commands that each page runs at the least, so that none passes by running nothing.
 PAGES = {
     "README.md": 15,
-    "docs/guides/releases.md": 35,
-    "docs/guides/http.md": 12,
-    "docs/guides/jobs.md": 130,
+    "docs/getting-started/first-call.md": 4,
+    "docs/getting-started/first-job.md": 11,
+    "docs/getting-started/install.md": 0,
+    "docs/getting-started/laravel.md": 8,
+    "docs/guides/backup.md": 45,
+    "docs/guides/calls.md": 6,
+    "docs/guides/failed-jobs.md": 29,
+    "docs/guides/fairness.md": 10,
+    "docs/guides/http.md": 14,
+    "docs/guides/jobs.md": 74,
     "docs/guides/laravel.md": 65,
+    "docs/guides/monitoring.md": 11,
+    "docs/guides/ordering.md": 21,
+    "docs/guides/releases.md": 35,
+    "docs/guides/strategies.md": 11,
     "docs/migrate/horizon.md": 10,
     "docs/migrate/queue-work.md": 6,
     "docs/migrate/roadrunner.md": 7,
+    "docs/reference/metrics.md": 3,
+    "docs/reference/php-sdk.md": 1,
     "docs/reference/store.md": 14,
 }
 LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed")
