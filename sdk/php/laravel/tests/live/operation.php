@@ -21,7 +21,7 @@ use function Stoker\Tests\throws;
 /** @var Live $live */
 /** @var Story $story */
 
-// What docs/guides/laravel.md says under "Not there".
+// What docs/guides/laravel.md says under "Pitfalls".
 test('live: a job that is cancelled tells its batch nothing, cancel() ends that', function () use ($live, $story): void {
     $filter = ['key' => 'tenant of cancelled'];
     $batch = $live->held('default', static function () use ($live, $filter) {
