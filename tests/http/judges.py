@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Judges of others look at the HTTP gateway: schemathesis plays all of /openapi.json and looks for answers of the kind 5xx and
-for such as are not documented; promtool reads /metrics.
+for such as are not documented; promtool reads /metrics; curl speaks HTTP/2.
 
     tests/http/judges.py [--binary FILE] [--seed N] [--examples N]
 
@@ -77,7 +77,7 @@ def judge(folder, asked):
     try:
         said = processes.wait_for("the gateway", lambda: listening((folder / "log").read_text()))
         token = (folder / "stoker.token").read_text().strip()
-        found = [schemathesis(said, token, asked, folder), promtool(said, token)]
+        found = [schemathesis(said, token, asked, folder), promtool(said, token), curl(said)]
     finally:
         processes.end(server)
     return 1 if any(found) else 0
@@ -98,6 +98,14 @@ def promtool(address, token):
     request = urllib.request.Request(f"{address}/metrics", headers={"Authorization": f"Bearer {token}"})
     page = urllib.request.urlopen(request, timeout=10).read().decode()
     return report("promtool", subprocess.run([PROMTOOL, "check", "metrics"], input=page, capture_output=True, text=True, timeout=60))
+
+
+def curl(address):
+    """HTTP/2 without TLS, from the first byte on."""
+    command = ["curl", "--silent", "--show-error", "--http2-prior-knowledge", "--write-out", " %{http_version} %{http_code}"]
+    done = subprocess.run([*command, f"{address}/health"], capture_output=True, text=True, timeout=60)
+    done.returncode = done.returncode or not done.stdout.endswith(" 2 200")
+    return report("curl", done)
 
 
 def report(name, done):

@@ -4,6 +4,7 @@ mod access;
 mod admin;
 mod calls;
 mod deaths;
+mod library;
 mod limits;
 mod metrics;
 mod pushes;
