@@ -40,6 +40,11 @@ final class Live
             directory = $here
             workers = 1
             crash_budget = 2
+            [pool.spare]
+            command = [$php, "worker.php"]
+            directory = $here
+            strategy = "spare"
+            workers = { min = 1, max = 2 }
             [pool.stock]
             protocol = false
             command = [$php, "artisan.php", "queue:work", "database", "--sleep=0.01", "--force", "--quiet"]
@@ -60,6 +65,9 @@ final class Live
             backoff = ["0s"]
             [queue.sized]
             pool = "app"
+            [queue.spared]
+            pool = "spare"
+            backoff = ["0s"]
             [queue.pop]
             pool = "pop"
             backoff = ["0s"]
