@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 MENTION = re.compile(r"\bdocs/[\w./-]*\w\.(?:md|json|py)\b")
-SOURCES = {".md", ".php", ".py", ".rs"}
+SOURCES = {".c", ".h", ".md", ".php", ".py", ".rs"}
 CODE = re.compile(r"^(```|~~~).*?^\1$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-/* The wire, version 1 (docs/protocol.md), as far as the benchmarks speak it: the 20-byte header and HELLO. */
+/* The wire, version 1 (docs/reference/protocol.md), as far as the benchmarks speak it: the 20-byte header and HELLO. */
 #ifndef STOKER_BENCH_FRAME_H
 #define STOKER_BENCH_FRAME_H
 
