@@ -1,7 +1,7 @@
 """What a call over HTTP costs: the gateway beside hyper alone, under the same load, and what slow clients cost.
 
 Clients have one CPU, all that serves the other. A bare hyper answers at once; behind the gateway two PHP workers do.
-The time of one connection is printed without a bar: hyper alone calls nobody.
+One call at a time is compared with the same call over the wire: what is beyond that is HTTP's.
 """
 
 import json
@@ -11,8 +11,10 @@ import subprocess
 from pathlib import Path
 
 from . import processes
-from .brokers import BENCHES, OTHER_CPU, TARGET
+from .brokers import BENCHES, OTHER_CPU, TARGET, C
+from .hello import fill_and_run
 from .report import Result
+from .wire import Client
 
 PROGRAM = TARGET / "release" / "examples" / "http-bench"
 SLOW = 10_000
@@ -23,38 +25,83 @@ def run(options, folder):
         raise RuntimeError(f"there is no {PROGRAM}: cargo build --release -p stoker-gateway --example http-bench")
     options.say(f"http: {options.pairs} pairs at 64 connections, and at one")
     cost = Result("http: CPU of the gateway beside bare hyper, 64 connections", "µs/request", ratio_bar=2.0)
-    idle = Result("http: p50 of one connection", "µs")
+    idle = Result("http: one call at a time, beyond the same over the wire", "µs", bar=12.0)
+    jobs = Result(f"http: CPU per job beside {SLOW:,} slow or silent clients", "µs/job", ratio_bar=1.05)
     memory = Result(f"http: memory of {SLOW:,} slow or silent clients", "MB", bar=150.0)
     with Bare() as bare, Gateway(folder, options.binary) as gateway:
         for _ in range(options.pairs):
-            for side, costs, times in ((bare, cost.reference, idle.reference), (gateway, cost.stoker, idle.stoker)):
-                costs.append(loaded(side, 64, options.seconds)["cpu_us"])
-                times.append(loaded(side, 1, 1)["p50_us"])
-        memory.stoker.append(slow(gateway))
-    return [cost, idle, memory]
+            cost.reference.append(loaded(bare, 64, options.seconds, "hello.greet")["cpu_us"])
+            cost.stoker.append(loaded(gateway, 64, options.seconds, "hello.greet")["cpu_us"])
+            idle.stoker.append(one_at_a_time(gateway, options.seconds) - called(gateway, options.seconds))
+        for _ in range(options.pairs):
+            jobs.reference.append(per_job(gateway, options.jobs))
+            with Slow(gateway) as clients:
+                memory.stoker.append(clients.megabytes)
+                jobs.stoker.append(per_job(gateway, options.jobs))
+    return [cost, idle, memory, jobs]
 
 
-def loaded(side, connections, seconds):
+def one_at_a_time(side, seconds):
+    """Microseconds of one call over HTTP."""
+    found = loaded(side, 1, seconds, "hello.echo")
+    return found["seconds"] * 1e6 / found["requests"]
+
+
+def called(side, seconds):
+    """Microseconds of one call over the wire."""
+    command = [C / "client", side.folder / "stoker.sock", "1", str(seconds), "hello.echo", "14"]
+    done = subprocess.run(command, check=True, capture_output=True, timeout=60 + seconds, env={**os.environ, "PIN": str(OTHER_CPU)})
+    found = json.loads(done.stdout)
+    return found["seconds"] * 1e6 / found["answered"]
+
+
+def per_job(side, jobs):
+    """Microseconds of angel, server and gateway."""
+    pids = [side.process.pid, *(pid for pid in processes.descendants(side.process.pid) if is_stoker(pid))]
+    with Client(side.folder / "stoker.sock") as client:
+        before = processes.cpu_seconds(pids)
+        fill_and_run(client, jobs)
+        return (processes.cpu_seconds(pids) - before) * 1e6 / jobs
+
+
+def is_stoker(pid):
+    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"stoker: ")
+
+
+def loaded(side, connections, seconds, method):
     before = processes.cpu_seconds([side.pid()])
-    command = ["taskset", "-c", str(OTHER_CPU), PROGRAM, "load", side.address, side.token, str(connections), str(seconds)]
+    command = ["taskset", "-c", str(OTHER_CPU), PROGRAM, "load", side.address, side.token, str(connections), str(seconds), method]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60 + seconds).stdout)
     spent = processes.cpu_seconds([side.pid()]) - before
     found["cpu_us"] = spent * 1e6 / found["requests"]
     return found
 
 
-def slow(side):
-    """Megabytes that the gateway takes beyond what it took before."""
-    pid = side.pid()
-    _, before = processes.memory_kb([pid])
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    with subprocess.Popen([PROGRAM, "slow", side.address, str(SLOW)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as clients:
-        if clients.stdout.readline() != b"ready\n":
+class Slow:
+    """Clients that are silent or never end a header, and the megabytes that the gateway takes for them."""
+
+    def __init__(self, side):
+        self.side, self.pid = side, side.pid()
+
+    def __enter__(self):
+        _, before = processes.memory_kb([self.pid])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+        command = [PROGRAM, "slow", self.side.address, str(SLOW)]
+        self.clients = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if self.clients.stdout.readline() != b"ready\n":
             raise RuntimeError("the slow clients could not connect")
-        processes.wait_for("the gateway to accept all", lambda: len(os.listdir(f"/proc/{pid}/fd")) > SLOW)
-        _, after = processes.memory_kb([pid])
-        clients.stdin.close()
-    return (after - before) / 1e3
+        processes.wait_for("the gateway to accept all", lambda: self.descriptors() > SLOW)
+        _, after = processes.memory_kb([self.pid])
+        self.megabytes = (after - before) / 1e3
+        return self
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def __exit__(self, *_):
+        self.clients.stdin.close()
+        self.clients.wait(timeout=30)
+        processes.wait_for("the gateway to close all", lambda: self.descriptors() < SLOW)
 
 
 class Bare:

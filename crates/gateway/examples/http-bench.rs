@@ -1,7 +1,8 @@
 //! What HTTP itself costs, and how clients load it. For `benches/harness/http.py`.
 //!
 //!     http-bench bare                                   hyper alone, answering at once; prints where it listens
-//!     http-bench load ADDRESS TOKEN CONNECTIONS SECONDS calls in closed loops; prints what came of it as JSON
+//!     http-bench load ADDRESS TOKEN CONNECTIONS SECONDS METHOD
+//!                                                       calls in closed loops; prints what came of it as JSON
 //!     http-bench slow ADDRESS COUNT                     clients that are silent or never end a header; ends with stdin
 
 use bytes::Bytes;
@@ -32,13 +33,13 @@ fn main() -> io::Result<()> {
     let local = LocalSet::new();
     match *words {
         ["bare"] => local.block_on(&runtime, bare()),
-        ["load", address, token, connections, seconds] => {
+        ["load", address, token, connections, seconds, method] => {
             let (connections, seconds) = (number(connections)?, number(seconds)?);
-            local.block_on(&runtime, load(address, token, connections, seconds))
+            local.block_on(&runtime, load(address, token, connections, seconds, method))
         }
         ["slow", address, count] => local.block_on(&runtime, slow(address, number(count)?)),
         _ => Err(io::Error::other(
-            "bare, load ADDRESS TOKEN CONNECTIONS SECONDS, or slow ADDRESS COUNT",
+            "bare, load ADDRESS TOKEN CONNECTIONS SECONDS METHOD, or slow ADDRESS COUNT",
         )),
     }
 }
@@ -82,10 +83,16 @@ async fn bare() -> io::Result<()> {
     }
 }
 
-async fn load(address: &str, token: &str, connections: usize, seconds: usize) -> io::Result<()> {
+async fn load(
+    address: &str,
+    token: &str,
+    connections: usize,
+    seconds: usize,
+    method: &str,
+) -> io::Result<()> {
     let body = r#"{"name":"Ada"}"#;
     let request = format!(
-        "POST /call/hello.greet HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+        "POST /call/{method} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );

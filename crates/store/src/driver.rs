@@ -1,4 +1,4 @@
-use crate::{Ask, Counts, Ids, QueueNo, Told};
+use crate::{Ask, Counts, Ids, QueueNo, StoreStats, Told};
 use std::io;
 use std::sync::Arc;
 use stoker_os::BorrowedFd;
@@ -35,6 +35,11 @@ pub trait Driver: Send {
 
     /// Bytes of payloads of unfinished jobs that are in memory.
     fn bytes(&self) -> usize;
+
+    /// What it counts of itself. An engine that has no file counts nothing.
+    fn stats(&self) -> StoreStats {
+        StoreStats::default()
+    }
 
     /// How many bytes of jobs may be handed over by refills until this is called again. What is asked for
     /// beyond is told as `more`. An engine whose jobs are in memory anyway need not care.

@@ -12,6 +12,7 @@ mod job;
 mod memory;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod stats;
 
 pub use ask::{
     Ask, Change, ChangeKind, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed,
@@ -27,8 +28,9 @@ pub use job::{
     Unique, View, What, Whole, lossless,
 };
 pub use memory::MemoryStore;
-#[cfg(feature = "sqlite")]
 pub use sqlite::{HeldBy, SqliteOptions, SqliteStore, StoreError, tools};
+#[cfg(feature = "sqlite")]
+pub use stats::StoreStats;
 
 /// A bound, and what it is in the simulation, whose seeds are small.
 const fn bound(real: usize, simulated: usize) -> usize {

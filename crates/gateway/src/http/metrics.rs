@@ -43,6 +43,7 @@ async fn server(gateway: &Rc<Gateway>, caller: Caller, page: &mut Page) -> Resul
     let queues: Queues = ask::<queue::List>(gateway, caller).await?;
     let workers: Workers = ask::<stoker_api::worker::List>(gateway, caller).await?;
     of_loop(&stats, page);
+    of_store(&stats, page);
     of_queues(&queues.queues, page);
     of_pools(&workers.pools, page);
     of_workers(&workers, page);
@@ -124,6 +125,34 @@ fn of_loop(stats: &ServerStats, page: &mut Page) {
         "Whether the server ends and takes nothing new.",
     )
     .sample(&[], u8::from(stats.draining));
+}
+
+fn of_store(stats: &ServerStats, page: &mut Page) {
+    page.family(
+        "stoker_store_commits_total",
+        Kind::Counter,
+        "Transactions of the job store, by their result.",
+    )
+    .sample(&[("result", "committed")], stats.store_commits)
+    .sample(&[("result", "failed")], stats.store_failed_commits);
+    page.family(
+        "stoker_store_commit_seconds_total",
+        Kind::Counter,
+        "Time that they took, the disk's part included.",
+    )
+    .sample(&[], seconds(stats.store_commit_us));
+    page.family(
+        "stoker_store_file_bytes",
+        Kind::Gauge,
+        "Size of the job store's file.",
+    )
+    .sample(&[], stats.store_file_bytes);
+    page.family(
+        "stoker_store_journal_bytes",
+        Kind::Gauge,
+        "Size of its write-ahead log.",
+    )
+    .sample(&[], stats.store_journal_bytes);
 }
 
 fn kind_of(queue: &Queue) -> &'static str {

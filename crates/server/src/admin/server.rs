@@ -4,6 +4,7 @@ use stoker_api::server::{ServerStats, Stats};
 
 impl Handle for Stats {
     fn handle(self, plane: &mut Plane, _: Caller) -> Answered<ServerStats> {
+        let store = plane.jobs.store.stats();
         Ok(Some(ServerStats {
             turns: plane.turns,
             busy_us: plane.busy_us,
@@ -12,6 +13,11 @@ impl Handle for Stats {
             memory_bytes: plane.bytes_held(),
             max_memory_bytes: plane.config.max_memory,
             store_bytes: plane.jobs.store.bytes(),
+            store_commits: store.commits,
+            store_failed_commits: store.failed_commits,
+            store_commit_us: store.commit_us,
+            store_file_bytes: store.file_bytes,
+            store_journal_bytes: store.journal_bytes,
             durable: plane.jobs.store.abilities().durable,
             draining: plane.core.is_draining(),
         }))

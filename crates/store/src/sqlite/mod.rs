@@ -26,8 +26,8 @@ pub use error::StoreError;
 pub use holder::HeldBy;
 
 use crate::{
-    Abilities, Ask, Clock, Counts, Driver, Ids, Keep, Opened, Pushed, QueueNo, Told, Trouble,
-    steady_clock, wall_clock,
+    Abilities, Ask, Clock, Counts, Driver, Ids, Keep, Opened, Pushed, QueueNo, StoreStats, Told,
+    Trouble, steady_clock, wall_clock,
 };
 use lock::Lock;
 use post::{Item, Post};
@@ -293,6 +293,10 @@ impl Driver for SqliteStore {
 
     fn bytes(&self) -> usize {
         self.post.bytes()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.post.counters.read()
     }
 
     fn allow(&mut self, bytes: usize) {

@@ -1,3 +1,4 @@
+use crate::stats::Counters;
 use crate::{Ask, JobId, Keep, QueueNo, Told};
 use std::collections::VecDeque;
 use std::io;
@@ -50,6 +51,7 @@ pub(super) struct Post {
     pub(super) pushes: AtomicUsize,
     pub(super) bytes: AtomicUsize,
     pub(super) questions: AtomicUsize,
+    pub(super) counters: Counters,
     /// Bytes of jobs that were handed over and not heard of, and how many there may be.
     handed: AtomicUsize,
     allowed: AtomicUsize,
@@ -77,6 +79,7 @@ impl Post {
             pushes: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             questions: AtomicUsize::new(0),
+            counters: Counters::default(),
             handed: AtomicUsize::new(0),
             allowed: AtomicUsize::new(usize::MAX),
             found: Mutex::default(),

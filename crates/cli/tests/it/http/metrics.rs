@@ -132,6 +132,10 @@ fn the_server_and_the_gateway_are_measured() {
     assert!(of("stoker_workers_resident_bytes{pool=\"p\"}") > 1e6);
     assert!(of("stoker_loop_turns_total") > 1.0 && of("stoker_loop_busy_seconds_total") > 0.0);
     assert_eq!(of("stoker_store_durable"), 1.0);
+    assert!(of("stoker_store_commits_total{result=\"committed\"}") >= 1.0);
+    assert_eq!(of("stoker_store_commits_total{result=\"failed\"}"), 0.0);
+    assert!(of("stoker_store_commit_seconds_total") > 0.0);
+    assert!(of("stoker_store_file_bytes") > 0.0 && of("stoker_store_journal_bytes") > 0.0);
     assert_eq!(
         of("stoker_http_requests_total{route=\"call\",status=\"200\"}"),
         3.0

@@ -42,7 +42,12 @@ impl Writer {
     ) -> rusqlite::Result<Batch> {
         let mut batch = Batch::new((self.clock)(), (self.steady)());
         self.unknown = None;
+        let began = stoker_os::steady();
         let done = self.try_to(must_last, &mut batch, work);
+        let took = stoker_os::steady().saturating_sub(began);
+        let counters = &self.post.counters;
+        counters.commit(done.is_ok(), took.as_micros() as u64);
+        counters.sizes(self.files.size, self.files.journal_size);
         // To see what became of it the file may be opened anew, and then its own number is taken over.
         let under_way = self.serial + 1;
         if let Err(error) = done {

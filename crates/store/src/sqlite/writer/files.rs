@@ -28,7 +28,8 @@ pub(in crate::sqlite) struct Files {
     identity: Identity,
     page: u64,
     journal_identity: Option<Identity>,
-    size: u64,
+    pub(super) size: u64,
+    pub(super) journal_size: u64,
     /// Some of what was committed is lost. Nobody can bring that back but a restart that reads what is left.
     lost: Option<String>,
 }
@@ -54,6 +55,7 @@ impl Files {
             journal: beside(store, "-wal"),
             journal_identity: None,
             size: 0,
+            journal_size: 0,
             lost: None,
         })
     }
@@ -128,6 +130,7 @@ impl Files {
         let name = self.journal.display();
         match stoker_os::stat(&self.journal) {
             Ok(found) if Some(found.identity) == self.journal_identity => {
+                self.journal_size = found.len;
                 Ok(found.len < self.end_of(frames))
             }
             Ok(found) if self.journal_identity.is_none() => {
