@@ -3,15 +3,15 @@
 use crate::{Answer, Field, Fields, Request, Role};
 use std::fmt::Write;
 
-const HEAD: &str = "# The broker's own methods\n\n\
+const HEAD: &str = "# Administration methods\n\n\
 Generated from the types that the server and the command line use. Each method takes a REQ whose body is a JSON object \
 and answers with a JSON object; see [the protocol](protocol.md#9-the-brokers-own-methods) for an example of every \
 answer, and for `stoker.push`, which takes a job instead.\n\n\
-A request with a field that is unknown, missing, `null`, given twice or of a wrong type is rejected \
-(INVALID_ARGUMENT). Its body has at most 256 KiB, unless it carries payloads (`import`, `edit`). Who may not ask for \
-something gets PERMISSION_DENIED before the body is read. Answers may get more fields: ignore those that you do not \
-know. *Administrators* are root and the user that the server runs as; *anyone* is whoever the socket lets in. Times \
-are RFC 3339 in UTC; `…_ms` are milliseconds.\n";
+A request with a field that is unknown, missing, `null`, repeated or of a wrong type is rejected \
+(INVALID_ARGUMENT). Its body has at most 256 KiB, unless it carries payloads (`import`, `edit`). A user without \
+permission gets PERMISSION_DENIED before the body is read. Answers may get more fields: ignore those that you do not \
+know. *Administrators* are root and the user that the server runs as; *anyone* is every user who may open the socket. \
+Times are RFC 3339 in UTC; `…_ms` are milliseconds.\n";
 
 /// The page as Markdown.
 #[must_use]

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(name = "stoker", version, max_term_width = 100)]
 pub(crate) struct Args {
-    /// The server's unix socket [default: $STOKER_SOCKET, else stoker.sock; `serve` asks its
-    /// configuration before that]
+    /// The server's unix socket [default: $STOKER_SOCKET, else stoker.sock; for `serve` the
+    /// configuration comes first]
     #[arg(long, global = true, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// The longest that a command waits for the server in all, to connect, to send and for the answer, such as 500ms
-    /// or 2s [default: 30s for each answer; without end for calls, `reload` and changes of many jobs]
+    /// How long the command may wait for the server in total, such as 500ms or 2s [default: 30s for each answer; no
+    /// limit for calls, `reload` and changes of many jobs]
     #[arg(long, global = true, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
     #[command(subcommand)]
@@ -22,13 +22,13 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Supervise workers and serve until a signal; TERM and INT drain, a later one ends at once
+    /// Start Stoker: supervise workers and serve calls and jobs
     ///
-    /// TERM, INT and QUIT drain; one more, after a second or later, ends at once. HUP replaces all workers
-    /// without losing a task, as `stoker reload`, and opens the log file anew. USR1 opens the log file anew.
-    /// Other signals that end a program by default, as USR2, do nothing.
+    /// TERM, INT and QUIT drain: running tasks finish, then Stoker exits. A second one, a second or more after the
+    /// first, ends everything at once. HUP applies the configuration and replaces all workers, like `stoker reload`.
+    /// HUP and USR1 open the log file again. Other signals, such as USR2, are ignored.
     Serve(Serve),
-    /// Explain a configuration file, or say what is wrong with it
+    /// Check a configuration file, and show what it means
     Check {
         /// The file [default: stoker.toml]
         #[arg(value_name = "FILE")]
@@ -41,11 +41,11 @@ pub(crate) enum Command {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Make one call and print the reply
+    /// Make a call and print its answer
     Call(Call),
     /// Push jobs and print their ids
     Push(Push),
-    /// Look at jobs and steer them
+    /// Show and change jobs
     #[command(subcommand)]
     Jobs(Jobs),
     /// Show all queues and services
@@ -53,46 +53,46 @@ pub(crate) enum Command {
         #[command(subcommand)]
         action: Option<QueuesAction>,
     },
-    /// Stop giving out a queue's tasks; what runs goes on
+    /// Pause a queue: its tasks wait, running ones continue
     Pause {
         queue: String,
-        /// Make the queue if nothing was pushed to it yet
+        /// Create the queue if nothing was pushed to it yet
         #[arg(long)]
         create: bool,
     },
-    /// Give out a paused queue's tasks again
+    /// Resume a paused queue
     Resume { queue: String },
-    /// Change a queue's share while running; it overrides the configuration until it is reset
+    /// Change a queue's weight, reserve or limit at run time; overrides the configuration until it is reset
     Set(Set),
     /// Show all workers and pools
     Workers,
-    /// Resize a pool while running; it overrides the configuration until it is reset
+    /// Change the size of a pool at run time; overrides the configuration until it is reset
     Scale {
         pool: String,
         /// A number, or MIN..MAX
         #[arg(required_unless_present = "reset")]
         workers: Option<String>,
-        /// Take it back: what the configuration says
+        /// Return to the size in the configuration
         #[arg(long, conflicts_with = "workers")]
         reset: bool,
     },
-    /// Apply the configuration file as it is now, and replace all workers without losing a task. Waits until that is
-    /// done, and reports what was applied, what operators have set that overrides it, and what needs a restart
+    /// Apply the configuration file and replace all workers without losing a task. Waits until that is
+    /// done, and reports what was applied, what `scale` and `set` override, and what needs a restart
     Reload {
-        /// Only this pool, and of the configuration only what it says of it
+        /// Replace the workers of this pool only, and apply only its section
         pool: Option<String>,
     },
-    /// Look at what killed workers
+    /// Show tasks that killed workers
     #[command(subcommand)]
     Quarantine(Quarantine),
-    /// Look after the file in which jobs live
+    /// Check, copy and compact the job store
     #[command(subcommand)]
     Store(Store),
 }
 
 #[derive(Subcommand)]
 pub(crate) enum QueuesAction {
-    /// Forget a queue that holds no job and that neither the configuration nor a worker names
+    /// Remove a queue that holds no job and that neither the configuration nor a worker names
     Remove { queue: String },
 }
 
@@ -106,20 +106,20 @@ pub(crate) struct Set {
     /// A number, or none
     #[arg(long)]
     pub(crate) limit: Option<String>,
-    /// Take all back: what the configuration says
+    /// Return to the settings in the configuration
     #[arg(long, conflicts_with_all = ["weight", "reserve", "limit"])]
     pub(crate) reset: bool,
-    /// Make the queue if nothing was pushed to it yet
+    /// Create the queue if nothing was pushed to it yet
     #[arg(long)]
     pub(crate) create: bool,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct Serve {
-    /// A worker script (.php, .py, .js) or program; instead of a configuration file
+    /// A worker script (.php, .py, .js) or program, instead of a configuration file
     #[arg(value_name = "WORKER")]
     pub(crate) worker: Vec<String>,
-    /// The configuration [default: stoker.toml, if no worker is named]
+    /// The configuration [default: stoker.toml, unless a worker is given]
     #[arg(short, long, value_name = "FILE", conflicts_with = "worker")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -145,55 +145,55 @@ pub(crate) struct Push {
     /// The job as JSON; - for standard input
     #[arg(value_name = "JSON")]
     pub(crate) body: Option<String>,
-    /// Push it so many times
+    /// How many jobs to push
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(crate) count: u64,
-    /// Run it after this time, such as 30s or 2h
+    /// Run the job after this time, such as 30s or 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) delay: Option<String>,
     /// 0 (first) to 7 (last)
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=7))]
     pub(crate) priority: u8,
-    /// The tenant it is for; tenants share a queue fairly
+    /// Fairness key, such as the tenant; tenants share a queue fairly
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Runs allowed, the first one included; 0 for no bound [default: the queue's]
+    /// How many attempts the job has, the first one included; 0 for no limit [default: the queue's]
     #[arg(long)]
     pub(crate) tries: Option<u16>,
-    /// Waits before the second run, the third, …; the last repeats, such as 1s,5s,1m [default: the queue's]
+    /// Waits between attempts, such as 1s,5s,1m; the last one repeats [default: the queue's]
     #[arg(long, value_name = "TIMES", value_delimiter = ',')]
     pub(crate) backoff: Vec<String>,
-    /// The longest one run of the job may take [default: the pool's]
+    /// How long one run of the job may take [default: the pool's]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
-    /// The longest to wait for the server, as --timeout of other commands [default: 30s for each answer]
+    /// How long to wait for the server, like --timeout of other commands [default: 30s for each answer]
     #[arg(long, value_name = "TIME")]
     pub(crate) wait: Option<String>,
-    /// A run that overran its time is the last
+    /// Do not retry a run that timed out
     #[arg(long)]
     pub(crate) fail_on_timeout: bool,
-    /// Try again for so long, instead of so many times
+    /// Retry for this time, instead of a number of attempts
     #[arg(long, value_name = "TIME")]
     pub(crate) retry_for: Option<String>,
-    /// Runs that may end in an exception; releases do not count
+    /// How many attempts may end with an exception; releases do not count
     #[arg(long)]
     pub(crate) max_exceptions: Option<u16>,
-    /// Refuse the push while another unfinished job of the queue has this key
+    /// Reject the push while another unfinished job of the queue has this key
     #[arg(long, value_name = "KEY")]
     pub(crate) unique: Option<String>,
-    /// Hold the unique key for so long at the most
+    /// Hold the unique key for at most this time
     #[arg(long, value_name = "TIME", requires = "unique")]
     pub(crate) unique_for: Option<String>,
     /// Hold the unique key until the first run starts, not until the job has ended
     #[arg(long, requires = "unique")]
     pub(crate) unique_until_start: bool,
-    /// Pushing twice with the same key makes one job
+    /// A second push with this key returns the id of the first job
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency: Option<String>,
-    /// What the job is, for people and filters
+    /// The job's type, for people and filters
     #[arg(long = "type", value_name = "NAME")]
     pub(crate) kind: Option<String>,
-    /// How long what it returns is kept [default: the queue's]
+    /// How long the result is kept [default: the queue's]
     #[arg(long, value_name = "TIME")]
     pub(crate) keep_result: Option<String>,
 }
@@ -206,7 +206,7 @@ pub(crate) enum Jobs {
         filter: Filter,
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
         limit: u64,
-        /// Go on behind this id: the `next` of an earlier list of the same order
+        /// Continue after this id: the `next` of a previous list in the same order
         #[arg(long, value_name = "ID")]
         after: Option<String>,
         /// Oldest first
@@ -215,33 +215,33 @@ pub(crate) enum Jobs {
     },
     /// Count jobs
     Count(Filter),
-    /// Show one job whole: payload, error, result, output, history
+    /// Show everything about one job: payload, error, result, output, history
     Show {
         id: String,
-        /// Only the N-th line of its history, whole and as it is: the payload before an edit may be long
+        /// Show only the N-th text of its history, in full, such as the payload before an edit
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         note: Option<u64>,
     },
-    /// Show failed jobs by what they failed of, most frequent first
+    /// Show failed jobs grouped by error, most frequent first
     Failures {
         #[command(flatten)]
         filter: Filter,
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
         limit: u64,
     },
-    /// Run failed or cancelled jobs again with fresh budgets
+    /// Run failed or cancelled jobs again, with all their tries
     Retry {
         #[command(flatten)]
         which: Which,
-        /// So many a second
+        /// How many jobs per second
         #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         per_second: Option<u32>,
     },
-    /// End jobs that are not finished, running ones included
+    /// Cancel unfinished jobs, running ones included
     Cancel(Which),
-    /// Forget jobs that have ended
+    /// Delete jobs that have ended
     Discard(Which),
-    /// Have waiting jobs wait until they are released
+    /// Put waiting jobs aside until they are released
     Suspend(Which),
     /// Run delayed, retrying and suspended jobs now
     Release(Which),
@@ -253,14 +253,14 @@ pub(crate) enum Jobs {
         #[arg(long, value_name = "QUEUE")]
         to: String,
     },
-    /// Give a failed, cancelled, delayed or suspended job another payload; its history keeps the former
+    /// Change the payload of a failed, cancelled, delayed or suspended job; its history keeps the old one
     Edit {
         id: String,
         /// - for standard input
         #[arg(value_name = "JSON")]
         body: String,
     },
-    /// Print jobs whole, a JSON object a line, for `import`
+    /// Print jobs for `import`, one JSON object per line
     Export {
         /// One job
         #[arg(conflicts_with_all = ["queue", "state", "kind", "error", "fingerprint", "key", "older"])]
@@ -275,7 +275,7 @@ pub(crate) enum Jobs {
     },
 }
 
-/// All that is given must hold.
+/// A job must match every option that is given.
 #[derive(clap::Args, Default)]
 pub(crate) struct Filter {
     #[arg(long)]
@@ -286,16 +286,16 @@ pub(crate) struct Filter {
     /// The job's type
     #[arg(long = "type", value_name = "NAME")]
     pub(crate) kind: Option<String>,
-    /// The class of its error
+    /// The class of the job's error
     #[arg(long, value_name = "CLASS")]
     pub(crate) error: Option<String>,
-    /// What it failed of, as `failures` shows it
+    /// The fingerprint of the error, from `stoker jobs failures`
     #[arg(long)]
     pub(crate) fingerprint: Option<String>,
     /// The tenant
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Ended, or if it has not was pushed, longer ago than this, such as 2h or 7d
+    /// Ended (or, if unfinished, pushed) longer ago than this, such as 2h or 7d
     #[arg(long, value_name = "TIME")]
     pub(crate) older: Option<String>,
 }
@@ -307,31 +307,31 @@ pub(crate) struct Which {
     pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) filter: Filter,
-    /// All jobs for which it makes sense
+    /// Every job that the operation can change
     #[arg(long)]
     pub(crate) all: bool,
-    /// Only say how many jobs are meant
+    /// Only count the jobs
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask on a terminal
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Store {
-    /// Say what a store holds
+    /// Show what a store contains
     Show(StoreFile),
-    /// Look for damage: of the file, and of what stands in it; also while a server uses it
+    /// Check the file and its records for damage, also while a server uses it
     Check(StoreFile),
-    /// Write a copy that is whole; also while a server uses it
+    /// Write a complete copy, also while a server uses it
     Backup {
         /// The file to write; it must not exist
         to: PathBuf,
         #[command(flatten)]
         file: StoreFile,
     },
-    /// Give unused space back to the disk; only while no server uses it
+    /// Give unused space back to the disk; no server may be using it
     Compact(StoreFile),
 }
 
@@ -340,18 +340,18 @@ pub(crate) struct StoreFile {
     /// The store [default: that of the configuration, else stoker.db]
     #[arg(long, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
-    /// The configuration that names it [default: stoker.toml]
+    /// The configuration that names the store [default: stoker.toml]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Quarantine {
-    /// List them
+    /// List the tasks in quarantine
     List,
-    /// Show one with its body
+    /// Show one task with its payload
     Show { id: String },
-    /// Let calls run again that are refused because they killed workers
+    /// Allow calls again that are rejected because they killed workers
     Clear {
         /// Only calls of this service
         service: Option<String>,

@@ -11,10 +11,10 @@ use stoker_server::config::schema::sections;
 
 fn config_page() -> String {
     let mut page = String::from(
-        "# Configuration\n\nGenerated from the program; `stoker check` explains a file. Times are written \
-         `500ms`, `30s`, `5m`, `2h`, `7d`, sizes `64KB`, `256MB`, `2GB` (powers of 1024). An unknown key is an error. \
-         `stoker reload` reads the file again and applies it, pools and queues that came or went included. What \
-         `stoker scale` and `stoker set` have set overrides the file until it is reset. ",
+        "# Configuration\n\nEvery key of `stoker.toml`, generated from the program. `stoker check` validates a file. Times are \
+         written `500ms`, `30s`, `5m`, `2h`, `7d`, sizes `64KB`, `256MB`, `2GB` (powers of 1024). An unknown key is an \
+         error.\n\n`stoker reload` applies the file, including pools and queues that were added or removed. Settings of \
+         `stoker scale` and `stoker set` override the file until they are reset. ",
     );
     let sections_of = sections();
     let fixed = sections_of.iter().flat_map(|section| {
@@ -23,7 +23,7 @@ fn config_page() -> String {
         keys.map(move |key| format!("`{path}.{}`", key.name))
     });
     let fixed = fixed.collect::<Vec<_>>().join(", ");
-    writeln!(page, "A change of these needs a restart: {fixed}.").unwrap();
+    writeln!(page, "These keys need a restart: {fixed}.").unwrap();
     for section in sections() {
         write!(page, "\n## `{}`\n\n{}\n\n", section.heading, section.doc).unwrap();
         page += "| key | value | default | meaning |\n|---|---|---|---|\n";
@@ -45,7 +45,7 @@ fn log_page() -> String {
     let mut page = String::from(
         "# Log events\n\nGenerated from the program. With `[log] format = \"json\"` every line is an object with `at` \
          (RFC 3339), `level` (`info`, `warn`, `error`) and `message`, a sentence for people that may change. Lines of \
-         Stoker's own have `event` and the fields below, as far as they apply. Lines that workers write have `pool`, \
+         Stoker itself have `event` and those of the fields below that apply. Lines from workers have `pool`, \
          `worker`, `pid`, `stream`, `task` and no `event`.\n\n| event | level | fields | when |\n|---|---|---|---|\n",
     );
     for event in LOG_EVENTS {
@@ -67,12 +67,12 @@ fn log_page() -> String {
 
 fn cli_page() -> String {
     let mut page = String::from(
-        "# Command line\n\nGenerated from the program. Results go to stdout, talk to stderr. With `--json` what went wrong is \
-         one line on stderr, `{\"error\": {\"status\": \"NOT_FOUND\", \"message\": \"…\"}}`: the status of the \
-         [protocol](protocol.md), or `FAILED`, `USAGE`, `NO_SERVER`, `CONFIG`.\n\n\
-         | exit code | means |\n|---|---|\n| 0 | done |\n| 1 | the thing itself failed, or was refused for good |\n\
-         | 2 | the command line is wrong |\n| 69 | no Stoker answers |\n\
-         | 75 | refused for now, or in doubt (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `UNKNOWN`): try again later |\n\
+        "# Command line\n\nGenerated from the program. Results go to stdout, messages to stderr. With `--json` an error is \
+         one line on stderr, `{\"error\": {\"status\": \"NOT_FOUND\", \"message\": \"…\"}}`, with a status of the \
+         [protocol](protocol.md#5-status), or `FAILED`, `USAGE`, `NO_SERVER`, `CONFIG`.\n\n\
+         | exit code | meaning |\n|---|---|\n| 0 | success |\n| 1 | the request failed or was rejected |\n\
+         | 2 | invalid command line |\n| 69 | no Stoker answers |\n\
+         | 75 | rejected for now, or the outcome is unknown (`RESOURCE_EXHAUSTED`, `UNAVAILABLE`, `UNKNOWN`): try again later |\n\
          | 77 | not permitted to this user (`PERMISSION_DENIED`) |\n| 78 | the configuration is wrong |\n",
     );
     let mut stoker = Args::command();

@@ -71,5 +71,5 @@ fn body_from(input: impl Read) -> Result<String> {
 pub(crate) fn milliseconds(text: &str) -> Result<u32> {
     let span = parse_time(text).filter(|span| span.as_millis() > 0);
     let ms = span.and_then(|span| u32::try_from(span.as_millis()).ok());
-    ms.ok_or_else(|| Failure::Usage(format!("'{text}' is no time; write 500ms, 2s, 5m")))
+    ms.ok_or_else(|| Failure::Usage(format!("invalid duration {text:?}: expected a positive number and a unit, such as 500ms, 2s or 5m")))
 }

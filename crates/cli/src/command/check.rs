@@ -32,7 +32,7 @@ pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) 
         true => print_json(&as_json(&config, &access, &warnings).to_string()),
         false => {
             let text = explain(&config, &access, &warnings);
-            print(&format!("{} is good\n{text}", file.display()))
+            print(&format!("{} is valid\n{text}", file.display()))
         }
     }
 }

@@ -229,7 +229,11 @@ fn filter(filter: &Filter) -> Result<job::Filter> {
         }
     }
     if let Some(older) = &filter.older {
-        let bad = || Failure::Usage(format!("'{older}' is no time; write 30s, 5m, 2h, 7d"));
+        let bad = || {
+            Failure::Usage(format!(
+                "invalid duration {older:?}: expected a number and a unit, such as 30s, 5m, 2h or 7d"
+            ))
+        };
         let older = parse_time(older).ok_or_else(bad)?.as_millis();
         map.insert("older_ms".to_owned(), older.into());
     }

@@ -129,7 +129,11 @@ fn metadata(push: &Push) -> Result<MetaBuf> {
 }
 
 fn millis(time: &str) -> Result<u64> {
-    let bad = || Failure::Usage(format!("'{time}' is no time; write 30s, 5m, 2h"));
+    let bad = || {
+        Failure::Usage(format!(
+            "invalid duration {time:?}: expected a number and a unit, such as 30s, 5m or 2h"
+        ))
+    };
     parse_time(time)
         .map(|span| span.as_millis())
         .ok_or_else(bad)

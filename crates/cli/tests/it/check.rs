@@ -384,7 +384,7 @@ fn a_good_configuration_is_explained() {
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert_eq!(
         output.stdout,
-        "stoker.toml is good\n\
+        "stoker.toml is valid\n\
          pool web: 2 to 8 workers of: php web.php\n  service users: weight 1\n\
          pool mail: 3 workers of: php mail.php\n  queue mails: weight 3, 1 reserved, at most 2\n\
          pool far: 1 worker that dials in\n\

@@ -599,9 +599,12 @@ fn misuse_is_told_with_the_usage() {
         (&["call", "t run"], "bad name"),
         (
             &["call", "t.run", "--timeout", "soon"],
-            "'soon' is no time; write 500ms, 2s, 5m",
+            "invalid duration \"soon\": expected a positive number and a unit, such as 500ms, 2s or 5m",
         ),
-        (&["call", "t.run", "--timeout", "0s"], "'0s' is no time"),
+        (
+            &["call", "t.run", "--timeout", "0s"],
+            "invalid duration \"0s\"",
+        ),
         (&["call", "t.run", "--priority", "8"], "8 is not in 0..=7"),
         (&["push"], "<QUEUE>"),
         (&["push", "a b"], "bad name"),
@@ -611,7 +614,7 @@ fn misuse_is_told_with_the_usage() {
         ),
         (
             &["push", "mails", "--delay", "later"],
-            "'later' is no time; write 30s, 5m, 2h",
+            "invalid duration \"later\": expected a number and a unit, such as 30s, 5m or 2h",
         ),
         (
             &["push", "mails", "--key", ""],

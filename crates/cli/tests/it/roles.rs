@@ -314,7 +314,7 @@ fn workers_that_no_group_of_the_socket_can_let_in_are_told_of() {
     for rest in ["socket_mode = \"0666\"", "socket_group = \"4321\""] {
         let told = check(&format!("{pools}[stoker]\n{rest}\n")).stdout;
         assert!(
-            told.contains("is good") && !told.contains(warning),
+            told.contains("is valid") && !told.contains(warning),
             "{told}"
         );
     }

@@ -18,13 +18,13 @@ pub(crate) const SERVICE: Schema<Service> = Schema {
             "timeout",
             "\"10s\"",
             time_above_zero(at!(core.timeout)),
-            "Time of a call whose caller named none.",
+            "Deadline of a call whose caller sets none.",
         ),
         key(
             "idempotent",
             "[]",
             Field::Texts(at!(idempotent), "[\"get\", \"list\"]"),
-            "Methods, without the service's name, that may run again after their worker died.",
+            "Methods, without the service's name, that may run again if their worker dies.",
         ),
         key(
             "weight",
@@ -66,13 +66,13 @@ pub(crate) const SERVICE: Schema<Service> = Schema {
             "max_waiting",
             "10_000",
             number!(core.max_waiting, 1..=100_000_000),
-            "Calls that may wait; beyond, they are refused with a retry hint.",
+            "How many calls may wait. Above it, calls are rejected with a retry-after time.",
         ),
         key(
             "max_wait",
             "none",
             time(at!(core.max_wait)),
-            "Expected wait beyond which a call is refused with a retry hint.",
+            "A call that is expected to wait longer than this is rejected with a retry-after time.",
         ),
     ],
 };

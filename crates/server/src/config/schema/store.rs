@@ -13,7 +13,7 @@ pub(crate) const STORE: Schema<StoreConfig> = Schema {
             "path",
             "\"stoker.db\"",
             Field::Other(PATH),
-            "The SQLite file. Beside it lie its journal (`-wal`, `-shm`) and a lock that keeps a second Stoker out. Where each release has a directory of its own, name a place that all of them share.",
+            "The SQLite file. Its journal (`-wal`, `-shm`) and a lock against a second Stoker are beside it. If each release has its own directory, use a path that all releases share.",
         ),
         // After the path, which does not count in memory.
         start_key(
@@ -24,13 +24,13 @@ pub(crate) const STORE: Schema<StoreConfig> = Schema {
                 get: |store| usize::from(store.path.is_none()),
                 set: |store, at| store.path = store.path.take().filter(|_| at == 0),
             },
-            "`sqlite` keeps jobs on disk: a push is answered once they are safe there. `memory` keeps them for the life of the server and is faster.",
+            "`sqlite` keeps jobs on disk: a push returns after they have been written there. `memory` is faster, and loses jobs when the server ends.",
         ),
         start_key(
             "sync",
             "true",
             Field::Flag(at!(sync)),
-            "Whether the disk has confirmed what is accepted. Without it a power loss (not a crash of Stoker) may lose the last jobs.",
+            "Whether accepted jobs are synced to disk. Without it, a power cut (not a crash of Stoker) may lose the latest jobs.",
         ),
     ],
 };
