@@ -16,6 +16,8 @@ use stoker_os::steady;
 pub(crate) const BLOCKED: Duration = Duration::from_micros(300);
 /// A run that hangs is killed for it, or ends by itself after this time.
 pub(crate) const HANGS: Duration = Duration::from_secs(200);
+/// Jobs that are tried for ever end well so long after the last request.
+const FOR_EVER: Duration = Duration::from_secs(4_000);
 
 impl World {
     pub(crate) fn worker_looks(&mut self, key: u64) {
@@ -198,6 +200,9 @@ impl World {
         if !task.is_job && self.ledger.calls.is_deadly(task.no) {
             acts.retain(|(_, act)| *act == Act::Writes);
             acts.push_back((Duration::ZERO, Act::Dies));
+        }
+        if task.is_job && self.waits_since.is_some_and(|at| at + FOR_EVER < steady()) {
+            acts = VecDeque::from([(Duration::ZERO, Act::Does("returns"))]);
         }
         let pulls = |worker: &Worker| worker.pull.is_some();
         let is_end = self.waits_since.is_some();

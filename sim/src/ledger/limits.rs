@@ -110,7 +110,8 @@ impl Ledger {
             let since = *self.reserves_wait.entry(other).or_insert_with(steady);
             assert!(
                 steady() < since + LATE,
-                "job {no} begins, and queue {other} waits below its reserve since {since:?}"
+                "job {no} begins, and queue {other} waits below its reserve since {since:?}: {}",
+                self.waits_long(other).map_or(String::new(), |job| job.to_string())
             );
         }
     }
@@ -153,19 +154,25 @@ impl Ledger {
             .iter()
             .all(|key| of.section.get(key).is_none());
         let is_plain = is_free && !of.ordered && !self.paused.contains(&queue);
-        let waits_long = |job: &Job| {
+        is_plain
+            && of.limit.known() == Some(u64::MAX)
+            && self.running_of(queue) < reserve_of(queue, setup)
+            && self.waits_long(queue).is_some()
+    }
+
+    /// A job that may run, and has waited for a while. How long one waits between two runs only the server knows.
+    fn waits_long(&self, queue: usize) -> Option<&Job> {
+        let waits_long = |job: &&Job| {
             job.queue() == Some(queue)
                 && job.push == Push::Accepted
                 && job.is_sure()
                 && job.state == State::Waits
+                && !job.is_between_runs
                 && job.options.due_at.is_none()
                 && job.crashes.high == 0
                 && job.answered_at.max(job.due_by).max(job.not_before) + LATE < steady()
         };
-        is_plain
-            && of.limit.known() == Some(u64::MAX)
-            && self.running_of(queue) < reserve_of(queue, setup)
-            && self.jobs.iter().any(waits_long)
+        self.jobs.iter().find(waits_long)
     }
 
     /// A run has begun: no more of its queue or key run than may.
