@@ -148,13 +148,18 @@ impl MemoryStore {
     fn enter(&mut self, id: JobId, now: u64) {
         let steady = (self.steady)();
         let entry = self.entry(id);
-        let (queue, due) = (entry.job.queue, entry.job.due_ms);
         let now = if entry.is_delay { steady } else { now };
-        entry.state = match due > now {
+        let state = match entry.job.due_ms > now {
             true => State::Delayed,
             false => State::Ready,
         };
-        let state = entry.state;
+        self.enter_as(state, id);
+    }
+
+    fn enter_as(&mut self, state: State, id: JobId) {
+        let entry = self.entry(id);
+        entry.state = state;
+        let queue = entry.job.queue;
         self.queue(queue).counts_of(state, 1);
         match state {
             State::Delayed => self.wait_for_time(id),
@@ -188,6 +193,8 @@ impl MemoryStore {
             }
             match state {
                 State::Suspended => self.queue(to).counts_of(state, 1),
+                // Its time had come, even if the clock is set back since then.
+                State::Ready => self.enter_as(state, id),
                 _ => self.enter(id, now),
             }
         }

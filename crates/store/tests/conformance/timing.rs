@@ -18,6 +18,7 @@ crate::every_engine! {
     a_suspended_job_waits_for_ever,
     a_delay_takes_its_time_however_the_clock_is_set,
     a_time_of_day_follows_the_clock,
+    one_that_is_ready_stays_so_where_it_is_moved_however_the_clock_is_set,
 }
 
 fn a_delayed_job_waits(world: &mut World) {
@@ -305,4 +306,20 @@ fn a_time_of_day_follows_the_clock(world: &mut World) {
     world.set_clock(3_600_000);
     world.advance(1);
     world.until("it is due", |world| world.counts(queue).delayed == 0);
+}
+
+/// Seed 28420.
+fn one_that_is_ready_stays_so_where_it_is_moved_however_the_clock_is_set(world: &mut World) {
+    let queue = world.queue("mails");
+    let other = world.queue("others");
+    let Pushed::Accepted { id, job: None } = world.push_to(false, job(queue)) else {
+        panic!("it is accepted, and waits in the store");
+    };
+    world.set_clock(-3_600_000);
+    let to = Change::Move { to: other };
+    let moved = world.change(Which::One(id), to).expect("it goes well");
+    assert_eq!(moved.count, 1);
+    assert_eq!(world.state(id), Some(State::Ready));
+    assert_eq!(world.refill(other, b"", 1).0, [id]);
+    world.done(id);
 }

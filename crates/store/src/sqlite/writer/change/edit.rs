@@ -151,7 +151,8 @@ impl Writer {
         let class = self.queues.keep(to).class_of(view.class);
         let is_delay = brief.marks & DELAY != 0;
         let state = match view.state {
-            State::Suspended => State::Suspended,
+            // The time of one that is ready had come, even if the clock is set back since then.
+            State::Suspended | State::Ready => view.state,
             _ if view.due_ms > batch.now_of(is_delay) => State::Delayed,
             _ => State::Ready,
         };
