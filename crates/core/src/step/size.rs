@@ -266,12 +266,14 @@ impl Core {
         worker.outdated || worker.version != self.pools[worker.pool.index()].version
     }
 
-    /// A worker is ready: one that is to be replaced may go, unless it only fills a gap that a death left.
+    /// A worker is ready: one that is to be replaced may go, unless it only fills a gap that a death left. Where some are
+    /// at their last task there are fewer than the minimum, and all the same no room for more.
     pub(crate) fn retire_one_stale(&mut self, ready: WorkerId) {
         let pool = self.workers[ready].pool;
         let census = self.census(pool);
-        let live = census.fresh + census.stale;
-        if self.is_stale(ready) || live <= self.pools[pool.index()].config.min {
+        let (live, config) = (census.fresh + census.stale, &self.pools[pool.index()].config);
+        let is_surplus = live > config.min || live + census.spent > config.max;
+        if self.is_stale(ready) || !is_surplus {
             return;
         }
         if let Some(stale) = self.most_dispensable(pool, Self::is_stale) {

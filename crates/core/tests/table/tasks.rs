@@ -175,3 +175,25 @@ fn the_last_task_of_a_full_pool_may_not_call_its_own_pool() {
     let inner = w.bring(call(users).inside(w.on(outer).unwrap()));
     assert_eq!(w.outcome(inner), Some(Outcome::WouldDeadlock));
 }
+
+/// Seed 30270. Some are at their only task for long, and one that waits for one is to be replaced.
+#[test]
+fn a_successor_replaces_one_though_others_are_at_their_last_task() {
+    let config = PoolConfig {
+        min: 4,
+        max: 4,
+        max_age: secs(100),
+        ..PoolConfig::default()
+    };
+    let (mut w, pool) = World::ready_as(config, &Hello::tasks(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.bring_many(3, &job(mail).limit(secs(9_999)));
+    let idle = w.in_state("ready");
+    assert_eq!(idle.len(), 1);
+    w.pass(secs(100));
+    assert_eq!(w.starting().len(), 1);
+    let successor = w.starting()[0];
+    w.hello(successor, &Hello::tasks(1));
+    assert_eq!(w.view(idle[0]).state, WorkerState::Stopping);
+    assert_eq!((w.live().len(), w.starting()), (4, vec![]));
+}
