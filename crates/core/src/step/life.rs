@@ -81,6 +81,10 @@ impl Core {
         self.welcome(id, offer);
         if self.draining.is_some() {
             self.stop(id, Why::Shutdown);
+            // The drain waits for nobody who comes now: workers may dial in again and again.
+            if self.is_idle_guest(id) {
+                self.kill(id, Why::Shutdown);
+            }
         }
     }
 

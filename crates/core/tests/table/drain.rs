@@ -318,6 +318,16 @@ fn guests_are_sent_away() {
     }));
 }
 
+/// Whoever restarts workers that dial in may do so all the time.
+#[test]
+fn guests_that_come_while_it_lasts_do_not_hold_it_up() {
+    let Drain { mut w, mail, .. } = pool(workers(1));
+    w.bring(job(mail));
+    w.step(Event::Drain);
+    let guest = w.join(PoolId(0), &Hello::default());
+    assert!(w.saw(&Action::Disconnect { worker: guest }));
+}
+
 /// A second drain changes nothing, nor does anything that an operator does then.
 #[test]
 fn a_drain_cannot_be_stopped() {
