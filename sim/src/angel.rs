@@ -50,7 +50,12 @@ impl World {
                     self.check_interrupt(worker);
                     self.interrupt(worker);
                 }
-                ToAngel::Kill { worker } => self.plan_death(worker, true),
+                ToAngel::Kill { worker } => {
+                    if let Some(worker) = self.workers.get_mut(&worker) {
+                        worker.is_to_die = true;
+                    }
+                    self.plan_death(worker, true);
+                }
                 ToAngel::Config { text } => self.angel.text = text,
                 ToAngel::Timeouts { .. } | ToAngel::Done => {}
             }
@@ -235,9 +240,11 @@ impl World {
         let is_meant = |task: &Task| self.may_be_stopped(*task);
         let is_stopped = worker.slots.is_some() && worker.running().iter().any(is_meant);
         let leaves = worker.is_told() || !worker.ended.is_empty() || is_stopped;
+        // One that ends by itself while it is about to be killed counts as killed.
+        let is_killed = worker.is_to_die && worker.crashes;
         match (worker.crashes, self.limit_of(worker, no)) {
             // A prefetched task is timed from its start, which the server may date later than the worker.
-            (true, Some(least)) if ran + NEAR < least && !leaves => Death::Crash,
+            (true, Some(least)) if ran + NEAR < least && !leaves && !is_killed => Death::Crash,
             (false, Some(least)) if ran >= least && !leaves && self.draining.is_none() => {
                 Death::Overdue
             }

@@ -312,6 +312,10 @@ impl Client {
                         | Status::ALREADY_EXISTS => {
                             ledger.not_reached(at);
                         }
+                        // The disk is full, and what was written before that stays changed.
+                        Status::RESOURCE_EXHAUSTED if ledger.disk_is_full(frame.body) => {
+                            ledger.changed(at, None, setup)
+                        }
                         Status::RESOURCE_EXHAUSTED => ledger.not_changed(at),
                         other if ledger.may_fail(other) => ledger.changed(at, None, setup),
                         other => panic!(

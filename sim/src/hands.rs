@@ -114,7 +114,8 @@ impl World {
     pub(crate) fn check_ended_runs(&self, no: u64, attempt: u32, crashes: u32) {
         let job = &self.ledger.jobs[no as usize];
         // An answer after an acknowledgement counts no attempt.
-        let is_clear = job.is_sure() && !job.revived && !job.displaced && !job.acked;
+        let is_plain = !job.revived && !job.displaced && !job.was_free;
+        let is_clear = job.is_sure() && is_plain && !job.acked;
         let is_known = self.hands.is_known && is_clear;
         let has_all = (job.attempts.low, job.attempts.high) == (attempt, attempt)
             && (job.crashes.low, job.crashes.high) == (crashes, crashes);

@@ -187,14 +187,13 @@ impl World {
         let helps = |worker: &Worker| {
             let waits = worker.own.home_since.is_some() || worker.own.home_until >= since;
             // One that runs something may not have read that it is to go.
-            let has_read = !sim::is_readable(&worker.peer.fd);
+            let has_read = !worker.peer.is_readable();
             // One that has come since then could not help when it was asked.
             let was_there = worker.ready_at < since;
-            worker.is_settled() && was_there && has_read && !waits && !worker.leaves_by_itself()
+            let stays = !worker.leaves_by_itself() && !worker.is_to_die;
+            worker.is_settled() && was_there && has_read && !waits && stays
         };
-        // Where workers come and go one may be on its way out without anybody's knowing.
-        let is_known = of.is_some_and(|of| self.keeps_its_workers(of));
-        !is_known || !mates().any(helps)
+        !mates().any(helps)
     }
 }
 

@@ -64,6 +64,8 @@ pub(crate) struct Worker {
     pub(crate) just_ended: Vec<(Task, Duration)>,
     /// Its task has killed it.
     pub(crate) crashes: bool,
+    /// The server has asked for its death.
+    pub(crate) is_to_die: bool,
     /// What its task asks for.
     pub(crate) own: Own,
 }
@@ -98,6 +100,7 @@ impl Worker {
             answered: 0,
             just_ended: Vec::new(),
             crashes: false,
+            is_to_die: false,
             own: Own::default(),
         }
     }

@@ -14,53 +14,72 @@ const REFUSED_FOR_MAX: Duration = Duration::from_secs(86_400);
 /// The server hears of a death, and a client of a refusal, so much later.
 const LATE: Duration = Duration::from_secs(2);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Killer {
-    /// At the most: half of them are forgotten after a while.
-    deaths: u32,
+    /// When workers died, at the most: half of them are forgotten after a while.
+    deaths: Vec<Duration>,
     /// Those of calls that ended with them.
     sure: u32,
-    last: Duration,
 }
 
-/// By service and body.
+impl Killer {
+    fn last(&self) -> Duration {
+        self.deaths.last().copied().unwrap_or_default()
+    }
+}
+
+/// Those of one server, by service and body.
+type Known = HashMap<(usize, &'static str), Killer>;
+
 #[derive(Debug, Default)]
-pub(super) struct Killers(HashMap<(usize, &'static str), Killer>);
+pub(super) struct Killers {
+    known: Known,
+    /// What the server before knew, whose last answers are read later.
+    former: Known,
+}
 
 impl Killers {
     /// A worker died on such a call, which ends it (`is_over`) or may not.
     pub(super) fn kills(&mut self, service: usize, body: &'static str, is_over: bool) {
-        let killer = self.0.entry((service, body)).or_insert(Killer {
-            deaths: 0,
-            sure: 0,
-            last: steady(),
-        });
-        if steady() > killer.last + REFUSED_FOR {
+        let killer = self.known.entry((service, body)).or_default();
+        if steady() > killer.last() + REFUSED_FOR {
             // In an hour half of them are forgotten.
             killer.sure = 0;
         }
-        killer.deaths += 1;
+        killer.deaths.push(steady());
         killer.sure += u32::from(is_over);
-        killer.last = steady();
     }
 
-    pub(super) fn ended_well(&mut self, service: usize, body: Option<&'static str>) {
-        if let Some(body) = body {
-            self.0.remove(&(service, body));
+    /// A client has read that such a call, which a worker has ended then, went well. The server knew that earlier, and has
+    /// seen workers die since.
+    pub(super) fn ended_well(&mut self, call: &Call) {
+        let body = call.wish.deadly.map(|body| (call.wish.service, body));
+        if let Some(killer) = body.and_then(|body| self.known.get_mut(&body)) {
+            let ended_at = call.ended_at.unwrap_or_default();
+            killer.deaths.retain(|at| *at + LATE > ended_at);
+            killer.sure = 0;
         }
     }
 
     /// A server remembers nothing of what another one has seen.
     pub(super) fn forget(&mut self) {
-        self.0.clear();
+        self.former = std::mem::take(&mut self.known);
     }
 
     /// Until when such a call may be refused, if it may.
-    fn until(&self, call: &Call) -> Option<Duration> {
-        let killer = self.0.get(&(call.wish.service, call.wish.deadly?))?;
-        let more = killer.deaths.checked_sub(DEATHS)?;
+    fn until(&self, call: &Call, server_began: Duration) -> Option<Duration> {
+        let body = (call.wish.service, call.wish.deadly?);
+        let of = |known: &Known| known.get(&body).and_then(Killer::refused_until);
+        let former = of(&self.former).filter(|_| call.asked_at < server_began);
+        of(&self.known).max(former)
+    }
+}
+
+impl Killer {
+    fn refused_until(&self) -> Option<Duration> {
+        let more = (self.deaths.len() as u32).checked_sub(DEATHS)?;
         let refused = REFUSED_FOR.saturating_mul(1 << more.min(20));
-        Some(killer.last + refused.min(REFUSED_FOR_MAX))
+        Some(self.last() + refused.min(REFUSED_FOR_MAX))
     }
 }
 
@@ -70,10 +89,9 @@ impl Calls {
         if !text.contains("this very call killed") {
             return assert!(call.begun > 0, "call {no}: quarantined, and never ran");
         }
-        let until = self.killers.until(call);
+        let until = self.killers.until(call, self.server_began);
         assert!(
-            // While the server ends, the last deaths are heard of in any order.
-            self.may_be_drained || until.is_some_and(|until| call.asked_at <= until + LATE),
+            until.is_some_and(|until| call.asked_at <= until + LATE),
             "call {no}: is refused, and the time for that is over: {until:?}: {text}"
         );
     }
@@ -82,14 +100,14 @@ impl Calls {
     pub(super) fn check_killer(&self, no: u64, setup: &Setup) {
         let Some(call) = self.get(no) else { return };
         let Some(body) = call.wish.deadly else { return };
-        let Some(killer) = self.killers.0.get(&(call.wish.service, body)) else {
+        let Some(killer) = self.killers.known.get(&(call.wish.service, body)) else {
             return;
         };
         // A reload forgives, and where a worker was to go its death counts for nothing.
         let is_sure =
             setup.operations == 0 && setup.is_steady(setup.services[call.wish.service].pool);
-        let is_new = killer.last + LATE < call.asked_at;
-        let is_refused = killer.sure >= DEATHS && call.asked_at + LATE < killer.last + REFUSED_FOR;
+        let is_new = killer.last() + LATE < call.asked_at;
+        let is_refused = killer.sure >= DEATHS && call.asked_at + LATE < killer.last() + REFUSED_FOR;
         assert!(
             !(is_sure && is_new && is_refused),
             "call {no}: begins, and the same one has killed {} workers",

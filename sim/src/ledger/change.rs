@@ -310,6 +310,9 @@ impl Ledger {
         let meant: Vec<u64> = reached.iter().map(|(no, _)| *no).collect();
         for (no, reach) in reached {
             self.apply(change.verb, no, reach, setup);
+            if change.verb == Verb::Release && reach == Reach::Maybe {
+                self.jobs[no as usize].may_be_released();
+            }
         }
         if let (Verb::Retry(Some(per_second)), Some(count)) = (change.verb, answer) {
             let since = change.asked_at;
@@ -533,6 +536,13 @@ impl Job {
         }
         if sure && self.state == State::Suspended {
             self.state = State::Waits;
+        }
+    }
+
+    /// A release of some jobs has ended, and nobody knows whether it meant this one.
+    fn may_be_released(&mut self) {
+        if self.state == State::Suspended {
+            (self.state, self.may_rest) = (State::Waits, true);
         }
     }
 

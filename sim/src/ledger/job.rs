@@ -119,6 +119,8 @@ pub(crate) struct Job {
     pub(crate) returns: u32,
     /// Runs that ended, in whatever way.
     pub(crate) ended_runs: u32,
+    /// The last of them counts for nothing, so the store does not show whether it knows of that end.
+    pub(crate) was_free: bool,
     /// It counted as done on delivery and did not get to run before its server ended: it goes on under another id.
     pub(crate) may_be_renamed: bool,
     /// As it was called until then.
@@ -198,6 +200,7 @@ impl Job {
             exceptions: Count::default(),
             crashes: Count::default(),
             ended_runs: 0,
+            was_free: false,
             may_be_renamed: false,
             former_ids: Vec::new(),
             is_cut: false,
@@ -310,6 +313,7 @@ impl Job {
     pub(crate) fn answered(&mut self, answer: Answer, queues: &[Queue]) {
         self.runs_at = None;
         self.ended_runs += 1;
+        self.was_free = false;
         (self.free_since, self.is_sent) = (steady(), false);
         if self.acked {
             // It was acknowledged before, and this answer changes nothing.
@@ -398,6 +402,7 @@ impl Job {
     pub(crate) fn died(&mut self, death: Death, queues: &[Queue], budget: Option<u32>) {
         self.runs_at = None;
         self.ended_runs += 1;
+        self.was_free = death == Death::Drained;
         (self.free_since, self.is_sent) = (steady(), false);
         if self.acked {
             return;

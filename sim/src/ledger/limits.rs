@@ -148,6 +148,15 @@ impl Ledger {
         self.jobs.iter().filter(is_out).count() as u64
     }
 
+    /// With those that were given back: until their worker has gone the server may count them.
+    fn may_run_of(&self, queue: usize) -> u64 {
+        let is_back = |job: &&Job| {
+            let is_back = job.state == State::Waits && job.runs > 0 && !job.is_sure();
+            is_back && job.queues.contains(&queue)
+        };
+        self.running_of(queue) + self.jobs.iter().filter(is_back).count() as u64
+    }
+
     fn lacks_its_reserve(&self, queue: usize, setup: &Setup) -> bool {
         let of = &setup.queues[queue];
         let is_free = ["limit", "per_key"]
@@ -156,7 +165,7 @@ impl Ledger {
         let is_plain = is_free && !of.ordered && !self.paused.contains(&queue);
         is_plain
             && of.limit.known() == Some(u64::MAX)
-            && self.running_of(queue) < reserve_of(queue, setup)
+            && self.may_run_of(queue) < reserve_of(queue, setup)
             && self.waits_long(queue).is_some()
     }
 

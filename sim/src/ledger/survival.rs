@@ -26,6 +26,11 @@ impl Ledger {
         self.disk_failed && (self.disk_fails || steady() < self.disk_well_since + FELT)
     }
 
+    /// Whether that is what an answer says, at a time when it can be.
+    pub(crate) fn disk_is_full(&self, answer: &[u8]) -> bool {
+        self.disk_is_felt() && String::from_utf8_lossy(answer).contains("disk is full")
+    }
+
     /// Whether a request may be answered so because of the disk, or because the server ends.
     pub(crate) fn may_fail(&self, status: Status) -> bool {
         self.disk_is_felt() && matches!(status, Status::UNAVAILABLE | Status::UNKNOWN)
