@@ -127,8 +127,7 @@ impl Calls {
             let least = limits.min().map(Duration::from_millis);
             // Its worker may have given it back when it was too late for that.
             let has_begun = call.begun > 0 || call.may_wait;
-            let ran =
-                has_begun && least.is_some_and(|least| now + SENT >= call.asked_at + least);
+            let ran = has_begun && least.is_some_and(|least| now + SENT >= call.asked_at + least);
             return assert!(ran, "call {no}: ran too long, in no time");
         }
         let runs = self.runs[call.wish.service];

@@ -107,7 +107,8 @@ impl Calls {
         let is_sure =
             setup.operations == 0 && setup.is_steady(setup.services[call.wish.service].pool);
         let is_new = killer.last() + LATE < call.asked_at;
-        let is_refused = killer.sure >= DEATHS && call.asked_at + LATE < killer.last() + REFUSED_FOR;
+        let is_refused =
+            killer.sure >= DEATHS && call.asked_at + LATE < killer.last() + REFUSED_FOR;
         assert!(
             !(is_sure && is_new && is_refused),
             "call {no}: begins, and the same one has killed {} workers",

@@ -75,7 +75,12 @@ impl Ledger {
                 !(is_known && has_ended),
                 "job {no} had ended when the server did, and is to run again: {job}"
             );
-            let (attempts, crashes) = (job.attempts, job.crashes);
+            let (mut attempts, mut crashes) = (job.attempts, job.crashes);
+            if job.changing > 0 {
+                // A retry that was under way may have come after its end.
+                attempts.maybe_none();
+                crashes.maybe_none();
+            }
             assert!(
                 (attempts.low..=attempts.high).contains(&row.attempt),
                 "job {no}: {} attempts are left by a server that ended well: {job}",

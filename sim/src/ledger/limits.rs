@@ -111,7 +111,8 @@ impl Ledger {
             assert!(
                 steady() < since + LATE,
                 "job {no} begins, and queue {other} waits below its reserve since {since:?}: {}",
-                self.waits_long(other).map_or(String::new(), |job| job.to_string())
+                self.waits_long(other)
+                    .map_or(String::new(), |job| job.to_string())
             );
         }
     }

@@ -271,7 +271,10 @@ impl Core {
     pub(crate) fn retire_one_stale(&mut self, ready: WorkerId) {
         let pool = self.workers[ready].pool;
         let census = self.census(pool);
-        let (live, config) = (census.fresh + census.stale, &self.pools[pool.index()].config);
+        let (live, config) = (
+            census.fresh + census.stale,
+            &self.pools[pool.index()].config,
+        );
         let is_surplus = live > config.min || live + census.spent > config.max;
         if self.is_stale(ready) || !is_surplus {
             return;
