@@ -69,7 +69,7 @@ pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result
         arguments: spec
             .command
             .iter()
-            .map(|word| c_string(word))
+            .map(c_string)
             .collect::<io::Result<_>>()?,
         environment: assignments(environment)?,
         dir: spec.dir.as_ref().map(c_string).transpose()?,
