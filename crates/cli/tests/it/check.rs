@@ -73,6 +73,11 @@ const BAD: &[(&str, &str)] = &[
         ":3: pool.app.workers: expected a number from 1 to 10000, or { min = 1, max = 8 } with min not above \
          max, found 0",
     ),
+    (
+        "[pool.app]\ncommand = [\"x\"]\nstrategy = \"exec\"\nworkers = 1001\n",
+        ":4: pool.app.workers: an adapter runs 1000 programs at once at the most (strategy = \"exec\")\n    write a number from 1 to \
+         1000",
+    ),
     // Issue 9, A27: this was reported as a value of a wrong type.
     (
         "[pool.app]\ncommand = [\"x\"]\nworkers = { min = 4, max = 2 }\n",

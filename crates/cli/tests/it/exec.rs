@@ -104,3 +104,39 @@ fn a_program_that_is_not_there_fails_its_task() {
             .starts_with("its program can't be started: No such file")
     );
 }
+
+/// A reload gives its adapter as many slots as the file says now.
+#[test]
+fn a_reload_changes_how_many_run_at_once() {
+    let app = start("");
+    let text = std::fs::read_to_string(app.dir.file("stoker.toml")).unwrap();
+    app.dir
+        .write("stoker.toml", text.replace("workers = 4", "workers = 1"));
+    app.client()
+        .own("stoker.pool", &serde_json::json!({"op": "reload"}));
+    let workers = app.workers();
+    assert_eq!(workers.len(), 1, "{workers:?}");
+    assert_eq!(workers[0]["slots"], 1, "{workers:?}");
+    assert_eq!(app.call("sh.run", "hi").text(), "hi from sh.run, 1 words\n");
+}
+
+/// A pool whose worker speaks the wire becomes one that starts a program per task, and the other way round.
+#[test]
+fn a_reload_changes_the_strategy() {
+    let app = start("");
+    let exec = std::fs::read_to_string(app.dir.file("stoker.toml")).unwrap();
+    let queues = exec.split_once("[queue.q]").unwrap().1;
+    let lasting = crate::pool_of("serve", "");
+    let lasting = lasting.replace("[service.t]\npool = \"p\"\n", "");
+    let lasting = format!("{lasting}\n[queue.q]{queues}");
+    let reload = || {
+        app.client()
+            .own("stoker.pool", &serde_json::json!({"op": "reload"}))
+    };
+    app.dir.write("stoker.toml", &lasting);
+    reload();
+    assert_eq!(app.call("sh.run", "ok here").text(), "here");
+    app.dir.write("stoker.toml", &exec);
+    reload();
+    assert_eq!(app.call("sh.run", "hi").text(), "hi from sh.run, 1 words\n");
+}

@@ -33,7 +33,7 @@ impl Core {
     }
 
     /// Whether each task of a pool has a process of its own, so that none can harm another.
-    fn is_isolated(&self, pool: PoolId) -> bool {
+    pub(crate) fn is_isolated(&self, pool: PoolId) -> bool {
         self.pools[pool.index()].config.isolated
     }
 

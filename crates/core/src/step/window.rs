@@ -56,6 +56,8 @@ impl Core {
         let suspect = self.pools[worker.pool.index()].suspect;
         worker.is_live()
             && worker.slots == 1
+            // Its programs start one after the other anyway, which costs more than a round trip.
+            && !self.is_isolated(worker.pool)
             && !worker.demand.is_pull()
             && !worker.outdated
             && worker

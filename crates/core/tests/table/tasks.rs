@@ -162,6 +162,23 @@ fn a_crash_within_a_worker_costs_only_its_task() {
     assert_eq!(w.lent(&tasks[1..]), tasks[1..]);
 }
 
+/// Its programs run one at a time, and it is sent no more than it runs.
+#[test]
+fn an_adapter_with_one_slot_gets_nothing_ahead() {
+    let config = PoolConfig {
+        isolated: true,
+        ..workers(1)
+    };
+    let (mut w, pool) = World::ready_as(config, &Hello::slots(1));
+    let mail = w.jobs(pool, "mail", QueueConfig::default());
+    w.learn(&job(mail), Span(50));
+    let tasks = w.bring_many(9, &job(mail));
+    for task in &tasks {
+        assert_eq!(w.lent(&tasks), [*task]);
+        w.done(*task);
+    }
+}
+
 /// A task at the end of a counted life can't wait for its own worker, nor for a successor that has no room.
 #[test]
 fn the_last_task_of_a_full_pool_may_not_call_its_own_pool() {

@@ -11,24 +11,26 @@ pub(super) const STDERR: u8 = 2;
 #[derive(Debug)]
 pub(super) struct Link {
     socket: Mutex<UnixStream>,
+    slots: u16,
 }
 
 impl Link {
-    pub(super) fn new(socket: UnixStream) -> Self {
+    pub(super) fn new(socket: UnixStream, slots: u16) -> Self {
         Self {
             socket: Mutex::new(socket),
+            slots,
         }
     }
 
     /// It serves whatever its pool serves.
-    pub(super) fn say_hello(&self, slots: u16) -> io::Result<()> {
+    pub(super) fn say_hello(&self) -> io::Result<()> {
         let hello = Hello {
             v: vec![1],
             role: Role::Worker,
             name: "exec".to_owned(),
             pid: Some(std::process::id()),
             jobs: vec!["*".to_owned()],
-            slots: Some(slots),
+            slots: Some(self.slots),
             soft_cancel: true,
             ..Hello::default()
         };
@@ -37,6 +39,13 @@ impl Link {
             body: &body,
             ..Encode::new(Type::Hello, 0)
         })
+    }
+
+    /// A worker with one slot has begun whatever it was sent, and says nothing of it.
+    pub(super) fn started(&self, id: u32) {
+        if self.slots > 1 {
+            self.say(Encode::new(Type::Started, id));
+        }
     }
 
     pub(super) fn log(&self, id: u32, lines: &[u8]) {

@@ -44,10 +44,10 @@ pub fn serve(socket: UnixStream, slots: u16, command: Vec<String>) -> io::Result
     // The soft signal of a timeout: the CANCEL before it says whom it means.
     let heard = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, heard)?;
-    let link = Arc::new(Link::new(socket.try_clone()?));
+    let link = Arc::new(Link::new(socket.try_clone()?, slots));
     let program = Arc::new(Program::new(command));
     let running = Arc::new(Running::default());
-    link.say_hello(slots)?;
+    link.say_hello()?;
     let mut crew = Crew::default();
     let ended = read(socket, |frame| {
         take(frame, &mut crew, &link, &program, &running)

@@ -11,7 +11,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use stoker_wire::{Encode, Frame, Key, Type};
+use stoker_wire::{Frame, Key};
 
 #[derive(Debug)]
 pub(super) struct Task {
@@ -52,7 +52,7 @@ impl Task {
     }
 
     pub(super) fn run(&self, program: &Program, handle: &Handle, link: &Link) {
-        link.say(Encode::new(Type::Started, self.id));
+        link.started(self.id);
         let began = Instant::now();
         let verdict = match program.command(self).spawn() {
             Ok(child) => self.follow(child, handle, link),
