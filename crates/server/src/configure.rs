@@ -61,6 +61,12 @@ impl Plane {
         self.config.pools.iter().find(|pool| pool.name == name)
     }
 
+    /// Tasks that a pool with so many processes can surely run at once.
+    pub(crate) fn certain_with(&self, id: PoolId, min: u32) -> u32 {
+        self.pool_spec(id)
+            .map_or(min, |spec| spec.certain_with(min))
+    }
+
     /// How workers of a pool are started from now on: where the configuration lies now, which a deploy may change.
     pub(crate) fn spec_to_start(&self, pool: &PoolSpec) -> Arc<PoolSpec> {
         let base = &self.launch.base;

@@ -1,6 +1,8 @@
 //! A program per task, that needs to know nothing of Stoker.
 
 use crate::setup;
+use rustix::process::Signal;
+use serde_json::json;
 use stoker_testkit::{App, Ask, procs, until};
 use stoker_wire::{Key, Status};
 
@@ -9,6 +11,7 @@ const SCRIPT: &str = "case $0 in \
     fail) echo bad >&2; exit 3;; \
     again) exit 75;; \
     crash) kill -SEGV $$;; \
+    cries) echo crying >&2; kill -SEGV $$;; \
     slow) sleep 1000 & echo $! > child; sleep 1000;; \
     leaves) sleep 1000 & echo $! > child; echo left;; \
     *) cat; echo \" from $STOKER_NAME, $# words\";; esac";
@@ -112,8 +115,7 @@ fn a_reload_changes_how_many_run_at_once() {
     let text = std::fs::read_to_string(app.dir.file("stoker.toml")).unwrap();
     app.dir
         .write("stoker.toml", text.replace("workers = 4", "workers = 1"));
-    app.client()
-        .own("stoker.pool", &serde_json::json!({"op": "reload"}));
+    app.client().own("stoker.pool", &json!({"op": "reload"}));
     let workers = app.workers();
     assert_eq!(workers.len(), 1, "{workers:?}");
     assert_eq!(workers[0]["slots"], 1, "{workers:?}");
@@ -129,14 +131,69 @@ fn a_reload_changes_the_strategy() {
     let lasting = crate::pool_of("serve", "");
     let lasting = lasting.replace("[service.t]\npool = \"p\"\n", "");
     let lasting = format!("{lasting}\n[queue.q]{queues}");
-    let reload = || {
-        app.client()
-            .own("stoker.pool", &serde_json::json!({"op": "reload"}))
-    };
+    let reload = || app.client().own("stoker.pool", &json!({"op": "reload"}));
     app.dir.write("stoker.toml", &lasting);
     reload();
     assert_eq!(app.call("sh.run", "ok here").text(), "here");
     app.dir.write("stoker.toml", &exec);
     reload();
     assert_eq!(app.call("sh.run", "hi").text(), "hi from sh.run, 1 words\n");
+}
+
+/// Also while its adapter waits for the last programs, and does not take others with it.
+#[test]
+fn one_that_overruns_its_time_is_ended_while_its_adapter_goes() {
+    let app = start("kill_grace = \"100ms\"");
+    let mut client = app.client();
+    let slow = Ask::push("q", "slow")
+        .meta(Key::TRIES, 1u16.to_be_bytes())
+        .meta(Key::TIMEOUT, 500u32.to_be_bytes());
+    let id = client.push(&slow);
+    left_child(&app);
+    client.own("stoker.pool", &json!({"op": "reload"}));
+    client.job_in(&id, "failed");
+    assert!(!app.log().contains("is killed"), "{}", app.log());
+}
+
+/// What a program said before it died is not what its adapter says.
+#[test]
+fn an_adapter_has_no_last_words_of_its_programs() {
+    let app = start("");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("q", "cries"));
+    client.job_in(&id, "failed");
+    app.wait_for_log("*crying*");
+    procs::signal(app.pids()[0], Signal::KILL);
+    let line = app.wait_for_log("*p-1 died by signal 9 (KILL)*");
+    assert!(!line.contains("crying"), "{line}");
+}
+
+/// An adapter counts for as many workers as it runs programs.
+#[test]
+fn one_adapter_is_enough_for_what_its_queues_reserve() {
+    let app = start("");
+    let file = app.dir.file("stoker.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let text = text.replace("[queue.q]\n", "[queue.q]\nreserve = 3\n");
+    app.dir.write("stoker.toml", &text);
+    let mut client = app.client();
+    client.own("stoker.pool", &json!({"op": "reload"}));
+    client.own(
+        "stoker.pool",
+        &json!({"op": "scale", "pool": "p", "min": 1, "max": 1}),
+    );
+    let set = json!({"op": "set", "queue": "q", "reserve": 4});
+    assert_eq!(client.own("stoker.queue", &set)["reserve"], 4);
+    let text = text.replace("workers = 4", "workers = 4\ntask_timeout = \"7s\"");
+    app.dir.write("stoker.toml", text);
+    client.own("stoker.pool", &json!({"op": "reload", "pool": "p"}));
+    app.wait_for_log("pool p as * says now: task_timeout");
+}
+
+/// Nobody has cancelled it.
+#[test]
+fn a_call_whose_program_overruns_its_time_is_told_so() {
+    let app = start("task_timeout = \"300ms\"");
+    let got = app.call("sh.run", "slow");
+    assert_eq!(got.status(), Status::DEADLINE_EXCEEDED, "{}", got.text());
 }

@@ -180,7 +180,7 @@ fn a_scale_that_makes_no_sense_is_refused_with_its_reason() {
         ),
         (
             json!({"op": "scale", "pool": "p", "min": 0, "max": 1}),
-            "reserve 1 worker, so min is at least that",
+            "reserve 1 worker, so min is at least 1",
         ),
         (
             json!({"op": "scale", "pool": "p", "min": "1", "max": 1}),

@@ -146,15 +146,15 @@ impl Core {
 
     /// What an answer means for its task.
     fn judge(&mut self, task: TaskId, verdict: Verdict) {
-        let Origin::Job { tries } = self.tasks[task].origin else {
-            return self.finish(task, Outcome::Answered);
-        };
         // One whose source has heard an outcome must not come back as a retry.
         let cancelled = self.is_unwanted(task);
         if verdict == Verdict::Cancelled && !cancelled && self.tasks[task].nudged.is_some() {
-            // Its worker had not begun it when its time was up: that says nothing against running it again.
+            // Its worker ended it because its time was up, or had not begun it: that says nothing against running it again.
             return self.timed_out(task);
         }
+        let Origin::Job { tries } = self.tasks[task].origin else {
+            return self.finish(task, Outcome::Answered);
+        };
         if verdict != Verdict::Cancelled {
             self.tasks[task].attempt = self.tasks[task].attempt.saturating_add(1);
         }

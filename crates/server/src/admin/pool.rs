@@ -30,9 +30,10 @@ impl Plane {
             .queues()
             .filter(|queue| queue.pools.iter().any(|(bound, _)| *bound == pool));
         let reserved: u32 = queues.map(|queue| queue.config.reserve).sum();
-        if min < reserved {
+        if self.certain_with(pool, min) < reserved {
+            let least = reserved.div_ceil(self.certain_with(pool, 1).max(1));
             return Err(Refused::invalid(format!(
-                "the pool's queues reserve {}, so min is at least that",
+                "the pool's queues reserve {}, so min is at least {least}",
                 counted(reserved, "worker")
             )));
         }

@@ -385,10 +385,11 @@ impl Plane {
             });
             let sum: u32 = others.map(|queue| queue.config.reserve).sum::<u32>() + reserve;
             let (name, config, _, _) = self.core.pool(*pool);
-            if sum > config.min {
+            let certain = self.certain_with(*pool, config.min);
+            if sum > certain {
                 let text = format!(
                     "pool {name} has only {} for certain, and {sum} would be reserved",
-                    counted(config.min, "worker")
+                    counted(certain, "worker")
                 );
                 return Err(Refused::invalid(text));
             }

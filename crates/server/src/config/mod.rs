@@ -213,9 +213,14 @@ impl Pool {
 
     /// Tasks that it can surely run at once.
     pub(crate) fn certain(&self) -> u32 {
+        self.certain_with(self.core.min)
+    }
+
+    /// The same, with so many processes at the least.
+    pub(crate) fn certain_with(&self, min: u32) -> u32 {
         match self.strategy.is_adapter {
-            true => self.slots,
-            false => self.core.min,
+            true => min.saturating_mul(self.slots),
+            false => min,
         }
     }
 

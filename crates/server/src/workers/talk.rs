@@ -135,6 +135,10 @@ impl Plane {
             },
             Some(frame),
         );
+        // What a program said before it died was of its own task.
+        if let (Answer::Crashed(_), Some(link)) = (answer, self.link_mut(worker)) {
+            link.last_words = None;
+        }
         let conn = self.link(worker).and_then(|link| link.conn);
         if let Some(conn) =
             conn.filter(|conn| self.conns.get(*conn).is_some_and(|conn| conn.leaving))

@@ -1,6 +1,7 @@
 //! What the adapter says to the server. Threads share it: each frame is one write.
 
 use std::io::{self, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 use stoker_wire::{Encode, EventKind, Hello, Role, Type, encode};
@@ -59,6 +60,12 @@ impl Link {
 
     pub(super) fn pong(&self, id: u32) {
         self.say(Encode::new(Type::Pong, id));
+    }
+
+    /// Whoever reads hears that it is over. What is written still goes out.
+    pub(super) fn close(&self) {
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        socket.shutdown(Shutdown::Read).ok();
     }
 
     /// A server that has gone is noticed by who reads.

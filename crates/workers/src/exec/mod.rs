@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use stoker_wire::{Frame, MAX_FRAME, Splitter, Type, WireError};
 use task::{Task, kill_group};
 use verdict::Verdict;
@@ -23,11 +23,23 @@ use verdict::Verdict;
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
 
-/// The programs that run, by the id of their task.
 #[derive(Debug, Default)]
 struct Running {
-    tasks: Mutex<HashMap<u32, Arc<Handle>>>,
-    none: Condvar,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The programs that run, by the id of their task.
+    tasks: HashMap<u32, Arc<Handle>>,
+    /// The server said to go.
+    is_told: bool,
+}
+
+impl State {
+    fn is_over(&self) -> bool {
+        self.is_told && self.tasks.is_empty()
+    }
 }
 
 /// What others may do to a program that runs.
@@ -50,52 +62,42 @@ pub fn serve(socket: UnixStream, slots: u16, command: Vec<String>) -> io::Result
     link.say_hello()?;
     let mut crew = Crew::default();
     let ended = read(socket, |frame| {
-        take(frame, &mut crew, &link, &program, &running)
+        take(frame, &mut crew, &link, &program, &running);
+        running.is_over()
     });
-    if ended? == End::Gone {
-        // Nobody will take the answers.
-        running.kill_all();
-        return Ok(());
-    }
-    running.wait_for_the_last();
-    Ok(())
+    // If any are left the server has gone, and nobody will take their answers.
+    running.kill_all();
+    ended
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum End {
-    /// The server said to go.
-    Told,
-    /// It has gone.
-    Gone,
-}
-
-fn read(mut socket: UnixStream, mut take: impl FnMut(Frame<'_>) -> bool) -> io::Result<End> {
+/// Until the server has gone, or all is over. One that is told to go still hears whom to cancel.
+fn read(mut socket: UnixStream, mut take: impl FnMut(Frame<'_>) -> bool) -> io::Result<()> {
     let (mut splitter, mut buffer) = (Splitter::new(MAX_FRAME), vec![0; READ]);
-    let mut is_told = false;
-    while !is_told {
+    let mut is_over = false;
+    while !is_over {
         let count = match socket.read(&mut buffer) {
-            Ok(0) => return Ok(End::Gone),
+            // The last program has ended, and closed it.
+            Ok(0) => return Ok(()),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
         let fed = splitter.feed(&buffer[..count], |frame| {
-            is_told |= take(frame);
+            is_over = take(frame);
             Ok::<(), WireError>(())
         });
         fed.map_err(|error| io::Error::other(error.to_string()))?;
     }
-    Ok(End::Told)
+    Ok(())
 }
 
-/// Takes one frame. True when it says to go.
 fn take(
     frame: Frame<'_>,
     crew: &mut Crew,
     link: &Arc<Link>,
     program: &Arc<Program>,
     running: &Arc<Running>,
-) -> bool {
+) {
     match frame.kind {
         Type::Req => {
             let handle = running.add(frame.id);
@@ -105,39 +107,43 @@ fn take(
                 let (program, running) = (program.clone(), running.clone());
                 move || {
                     task.run(&program, &handle, &link);
-                    running.remove(task.id);
+                    running.remove(task.id, &link);
                 }
             };
             if let Err(error) = crew.run(Box::new(run)) {
                 Verdict::not_started(&error).answer(&task, 1, link);
-                running.remove(task.id);
+                running.remove(task.id, link);
             }
         }
         Type::Cancel => running.cancel(frame.id),
         Type::Ping => link.pong(frame.id),
-        Type::Goaway => return true,
+        Type::Goaway => running.lock().is_told = true,
         _ => {}
     }
-    false
 }
 
 impl Running {
     fn add(&self, id: u32) -> Arc<Handle> {
         let handle = Arc::new(Handle::default());
-        self.all().insert(id, handle.clone());
+        self.lock().tasks.insert(id, handle.clone());
         handle
     }
 
-    fn remove(&self, id: u32) {
-        let mut all = self.all();
-        all.remove(&id);
-        if all.is_empty() {
-            self.none.notify_all();
+    /// Its answer is written. After the last one there is nothing more to read.
+    fn remove(&self, id: u32, link: &Link) {
+        let mut state = self.lock();
+        state.tasks.remove(&id);
+        if state.is_over() {
+            link.close();
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+
     fn cancel(&self, id: u32) {
-        let handle = self.all().get(&id).cloned();
+        let handle = self.lock().tasks.get(&id).cloned();
         if let Some(handle) = handle {
             handle.is_cancelled.store(true, Ordering::SeqCst);
             handle.kill();
@@ -145,18 +151,11 @@ impl Running {
     }
 
     fn kill_all(&self) {
-        self.all().values().for_each(|handle| handle.kill());
+        self.lock().tasks.values().for_each(|handle| handle.kill());
     }
 
-    fn wait_for_the_last(&self) {
-        let mut all = self.all();
-        while !all.is_empty() {
-            all = self.none.wait(all).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Arc<Handle>>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

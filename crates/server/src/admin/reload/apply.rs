@@ -184,7 +184,7 @@ impl Plane {
         let now = size(self.core.pool(id).1);
         let (min, max) = size(&after.core);
         let is_scaled = now != size(&before.core);
-        if is_scaled && u64::from(now.0) >= reserved {
+        if is_scaled && u64::from(after.certain_with(now.0)) >= reserved {
             return;
         }
         if is_scaled {
@@ -248,7 +248,7 @@ impl Plane {
         let before = self.config.pools[place].clone();
         let reserved = self.config.reserved_of(&name);
         let mut report = Report::default();
-        if before.can_become(after) && u64::from(after.core.min) >= reserved {
+        if before.can_become(after) && u64::from(after.certain()) >= reserved {
             let all = self.config.differences(&new);
             let path = format!("pool.{name}.");
             let ours = all.into_iter().filter(|of| of.key.starts_with(&path));
