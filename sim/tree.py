@@ -11,6 +11,7 @@ TARGET = ROOT / "target/planted"
 TREE = TARGET / "tree"
 PROGRAM = TARGET / "planted/stoker-sim"
 CARGO = os.environ.get("CARGO", "cargo")
+BUILD = [CARGO, "build", "--profile", "planted", "--quiet", "--manifest-path", "sim/Cargo.toml", "--target-dir", TARGET]
 # A simulation that takes so long runs in circles, which somebody who waits for it would find too.
 PATIENCE = 600
 
@@ -45,17 +46,22 @@ def put(name, text):
 
 def build():
     """Builds the simulation of the copy. Returns the program's hash, or nothing and why the copy can't be built."""
-    command = [CARGO, "build", "--profile", "planted", "--quiet", "--manifest-path", "sim/Cargo.toml", "--target-dir", TARGET]
-    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True)
+    done = subprocess.run(BUILD, cwd=TREE, capture_output=True, text=True)
     if done.returncode:
         return None, done.stderr
     return hashlib.sha256(PROGRAM.read_bytes()).hexdigest(), ""
 
 
-def simulate(seeds, *options):
+def planted(number):
+    """The environment in which the woven change of this number holds, or none for 0."""
+    return {**os.environ, "PLANTED": str(number)}
+
+
+def simulate(seeds, *options, number=0):
     """Returns how many seeds fail, the first of them, and the rules with how often each was broken."""
+    command = [PROGRAM, "--no-shrink", *options, "--seeds", str(seeds)]
     try:
-        done = subprocess.run([PROGRAM, "--no-shrink", *options, "--seeds", str(seeds)], capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(command, env=planted(number), capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         return 1, 0, [(1, 0, "it does not come to an end")]
     rules = re.findall(r"^ *(\d+) first (\d+): (.*)$", done.stdout, re.MULTILINE)
@@ -63,3 +69,12 @@ def simulate(seeds, *options):
     if done.returncode and not rules:
         rules = [(1, 0, f"it dies: {done.stderr[-200:]}")]
     return sum(count for count, _, _ in rules), min([first for _, first, _ in rules], default=None), rules
+
+
+def test(arguments, number=0):
+    """Whether this `cargo test` of the copy passes."""
+    command = [CARGO, "test", "--quiet", "--target-dir", TARGET / "tests", *arguments]
+    done = subprocess.run(command, cwd=TREE, env=planted(number), capture_output=True, text=True)
+    if done.returncode and "test result: FAILED" not in done.stdout:
+        raise SystemExit(f"the test does not run: {done.stderr[-2000:]}")
+    return done.returncode == 0

@@ -288,6 +288,10 @@ impl World {
         else {
             return self.plan_end(soon, What::Rests);
         };
+        if self.edit.is_some() {
+            // A reload is still to be answered.
+            return self.plan_end(soon, What::Rests);
+        }
         let limit = self.setup.page;
         match self.ledger.next_page.take() {
             None => {

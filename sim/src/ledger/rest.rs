@@ -119,6 +119,7 @@ impl Ledger {
                 assert_eq!(number(field), 0, "at rest {field} is not zero: {queue}");
             }
             let name = queue["name"].as_str().unwrap_or_default();
+            check_settings(queue, setup);
             let Some(at) = setup.queue(name) else {
                 continue;
             };
@@ -215,6 +216,27 @@ impl Ledger {
                 "at rest a worker is busy: {pool}"
             );
         }
+    }
+}
+
+/// A queue is as the file says, but for what an operator has set.
+fn check_settings(queue: &Value, setup: &Setup) {
+    let name = queue["name"].as_str().unwrap_or_default();
+    let head = match queue["kind"].as_str() {
+        Some("jobs") => format!("queue.{name}"),
+        _ => format!("service.{name}"),
+    };
+    let Some(section) = setup.sections().find(|section| section.head == head) else {
+        return;
+    };
+    for (key, or) in [("weight", Some(1)), ("reserve", Some(0)), ("limit", None)] {
+        let set = queue["set"].as_array().into_iter().flatten();
+        let is_set = set.clone().any(|set| set == key);
+        let of_file = section.get(key).and_then(|value| value.parse().ok());
+        assert!(
+            is_set || queue[key].as_u64() == of_file.or(or),
+            "the file says otherwise of {key}; left: {queue}"
+        );
     }
 }
 

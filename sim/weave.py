@@ -1,0 +1,106 @@
+"""Many changes in one program: the functions that they touch are there several times, and the number in PLANTED says which
+of them runs. So a hundred bugs need one build."""
+import re
+import subprocess
+
+import tree
+
+# What each crate of the copy is given.
+SWITCH = """
+/// Whether the change of this number is to hold.
+pub(crate) fn planted(number: usize) -> bool {
+    static HOLDS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    let read = || std::env::var("PLANTED").map_or(0, |text| text.parse().unwrap_or(0));
+    *HOLDS.get_or_init(read) == number
+}
+"""
+FUNCTION = re.compile(r"^( *)(?:pub(?:\([^)]*\))? )?(?:async )?fn \w")
+ERROR = re.compile(r"^error.*\n +--> ([^:\n]+):(\d+):", re.MULTILINE)
+
+
+def parts(text):
+    """A source in pieces: every second one is the body of a function, the others are what stands between."""
+    pieces, indent, end = [[]], None, None
+    for line in text.splitlines():
+        begun = FUNCTION.match(line) if end is None and indent is None else None
+        indent = begun[1] if begun else indent
+        if line == end:
+            pieces.append([])
+            end = None
+        pieces[-1].append(line)
+        if indent is not None and line.endswith(("{", ";", "}")):
+            if line.endswith("{"):
+                end = indent + "}"
+                pieces.append([])
+            indent = None
+    return pieces
+
+
+def weave(path, changed):
+    """The source with all these changes of it, by number; and for each of its lines the numbers that it may be due to."""
+    old = parts((tree.ROOT / path).read_text())
+    news = {number: parts(text) for number, text in changed.items()}
+    lines, owners = [], []
+
+    def put(some, numbers):
+        lines.extend(some)
+        owners.extend([numbers] * len(some))
+
+    for at, piece in enumerate(old):
+        others = {number: new[at] for number, new in news.items() if new[at] != piece}
+        for number, body in others.items():
+            put([f"if crate::planted({number}) {{", *body, "} else"], {number})
+        put(["{", *piece, "}"] if others else piece, set(others))
+    return "\n".join(lines) + "\n", owners
+
+
+def build(changes, command):
+    """Puts all these changes, by number a dictionary of files with their new texts, into the copy, and builds it by this
+    command. Returns the numbers of those that are in it: what cannot be woven or does not compile is not."""
+    paths = {path for files in changes.values() for path in files}
+    left = {number for number, files in changes.items() if all(is_woven(path, new) for path, new in files.items())}
+    while True:
+        owners = {path: put(path, {number: changes[number][path] for number in left if path in changes[number]}) for path in paths}
+        done = subprocess.run(command, cwd=tree.TREE, capture_output=True, text=True)
+        if done.returncode == 0:
+            return left
+        errors = ERROR.findall(done.stderr.replace(f"{tree.TREE}/", ""))
+        wrong = {number for path, line in errors for number in to_blame(owners.get(path, []), int(line) - 1)}
+        if not wrong & left:
+            raise SystemExit(f"the copy does not build: {errors} {done.stderr[-2000:]}")
+        left -= wrong
+
+
+def is_woven(path, new):
+    """Whether nothing but bodies of functions in a library is another."""
+    return library_of(path) not in (None, path) and parts(new)[::2] == parts((tree.ROOT / path).read_text())[::2]
+
+
+def put(path, changed):
+    """Writes a source with these changes of it, by number. Returns for each line the numbers that it may be due to."""
+    text, owners = weave(path, changed)
+    tree.put(path, text.encode())
+    if library := library_of(path):
+        tree.put(library, (tree.ROOT / library).read_bytes() + SWITCH.encode())
+    return owners
+
+
+def library_of(path):
+    """The root of the library to which a source belongs, if it is of one."""
+    found = re.match(r"(crates/[^/]+/src/).", path)
+    library = found and found[1] + "lib.rs"
+    return library if library and (tree.ROOT / library).exists() else None
+
+
+def to_blame(owners, line):
+    """Whose line it is; if it is nobody's, all changes of that file are."""
+    own = owners[line] if line < len(owners) else set()
+    return own or set().union(*owners)
+
+
+def unpick(changes):
+    """Gives the copy all of these files as they are in the sources."""
+    for path in {path for files in changes.values() for path in files}:
+        tree.restore(path)
+        if library_of(path):
+            tree.restore(library_of(path))
