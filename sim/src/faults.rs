@@ -1,8 +1,6 @@
 //! A disk that fails for a while: calls of a sort end with an error, or it is full. It is well again before the end.
 
 use crate::agenda::What;
-use crate::ledger::{Filter, Verb};
-use crate::operator::Effect;
 use crate::restart::{Death, Moment};
 use crate::world::World;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -191,30 +189,6 @@ impl World {
         let lasts = self.dice("faults").millis(20, most);
         self.agenda.plan(steady() + lasts, What::DiskHeals);
         self.change_meets_fault();
-    }
-
-    /// An operator changes a job for which others wait. The server takes it back at once, and can't write what becomes of it.
-    fn change_meets_fault(&mut self) {
-        let is_wanted = self.faults.trouble.is_some() && self.dice("faults").percent(70);
-        let serves = self.draining.is_none() && self.waits_since.is_none();
-        if !is_wanted || !serves || self.setup.operations == 0 {
-            return;
-        }
-        let setup = self.setup.clone();
-        let jobs = self.ledger.jobs_in_line(&setup);
-        if jobs.is_empty() {
-            return;
-        }
-        let one = Some(*self.dice("faults").of_all(&jobs));
-        let to = self.dice("faults").below(setup.queues.len() as u64) as usize;
-        let all = [Verb::Cancel, Verb::Suspend, Verb::Move(to)];
-        let verb = *self.dice("faults").of_all(&all);
-        let filter = Filter {
-            one,
-            ..Filter::default()
-        };
-        let change = Effect::Changes(verb, filter);
-        self.operate(0, ("stoker.job", serde_json::Value::Null, change));
     }
 
     pub(crate) fn disk_heals(&mut self) {
