@@ -1,5 +1,5 @@
-//! What operators want of a job at a moment at which it meets something else: the disk fails, or the job stands behind another
-//! one that runs for a while.
+//! What operators want of a job at a moment at which it meets something else: the disk fails, the job stands behind another
+//! one that runs for a while, or it is about to be recorded as delivered.
 
 use crate::ledger::{Filter, Verb};
 use crate::lively::Act;
@@ -31,6 +31,16 @@ impl World {
         let to = self.queue_for_move();
         let behind = self.jobs_behind();
         self.change_one(&behind, 30, &[Verb::Cancel, Verb::Cancel, Verb::Move(to)]);
+    }
+
+    /// A job was pushed to a queue that acknowledges on delivery: those before it are about to be recorded, and it may get
+    /// the number of one that is taken away.
+    pub(crate) fn change_meets_claim(&mut self, queue: usize) {
+        if self.setup.queues[queue].on_delivery.known() == Some(true) {
+            let to = self.queue_for_move();
+            let jobs = self.ledger.newest_of(queue);
+            self.change_one(&jobs, 20, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+        }
     }
 
     fn queue_for_move(&mut self) -> usize {

@@ -294,6 +294,16 @@ impl Ledger {
         }
     }
 
+    /// Some jobs that have come to a queue last and wait.
+    pub(crate) fn newest_of(&self, queue: usize) -> Vec<u64> {
+        let newest = self.jobs.iter().enumerate().rev().take(20);
+        let waits = newest.filter(|(_, job)| {
+            let is_there = job.push == Push::Accepted && job.queue() == Some(queue);
+            is_there && job.state == State::Waits && job.is_sure()
+        });
+        waits.map(|(no, _)| no as u64).take(4).collect()
+    }
+
     /// No worker gets a job that waits: its queue has been paused for long.
     fn is_held_up(&self, job: &Job) -> bool {
         let is_new = job.free_since.max(job.answered_at) + REACHED > steady();

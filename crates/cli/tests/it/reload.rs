@@ -298,6 +298,22 @@ fn a_reload_applies_weights_limits_retention_and_sizes() {
     assert_eq!(app.pool()["max"], 2);
 }
 
+/// What a file does not say any more is as if it had never said it.
+#[test]
+fn a_reload_takes_back_what_the_file_no_longer_says() {
+    let rest =
+        "workers = 1\n[queue.mails]\nweight = 3\nlimit = 1\nreserve = 1\n[service.t]\nlimit = 5";
+    let app = start(rest);
+    let rest = "workers = 1\n[queue.mails]\n[service.t]";
+    app.dir.write("stoker.toml", pool_of("serve", rest));
+    assert_eq!(reload(&app)["restart"], Value::Null);
+    let mut client = app.client();
+    let queue = client.queue("mails");
+    let shares = ["weight", "limit", "reserve"].map(|key| queue[key].clone());
+    assert_eq!(shares, [json!(1), Value::Null, json!(0)]);
+    assert_eq!(client.queue("t")["limit"], Value::Null);
+}
+
 // Issue 9, A25
 /// They are in memory already, and were told how often they may run.
 #[test]

@@ -77,6 +77,34 @@ fn a_job_that_ran_when_the_server_died_runs_again_and_counts_a_crash() {
     client.job_in(&behind, "done");
 }
 
+/// Jobs that their worker has been sent ahead of time have not begun.
+#[test]
+fn jobs_behind_one_that_ran_when_the_server_died_count_no_crash() {
+    let app = start_of("quick;serve", "workers = 1");
+    let mut client = app.client();
+    // Short runs first, until the broker lends ahead.
+    for _ in 0..64 {
+        let id = client.push(&Ask::push("mails", "ok"));
+        client.job_in(&id, "done");
+    }
+    let gate = app.dir.gate("gate");
+    let first = client.push(&Ask::push("mails", "once begun;gate gate"));
+    let held = gate.meet();
+    let behind: Vec<String> = (0..40)
+        .map(|_| client.push(&Ask::push("mails", "ok")))
+        .collect();
+    let assigned = app.workers()[0]["assigned"].as_u64();
+    assert!(assigned > Some(8), "many are prefetched: {assigned:?}");
+    // What runs is written with it at the latest.
+    let last = client.push(&Ask::push("mails", "ok"));
+    let mut client = kill_server(&app);
+    drop(held);
+    assert_eq!(client.job_in(&first, "done")["crashes"], 1);
+    for id in behind.iter().chain([&last]) {
+        assert_eq!(client.job_in(id, "done")["crashes"], 0);
+    }
+}
+
 #[test]
 fn a_delayed_job_is_due_when_it_was_due() {
     let app = start("workers = 1");
@@ -336,6 +364,24 @@ fn an_ordered_queue_keeps_its_order_through_retries_and_restarts() {
     client.job_in(&first, "done");
     client.job_in(&second, "done");
     assert_eq!(notes(&app), ["b1", "a1", "a2"]);
+}
+
+/// Nothing behind it begins, however long its next run is away.
+#[test]
+fn a_job_between_two_runs_holds_its_key_over_a_restart() {
+    let app = start("workers = 1\n[queue.mails]\nordered = true\ntries = 2\nbackoff = [\"1h\"]");
+    let mut client = app.client();
+    let push = |client: &mut Client, key, script| client.push(&Ask::push("mails", script).key(key));
+    let first = push(&mut client, "a", "note first;fail 64 no");
+    client.job_in(&first, "retrying");
+    let second = push(&mut client, "a", "note second");
+    let mut client = kill_server(&app);
+    let other = push(&mut client, "b", "note other");
+    client.job_in(&other, "done");
+    let release = json!({"op": "release", "id": first});
+    client.own("stoker.job", &release);
+    client.job_in(&second, "done");
+    assert_eq!(notes(&app), ["first", "other", "first", "second"]);
 }
 
 #[test]
