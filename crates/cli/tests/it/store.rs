@@ -376,12 +376,14 @@ fn a_job_between_two_runs_holds_its_key_over_a_restart() {
     client.job_in(&first, "retrying");
     let second = push(&mut client, "a", "note second");
     let mut client = kill_server(&app);
+    let third = push(&mut client, "a", "note third");
     let other = push(&mut client, "b", "note other");
     client.job_in(&other, "done");
     let release = json!({"op": "release", "id": first});
     client.own("stoker.job", &release);
     client.job_in(&second, "done");
-    assert_eq!(notes(&app), ["first", "other", "first", "second"]);
+    client.job_in(&third, "done");
+    assert_eq!(notes(&app), ["first", "other", "first", "second", "third"]);
 }
 
 #[test]
