@@ -44,6 +44,8 @@ impl Plane {
                 "a job is held as another task"
             );
         }
+        let is_heard = !self.jobs.inline || self.jobs.waits_for_store().next().is_none();
+        assert!(is_heard, "a store that answers at once was heard");
         for (id, queue) in self.jobs.all_queues() {
             let is_its_own =
                 |asked: &&Asked| matches!(asked, Asked::Push { queue, .. } if *queue == id);
