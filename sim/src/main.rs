@@ -20,7 +20,6 @@ mod late;
 mod ledger;
 mod lively;
 mod model;
-mod moments;
 mod nested;
 mod operator;
 mod peer;

@@ -61,8 +61,6 @@ pub(crate) enum Moment {
     Again,
     /// A worker begins a task and has another one behind it.
     Behind,
-    /// The same, and the task takes a while.
-    Stuck,
     /// An operator wants jobs to be changed.
     Change,
     /// Another server has begun.
@@ -70,11 +68,10 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Crash,
         Self::Again,
         Self::Behind,
-        Self::Stuck,
         Self::Change,
         Self::Start,
     ];
