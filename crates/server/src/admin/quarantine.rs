@@ -254,3 +254,27 @@ impl Plane {
         self.quarantine.forgive(serves);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_killed_is_refused_for_its_time_and_then_for_twice_as_long() {
+        let mut quarantine = Quarantine::default();
+        let at = |secs| Time::ZERO + Span::from_secs(secs);
+        let refuses = |quarantine: &Quarantine, body: &[u8], secs| {
+            quarantine.refuses("t.run", body, at(secs)).is_some()
+        };
+        let service = QueueId(0);
+        quarantine.note_death(service, "t.run", b"deadly", DEATHS - 1, at(0));
+        assert!(!refuses(&quarantine, b"deadly", 1));
+        quarantine.note_death(service, "t.run", b"deadly", 1, at(10));
+        assert!(refuses(&quarantine, b"deadly", 609));
+        assert!(!refuses(&quarantine, b"other", 609));
+        assert!(!refuses(&quarantine, b"deadly", 610));
+        quarantine.note_death(service, "t.run", b"deadly", 1, at(1_000));
+        assert!(refuses(&quarantine, b"deadly", 2_199));
+        assert!(!refuses(&quarantine, b"deadly", 2_200));
+    }
+}
