@@ -37,6 +37,7 @@ test: setup check
 # Style is part of being right, where the toolchain has the tools for it.
 check: setup
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check && cargo fmt --manifest-path sim/Cargo.toml --check; fi
+	@scripts/modules
 	@sim/prove --check
 	@docs/links.py
 	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-targets --quiet -- -D warnings; fi

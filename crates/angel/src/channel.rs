@@ -1,3 +1,5 @@
+//! Messages over a unix socket, each with the descriptors that belong to it.
+
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
 use std::io;

@@ -1,3 +1,5 @@
+//! What angel and server send each other.
+
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;

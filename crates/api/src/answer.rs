@@ -1,3 +1,5 @@
+//! Answers, declared field by field.
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

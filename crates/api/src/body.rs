@@ -1,3 +1,5 @@
+//! The body of a request: a JSON object, read before it is understood.
+
 use crate::Invalid;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -1,3 +1,5 @@
+//! Reads a body as every operation would, for tests and fuzzing.
+
 use crate::{Body, Map, Request};
 
 /// Reads a body as each operation would, as far as anybody may ask for it. Returns how many accept it.

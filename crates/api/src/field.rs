@@ -42,6 +42,20 @@ pub trait Fields: Sized {
     }
 }
 
+/// An object with fields of its own.
+pub(crate) fn object<T: Fields>(value: Value) -> Result<T, Wrong> {
+    match value {
+        Value::Object(map) => fields_without_nulls(map).map_err(Wrong::Invalid),
+        value => Err(Wrong::Value(value)),
+    }
+}
+
+/// Reads fields of an exported job: one of an earlier version says `null` for what it has not.
+pub(crate) fn fields_without_nulls<T: Fields>(map: Map) -> Result<T, Invalid> {
+    let given = map.into_iter().filter(|(_, value)| !value.is_null());
+    T::read(given.collect())
+}
+
 /// Takes one field out of a map.
 pub(crate) fn take<T: Scalar>(map: &mut Map, name: &str) -> Result<T, Invalid> {
     let Some(value) = map.remove(name) else {

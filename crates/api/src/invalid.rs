@@ -1,3 +1,5 @@
+//! Why a request is rejected.
+
 use std::fmt;
 
 /// Why a request is rejected: which field, what was expected, and what was most likely meant.

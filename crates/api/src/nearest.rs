@@ -1,3 +1,5 @@
+//! "Did you mean": the valid name that is most like an unknown one.
+
 /// Names compared with one that is unknown: of thousands of queues the first are enough.
 const COMPARED: usize = 1_000;
 /// Names listed where none is similar.

@@ -1,3 +1,5 @@
+//! Text of users, made safe for terminals and log files.
+
 use std::borrow::Cow;
 use std::fmt::Write;
 

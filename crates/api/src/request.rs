@@ -1,3 +1,5 @@
+//! Requests: each operation's method, name, role and answer.
+
 use crate::{Fields, Invalid, Map};
 use serde::Serialize;
 use serde_json::Value;

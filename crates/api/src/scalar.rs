@@ -1,6 +1,6 @@
 //! The types of single fields.
 
-use crate::{Fields, Invalid, Map};
+use crate::Invalid;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -304,18 +304,4 @@ impl<T: Scalar> Scalar for Vec<T> {
     fn hint(wrong: &Value) -> Option<String> {
         T::hint(wrong)
     }
-}
-
-/// An object with fields of its own.
-pub(crate) fn object<T: Fields>(value: Value) -> Result<T, Wrong> {
-    match value {
-        Value::Object(map) => fields_without_nulls(map).map_err(Wrong::Invalid),
-        value => Err(Wrong::Value(value)),
-    }
-}
-
-/// Reads fields of an exported job: one of an earlier version says `null` for what it has not.
-pub(crate) fn fields_without_nulls<T: Fields>(map: Map) -> Result<T, Invalid> {
-    let given = map.into_iter().filter(|(_, value)| !value.is_null());
-    T::read(given.collect())
 }

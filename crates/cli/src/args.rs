@@ -1,3 +1,5 @@
+//! The command line, as clap reads it.
+
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 

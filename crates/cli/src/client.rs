@@ -1,3 +1,5 @@
+//! A blocking client of the wire, for commands.
+
 use crate::exit::{Failure, Result};
 use crate::patience::Patience;
 use crate::running;

@@ -1,3 +1,5 @@
+//! Failures of commands, and their exit codes.
+
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, Write};

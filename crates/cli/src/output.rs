@@ -31,6 +31,11 @@ pub(crate) fn print_either(json: bool, value: &str, text: &str) -> Result {
     }
 }
 
+/// `1 job`, `2 jobs`.
+pub(crate) fn jobs(count: u64) -> String {
+    stoker_server::counted(count, "job")
+}
+
 fn line(bytes: &[u8]) -> Result {
     write(bytes)?;
     write(b"\n")

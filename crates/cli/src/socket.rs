@@ -1,3 +1,5 @@
+//! Which socket a command connects to.
+
 use crate::exit::Failure;
 use std::env;
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! The scheduler's whole state, and its one entry: `step`.
+
 use crate::names::Names;
 use crate::pool::Pool;
 use crate::queue::Queue;

@@ -1,3 +1,5 @@
+//! How long calls of one name will probably run, learned from the last ones.
+
 use crate::Span;
 
 /// Runs of one name that are remembered.

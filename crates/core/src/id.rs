@@ -1,3 +1,5 @@
+//! Numbers of tasks, workers, pools, queues, names and keys.
+
 use std::fmt;
 
 macro_rules! index {

@@ -1,17 +1,8 @@
 //! Names of calls and jobs: interned once, so that a running system compares numbers.
 
 use crate::estimate::Estimate;
-use crate::queue::Queue;
-use crate::{Core, Kind, NameId, Origin, PoolConfig, PoolId, QueueConfig, QueueId, TaskId};
+use crate::{Kind, NameId, PoolId, QueueId};
 use std::collections::HashMap;
-
-/// Methods of one service that are told apart; callers may invent names, so there is an end to it.
-const METHODS: u32 = 1_000;
-/// Queues that only producers have named, because some pool serves any. Those that are configured or
-/// announced always find room.
-const MADE_UP: usize = 1_000;
-/// Queues that nobody serves yet and that callers have named while workers boot.
-const ORPHANS: usize = 256;
 
 /// Nobody serves this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +30,13 @@ impl Name {
 pub(crate) struct Names {
     pub(crate) all: Vec<Name>,
     /// Names of removed queues.
-    free: Vec<NameId>,
-    calls: HashMap<Box<str>, NameId>,
-    jobs: HashMap<Box<str>, NameId>,
-    services: HashMap<Box<str>, QueueId>,
+    pub(crate) free: Vec<NameId>,
+    pub(crate) calls: HashMap<Box<str>, NameId>,
+    pub(crate) jobs: HashMap<Box<str>, NameId>,
+    pub(crate) services: HashMap<Box<str>, QueueId>,
     /// Method names known per service, by queue.
-    methods: HashMap<QueueId, u32>,
-    made_up: usize,
+    pub(crate) methods: HashMap<QueueId, u32>,
+    pub(crate) made_up: usize,
     /// Pools that serve every job queue.
     pub(crate) any_jobs: Vec<PoolId>,
     /// Pools of which workers that dialled in serve every job queue that nobody else does.
@@ -53,7 +44,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    fn insert(&mut self, kind: Kind, text: &str, queue: QueueId) -> NameId {
+    pub(crate) fn insert(&mut self, kind: Kind, text: &str, queue: QueueId) -> NameId {
         let name = Name {
             text: text.into(),
             queue,
@@ -81,294 +72,4 @@ impl Names {
 
 pub(crate) fn service_of(call: &str) -> &str {
     call.rsplit_once('.').map_or(call, |(service, _)| service)
-}
-
-impl Core {
-    /// Adds a pool. Its workers are started by the next step. A removed pool whose workers have gone makes
-    /// room for it.
-    pub fn add_pool(&mut self, name: &str, config: PoolConfig) -> PoolId {
-        let mut pools = self.pools.iter();
-        let gone = pools.position(|pool| pool.removed && pool.workers.is_empty());
-        let id = PoolId(gone.unwrap_or(self.pools.len()) as u32);
-        let pool = crate::pool::Pool::new(name, config);
-        match gone {
-            Some(at) => self.pools[at] = pool,
-            None => self.pools.push(pool),
-        }
-        self.resize(id);
-        id
-    }
-
-    /// Adds a configured queue, or configures one that is there. `pools` serve it, each with a share, besides
-    /// those that do already.
-    pub fn add_queue(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        config: QueueConfig,
-        pools: &[(PoolId, u32)],
-    ) -> QueueId {
-        let id = self
-            .find_queue(kind, name)
-            .unwrap_or_else(|| self.new_queue(kind, name));
-        let queue = &mut self.queues[id.index()];
-        queue.config = config;
-        queue.configured = true;
-        queue.relist(&self.tasks);
-        self.dismiss_guests(id);
-        for (pool, share) in pools {
-            self.bind(id, *pool, *share);
-        }
-        self.touch_pools_of(id);
-        id
-    }
-
-    /// Replaces what an operator decided about a queue, while it runs.
-    pub fn configure_queue(&mut self, id: QueueId, config: QueueConfig) {
-        self.queues[id.index()].config = config;
-        self.queues[id.index()].relist(&self.tasks);
-        self.touch_pools_of(id);
-    }
-
-    /// Gives a job that is here already another number of runs that it may have, 0 for no bound.
-    pub fn set_tries(&mut self, task: TaskId, to: u16) {
-        if let Some(task) = self.tasks.get_mut(task)
-            && let Origin::Job { tries } = &mut task.origin
-        {
-            *tries = to;
-        }
-    }
-
-    /// Replaces what an operator decided about a pool. Workers feel it as they are replaced.
-    pub fn configure_pool(&mut self, id: PoolId, config: PoolConfig) {
-        self.pools[id.index()].config = config;
-        self.resize(id);
-    }
-
-    /// Declares that a method may run again after its worker died.
-    pub fn declare_idempotent(&mut self, call: &str) {
-        if let Ok(name) = self.resolve_call(call) {
-            self.names.all[name.index()].declared = true;
-        }
-    }
-
-    /// Takes back what was declared of a service's methods. What its workers say of them stays.
-    pub fn undeclare_idempotent(&mut self, service: QueueId) {
-        let names = self.names.all.iter_mut();
-        for name in names.filter(|name| name.queue == service) {
-            name.declared = false;
-        }
-    }
-
-    /// Whether a call of this name may run again.
-    pub fn is_idempotent(&self, name: NameId) -> bool {
-        self.names.all[name.index()].may_repeat()
-    }
-
-    pub fn name(&self, name: NameId) -> &str {
-        &self.names.all[name.index()].text
-    }
-
-    pub fn queue_of_name(&self, name: NameId) -> QueueId {
-        self.names.all[name.index()].queue
-    }
-
-    pub fn find_queue(&self, kind: Kind, name: &str) -> Option<QueueId> {
-        match kind {
-            Kind::Calls => self.names.services.get(name).copied(),
-            Kind::Jobs => self
-                .names
-                .jobs
-                .get(name)
-                .map(|id| self.names.all[id.index()].queue),
-        }
-    }
-
-    /// The name of a call. While some pool has not been ready yet an unknown name may still get a
-    /// worker, so it is given a queue to wait in.
-    pub fn resolve_call(&mut self, call: &str) -> Result<NameId, Unknown> {
-        if let Some(id) = self.names.calls.get(call) {
-            return Ok(*id);
-        }
-        let service = service_of(call);
-        let queue = match self.names.services.get(service) {
-            Some(queue) => *queue,
-            None => self.new_orphan(Kind::Calls, service)?,
-        };
-        match self.names.methods.get(&queue) {
-            Some(methods) if *methods >= METHODS => Err(Unknown),
-            _ => Ok(self.announced_call(call, queue)),
-        }
-    }
-
-    /// The name of a call that a worker serves, however many others its callers have made up.
-    pub(crate) fn announced_call(&mut self, call: &str, queue: QueueId) -> NameId {
-        if let Some(id) = self.names.calls.get(call) {
-            return *id;
-        }
-        *self.names.methods.entry(queue).or_default() += 1;
-        self.names.insert(Kind::Calls, call, queue)
-    }
-
-    /// The name of a job, which is that of its queue.
-    pub fn resolve_job(&mut self, queue: &str) -> Result<NameId, Unknown> {
-        if let Some(id) = self.names.jobs.get(queue) {
-            return Ok(*id);
-        }
-        let id = if !self.serves_all_jobs() {
-            self.new_orphan(Kind::Jobs, queue)?
-        } else if self.has_room_for_made_up() {
-            self.names.made_up += 1;
-            let id = self.new_queue(Kind::Jobs, queue);
-            self.queues[id.index()].made_up = true;
-            id
-        } else {
-            return Err(Unknown);
-        };
-        self.bind_to_any(id);
-        self.names.jobs.get(queue).copied().ok_or(Unknown)
-    }
-
-    /// A queue that the store knows from before and that nobody serves yet. `None` when there are too many.
-    pub fn restore_queue(&mut self, name: &str) -> Option<QueueId> {
-        match self.find_queue(Kind::Jobs, name) {
-            None if !self.has_room_for_queue() => None,
-            None => {
-                let id = self.new_queue(Kind::Jobs, name);
-                self.bind_to_any(id);
-                Some(id)
-            }
-            known => known,
-        }
-    }
-
-    /// Whether some pool serves every job queue, so that any name of a queue is a good one.
-    pub fn serves_all_jobs(&self) -> bool {
-        !self.names.any_jobs.is_empty() || !self.names.any_guests.is_empty()
-    }
-
-    /// Whether every pool has had a ready worker, so that what is unknown now stays unknown.
-    pub(crate) fn all_ready(&self) -> bool {
-        self.pools
-            .iter()
-            .all(|pool| pool.ever_ready || pool.config.min == 0)
-    }
-
-    fn new_orphan(&mut self, kind: Kind, name: &str) -> Result<QueueId, Unknown> {
-        match self.may_wait_for_worker() {
-            true => Ok(self.new_queue(kind, name)),
-            false => Err(Unknown),
-        }
-    }
-
-    /// Whether another name that nobody serves may wait for a worker that does.
-    fn may_wait_for_worker(&self) -> bool {
-        let orphans = self.queues.iter();
-        let orphans = orphans.filter(|queue| queue.pools.is_empty() && !queue.vacant);
-        !self.all_ready() && orphans.count() < ORPHANS && self.has_room_for_queue()
-    }
-
-    pub(crate) fn has_room_for_queue(&self) -> bool {
-        self.queues.len() - self.vacant.len() < self.limits.queues
-    }
-
-    fn has_room_for_made_up(&self) -> bool {
-        self.names.made_up < MADE_UP && self.has_room_for_queue()
-    }
-
-    /// Queues that producers may make up.
-    pub const MADE_UP: usize = MADE_UP;
-
-    /// The name of a queue of jobs that is there.
-    pub fn known_job(&self, queue: &str) -> Option<NameId> {
-        self.names.jobs.get(queue).copied()
-    }
-
-    /// Whether a job may go to a queue of this name, be it a new one. Nothing is made.
-    pub fn accepts_job(&self, queue: &str) -> bool {
-        self.names.jobs.contains_key(queue)
-            || match self.serves_all_jobs() {
-                true => self.has_room_for_made_up(),
-                false => self.may_wait_for_worker(),
-            }
-    }
-
-    /// Whether a queue can be removed: one of jobs that holds none, and that neither the configuration nor a
-    /// worker names.
-    pub fn is_removable(&self, id: QueueId) -> bool {
-        let queue = &self.queues[id.index()];
-        let of_any = |guest: &PoolId| self.names.any_guests.contains(guest);
-        let is_named =
-            queue.configured || !queue.announced.is_empty() || !queue.guests.iter().all(of_any);
-        let is_used = queue.waiting > 0 || queue.out > 0 || queue.more_keys;
-        let is_free = !is_named && !is_used && !queue.vacant && queue.kind == Kind::Jobs;
-        is_free && queue.keys.iter().all(crate::keys::Key::is_idle)
-    }
-
-    /// Removes a queue. Its number and its name's may be another's from now on. `false` if it can't be.
-    pub fn remove_queue(&mut self, id: QueueId) -> bool {
-        if !self.is_removable(id) {
-            return false;
-        }
-        for (pool, _) in std::mem::take(&mut self.queues[id.index()].pools) {
-            let pool = &mut self.pools[pool.index()];
-            pool.queues.retain(|queue| *queue != id);
-            pool.deactivate(id);
-        }
-        let removed = Queue::new(Kind::Jobs, "", QueueConfig::default());
-        let removed = std::mem::replace(&mut self.queues[id.index()], removed);
-        self.queues[id.index()].vacant = true;
-        self.vacant.push(id);
-        self.names.made_up -= usize::from(removed.made_up);
-        if let Some(name) = self.names.jobs.remove(&*removed.name) {
-            self.names.free.push(name);
-        }
-        true
-    }
-
-    /// Whether the configuration names a queue.
-    pub fn is_configured(&self, id: QueueId) -> bool {
-        self.queues[id.index()].configured
-    }
-
-    pub(crate) fn new_queue(&mut self, kind: Kind, name: &str) -> QueueId {
-        let queue = Queue::new(kind, name, QueueConfig::default());
-        let id = match self.vacant.pop() {
-            Some(id) => {
-                self.queues[id.index()] = queue;
-                id
-            }
-            None => {
-                self.queues.push(queue);
-                QueueId(self.queues.len() as u32 - 1)
-            }
-        };
-        match kind {
-            Kind::Calls => {
-                self.names.services.insert(name.into(), id);
-            }
-            Kind::Jobs => {
-                self.names.insert(Kind::Jobs, name, id);
-            }
-        }
-        id
-    }
-
-    pub(crate) fn bind(&mut self, queue: QueueId, pool: PoolId, share: u32) {
-        let pools = &mut self.queues[queue.index()].pools;
-        if let Some(bound) = pools.iter_mut().find(|(bound, _)| *bound == pool) {
-            bound.1 = share;
-            return;
-        }
-        pools.push((pool, share));
-        let pool_of = &mut self.pools[pool.index()];
-        pool_of.queues.push(queue);
-        let queue_of = &mut self.queues[queue.index()];
-        if queue_of.waiting > 0 {
-            // Level with those that were served meanwhile, as every queue that begins to wait.
-            queue_of.had = queue_of.had.max(pool_of.served);
-            pool_of.activate(queue);
-        }
-        self.touch(pool);
-    }
 }

@@ -1,3 +1,5 @@
+//! How long a job waits for its next run.
+
 use crate::{Rng, Span};
 
 /// How long a job waits before it runs again.

@@ -1,3 +1,5 @@
+//! A seeded generator, so that jitter can be replayed.
+
 /// A small seeded generator (splitmix64, Steele et al. 2014), so that jitter is the same in every replay.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);

@@ -1,3 +1,5 @@
+//! A task as the core knows it.
+
 use crate::{KeyId, NameId, QueueId, Span, TaskId, Time, WorkerId};
 
 /// Priority classes: 0 goes first, 7 last.

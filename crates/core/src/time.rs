@@ -1,3 +1,5 @@
+//! Moments and lengths of time, in microseconds.
+
 use std::ops::{Add, Sub};
 
 /// A moment on the caller's monotonic clock, in microseconds since a start that the caller chose.

@@ -1,3 +1,5 @@
+//! Wakes for ids at times.
+
 use crate::Time;
 use crate::heap::Heap;
 

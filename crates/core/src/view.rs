@@ -1,7 +1,10 @@
 //! What people are shown of the core's state.
 
 use crate::worker::Life;
-use crate::{Core, Health, Kind, PoolConfig, PoolId, QueueConfig, QueueId, TaskId, Time, WorkerId};
+use crate::{
+    Core, Health, Kind, PoolConfig, PoolId, QueueConfig, QueueId, TaskId, Time, WorkerId,
+    WorkerState,
+};
 
 /// A queue as it is now.
 #[derive(Clone, Debug)]
@@ -18,33 +21,6 @@ pub struct QueueView<'a> {
     pub lent: u32,
     /// When the one that has waited longest came.
     pub oldest: Option<Time>,
-}
-
-/// What a worker is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerState {
-    /// It has not said HELLO.
-    Starting,
-    Ready,
-    Busy,
-    /// It was told to finish its tasks and exit.
-    Draining,
-    /// It was sent a signal to end.
-    Stopping,
-}
-
-impl WorkerState {
-    /// Its name, for people.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Ready => "ready",
-            Self::Busy => "busy",
-            Self::Draining => "draining",
-            Self::Stopping => "stopping",
-        }
-    }
 }
 
 /// A worker as it is now.

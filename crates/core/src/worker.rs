@@ -8,8 +8,35 @@
 //! A worker without a task is *idle*, one with a task *busy*; both are `Live`. From every state the end of
 //! the process leads out, and nothing else does: a worker is replaced, never repaired.
 
-use crate::{PoolId, Span, TaskId, Time, WorkerState};
+use crate::{PoolId, Span, TaskId, Time};
 use std::collections::VecDeque;
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerState {
+    /// It has not said HELLO.
+    Starting,
+    Ready,
+    Busy,
+    /// It was told to finish its tasks and exit.
+    Draining,
+    /// It was sent a signal to end.
+    Stopping,
+}
+
+impl WorkerState {
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Busy => "busy",
+            Self::Draining => "draining",
+            Self::Stopping => "stopping",
+        }
+    }
+}
 
 /// Why a worker is made to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

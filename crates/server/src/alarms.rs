@@ -1,6 +1,5 @@
 //! What is to be looked at again at some time.
 
-use crate::plane::Alarm;
 use std::collections::BTreeMap;
 use stoker_core::Time;
 
@@ -8,14 +7,24 @@ use stoker_core::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AlarmKey(Time, u64);
 
-#[derive(Debug, Default)]
-pub(crate) struct Alarms {
-    all: BTreeMap<AlarmKey, Alarm>,
+/// What is looked at when its time has come is an `A`.
+#[derive(Debug)]
+pub(crate) struct Alarms<A> {
+    all: BTreeMap<AlarmKey, A>,
     count: u64,
 }
 
-impl Alarms {
-    pub(crate) fn set(&mut self, at: Time, alarm: Alarm) -> AlarmKey {
+impl<A> Default for Alarms<A> {
+    fn default() -> Self {
+        Self {
+            all: BTreeMap::new(),
+            count: 0,
+        }
+    }
+}
+
+impl<A> Alarms<A> {
+    pub(crate) fn set(&mut self, at: Time, alarm: A) -> AlarmKey {
         self.count += 1;
         let key = AlarmKey(at, self.count);
         self.all.insert(key, alarm);
@@ -33,7 +42,7 @@ impl Alarms {
     }
 
     /// Takes the first one that is due.
-    pub(crate) fn ring(&mut self, now: Time) -> Option<Alarm> {
+    pub(crate) fn ring(&mut self, now: Time) -> Option<A> {
         let first = self.all.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
@@ -42,21 +51,19 @@ impl Alarms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stoker_core::TaskId;
 
     #[test]
     fn alarms_ring_in_order_and_can_be_taken_back() {
         let mut alarms = Alarms::default();
-        let alarm = |number| Alarm::Untold(TaskId(number));
-        alarms.set(Time(30), alarm(3));
-        let second = alarms.set(Time(20), alarm(2));
-        alarms.set(Time(10), alarm(1));
-        alarms.set(Time(10), alarm(4));
+        alarms.set(Time(30), 3);
+        let second = alarms.set(Time(20), 2);
+        alarms.set(Time(10), 1);
+        alarms.set(Time(10), 4);
         alarms.take_back(second);
         assert_eq!(alarms.next(), Some(Time(10)));
         assert_eq!(alarms.ring(Time(9)), None);
         let rung = [10, 10, 10, 30].map(|at| alarms.ring(Time(at)));
-        assert_eq!(rung, [Some(alarm(1)), Some(alarm(4)), None, Some(alarm(3))]);
+        assert_eq!(rung, [Some(1), Some(4), None, Some(3)]);
         assert_eq!(alarms.next(), None);
     }
 }

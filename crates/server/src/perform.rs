@@ -3,7 +3,7 @@
 use crate::observe::{Entry, events};
 use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
-use crate::sources::rpc::exit_text;
+use crate::sources::end::{Victim, exit_text};
 use crate::workers::Link;
 use stoker_angel::ToAngel;
 use stoker_core::{Action, Exit, Facts, Health, Notice, Outcome, Recycled, TaskId, Why, WorkerId};
@@ -77,7 +77,7 @@ impl Plane {
             }
             Action::RefillKeys { queue } => self.todo.push_back(Todo::RefillKeys { queue }),
             Action::Measure { worker } => self.measure(worker),
-            Action::Notice(notice) => self.notice(notice),
+            Action::Notice(notice) => self.notice(notice, Victim::of(answer)),
             Action::Reloaded { pool, done } => self.reloaded(pool, done),
             Action::Drained => self.drained = true,
         }
@@ -85,7 +85,7 @@ impl Plane {
 
     fn finish(&mut self, task: TaskId, outcome: Outcome, facts: Facts, answer: Option<&Frame<'_>>) {
         if let Outcome::Quarantined { .. } | Outcome::WorkerDied(_) = outcome {
-            self.remember_killer(task, outcome, facts);
+            self.remember_killer(task, outcome, facts, Victim::of(answer));
         }
         match self.loads[task].origin {
             Origin::Job(_) => self.end_job(task, outcome, facts, answer),
@@ -127,16 +127,23 @@ impl Plane {
         }
     }
 
-    /// Has the store know that a job's worker died on it.
-    fn note_crash(&mut self, worker: WorkerId, exit: Exit, task: TaskId, crashes: u8) {
+    /// Has the store know that a job's worker died on it, or its program.
+    fn note_crash(
+        &mut self,
+        worker: WorkerId,
+        exit: Exit,
+        task: TaskId,
+        crashes: u8,
+        victim: Victim,
+    ) {
         let Some(held) = self.jobs.held.get(task) else {
-            return self.log_crashed_call(task, worker, exit, crashes);
+            return self.log_crashed_call(task, worker, exit, crashes, victim);
         };
         let (whole, crashes) = (held.job.clone(), crashes.saturating_add(held.spared));
         let job = whole.id;
         let died_of = self.link(worker).and_then(Link::why_it_died);
         let died_of = died_of.map_or(String::new(), |text| format!(": {text}"));
-        let text = format!("its worker died by {}{died_of}", exit_text(exit));
+        let text = format!("{} by {}{died_of}", victim.died(), exit_text(exit));
         let entry = events::RUN_CRASHED.says(format!("crashed: {text}; it runs again alone"));
         let entry = entry.with("worker", self.worker_name(Some(worker)));
         let entry = entry.with("reason", text.as_str()).with("final", false);
@@ -184,7 +191,7 @@ impl Plane {
         entry.with("pid", link.pid)
     }
 
-    fn notice(&mut self, notice: Notice) {
+    fn notice(&mut self, notice: Notice, victim: Victim) {
         match notice {
             Notice::Ready { worker, quiet } => {
                 let Some(link) = self.link_mut(worker) else {
@@ -244,7 +251,7 @@ impl Plane {
                 exit,
                 task,
                 crashes,
-            } => self.note_crash(worker, exit, task, crashes),
+            } => self.note_crash(worker, exit, task, crashes, victim),
             Notice::CutOff {
                 worker,
                 task,

@@ -118,7 +118,7 @@ pub(crate) struct Plane {
     /// Connections with something to flush at the end of the turn.
     pub(crate) dirty: Vec<ConnId>,
     /// What is to be looked at again at some time.
-    pub(crate) alarms: Alarms,
+    pub(crate) alarms: Alarms<Alarm>,
     /// By the slot of the worker's number.
     pub(crate) links: Vec<Option<Link>>,
     /// Worker outputs that rest until the log has caught up.

@@ -1,3 +1,5 @@
+//! The trait of engines that keep jobs.
+
 use crate::{Ask, Counts, Ids, QueueNo, StoreStats, Told};
 use std::io;
 use std::sync::Arc;

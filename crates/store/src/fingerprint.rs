@@ -1,3 +1,5 @@
+//! One number for all failures that are the same failure.
+
 use crate::JobError;
 
 /// What two failures have in common if they are the same failure: class, place, and the message less what

@@ -1,3 +1,5 @@
+//! Numbers of jobs, and the UUIDs that people see.
+
 use std::fmt;
 use uuid::Uuid;
 

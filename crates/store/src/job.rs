@@ -1,3 +1,5 @@
+//! A job, its options, its runs and its outcomes.
+
 use crate::JobId;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;

@@ -1,3 +1,5 @@
+//! A running Stoker in a directory of its own.
+
 use crate::failing::{self, Call, Fault, Place};
 use crate::log::Log;
 use crate::run::finish;

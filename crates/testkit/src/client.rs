@@ -1,3 +1,5 @@
+//! A blocking client for tests.
+
 use crate::{Got, Inbox, Out, frame, until};
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -1,3 +1,5 @@
+//! A directory for one test.
+
 use crate::until;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, fcntl_setfl, open};

@@ -1,3 +1,5 @@
+//! A blocking HTTP/1.1 client for tests.
+
 use crate::limit;
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};

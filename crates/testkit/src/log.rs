@@ -1,3 +1,5 @@
+//! The log of a Stoker under test.
+
 use crate::limit;
 use std::io::Read;
 use std::process::ChildStderr;

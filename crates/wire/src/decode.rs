@@ -1,3 +1,5 @@
+//! Bytes to frames.
+
 use crate::{
     COUNTED_HEADER, EventKind, Flags, Frame, HEADER, MAX_FRAME, Meta, Type, WireError, check_name,
 };

@@ -1,3 +1,5 @@
+//! Frames to bytes.
+
 use crate::{COUNTED_HEADER, Flags, HEADER, MAX_FRAME, Meta, Type};
 
 /// A frame to be written. What is not named is zero or empty.

@@ -1,3 +1,5 @@
+//! Why bytes are not a frame.
+
 use std::fmt;
 
 /// Why bytes are not a frame of version 1. Each of these ends the connection: after one of them the
@@ -38,7 +40,7 @@ pub enum WireError {
     BadTasks,
     /// A HELLO with a call that is not `service.method`, or one of the broker's own.
     BadCall,
-    /// A HELLO with more names than [`crate::Hello::MAX_NAMES`].
+    /// A HELLO with more names than [`crate::MAX_NAMES`].
     TooManyNames(usize),
     /// A READY that asks for another number of tasks than 0 or 1.
     BadReady(u32),
@@ -84,7 +86,7 @@ impl fmt::Display for WireError {
             Self::TooManyNames(names) => write!(
                 f,
                 "HELLO names {names} calls and queues: at most {} are allowed",
-                crate::Hello::MAX_NAMES
+                crate::MAX_NAMES
             ),
             Self::BadReady(count) => {
                 write!(f, "READY asks for {count} tasks: expected 0 or 1")

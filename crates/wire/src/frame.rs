@@ -1,3 +1,5 @@
+//! A frame, and its types, flags, statuses and codecs.
+
 use crate::Meta;
 
 /// What a frame is for.

@@ -1,3 +1,5 @@
+//! HELLO and its answer, WELCOME.
+
 use crate::{MAX_HELLO, WireError, check_name};
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +57,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    pub const MAX_NAMES: usize = 1000;
+    pub const MAX_NAMES: usize = crate::MAX_NAMES;
 
     /// Reads the body of a HELLO and checks every name and number in it.
     pub fn parse(body: &[u8]) -> Result<Self, WireError> {

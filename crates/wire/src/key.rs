@@ -1,3 +1,5 @@
+//! Keys of metadata.
+
 /// A metadata key. Constants name the keys of the protocol page; others pass through untouched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(pub u8);

@@ -21,6 +21,7 @@ mod encode;
 mod error;
 mod frame;
 mod hello;
+mod ids;
 mod key;
 mod meta;
 mod name;
@@ -30,6 +31,7 @@ pub use encode::{Encode, encode, encode_head};
 pub use error::WireError;
 pub use frame::{Codec, EventKind, Flags, Frame, Status, Type};
 pub use hello::{Hello, Role, Welcome};
+pub use ids::IdMap;
 pub use key::Key;
 pub use meta::{Meta, MetaBuf};
 pub use name::{MAX_NAME, check_name, service_of};
@@ -42,3 +44,5 @@ pub const COUNTED_HEADER: usize = 16;
 pub const MAX_FRAME: usize = 0x00ff_ffff;
 /// The largest HELLO body accepted, in bytes.
 pub const MAX_HELLO: usize = 64 * 1024;
+/// Names that a HELLO may list.
+pub const MAX_NAMES: usize = 1000;

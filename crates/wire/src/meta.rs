@@ -1,3 +1,5 @@
+//! Metadata of a frame.
+
 use crate::{Key, WireError};
 
 /// Metadata of a frame: a run of `key, length, bytes` entries that has been checked.

@@ -1,3 +1,5 @@
+//! Names of calls, services and queues.
+
 use crate::WireError;
 
 /// The longest name, in bytes.

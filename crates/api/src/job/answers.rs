@@ -1,3 +1,5 @@
+//! What is answered about jobs.
+
 use super::State;
 use serde_json::Value;
 use uuid::Uuid;

@@ -1,5 +1,8 @@
+//! A job as `export` writes it and `import` reads it.
+
 use super::State;
-use crate::scalar::{Number, QueueName, Scalar, Text, Wrong, object};
+use crate::field::object;
+use crate::scalar::{Number, QueueName, Scalar, Text, Wrong};
 use crate::{Invalid, MAX_BODY};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -136,7 +139,7 @@ impl ExportedJob {
     /// It is not a JSON object, or not a job that can be imported.
     pub fn parse(json: &[u8]) -> Result<Self, Invalid> {
         let map = crate::read_map(json)?;
-        crate::scalar::fields_without_nulls(map)
+        crate::field::fields_without_nulls(map)
     }
 
     #[must_use]

@@ -1,3 +1,5 @@
+//! Which jobs an operation is about.
+
 use super::State;
 use crate::Invalid;
 use crate::scalar::{Millis, Number, QueueName, Scalar, Text, Wrong};

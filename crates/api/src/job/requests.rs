@@ -1,3 +1,5 @@
+//! The operations on jobs.
+
 use super::{
     Change, Changed, Counted, ExportedJob, Exports, Filter, GroupList, Jobs, Page, Shown, Target,
 };

@@ -1,3 +1,5 @@
+//! A job with everything that is known of it.
+
 use super::{Details, HistoryLine, Job};
 use crate::{Answer, AnswerField};
 use serde::{Deserialize, Deserializer, Serialize, de};

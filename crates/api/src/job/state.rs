@@ -1,3 +1,5 @@
+//! The states of a job, and the changes that operators can make.
+
 use crate::scalar::{Scalar, Wrong};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

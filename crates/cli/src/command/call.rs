@@ -1,3 +1,5 @@
+//! `stoker call`.
+
 use crate::args::Call;
 use crate::client::{Client, MAX_BODY, Request, too_large};
 use crate::exit::{Failure, Result};

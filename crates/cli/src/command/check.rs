@@ -1,3 +1,5 @@
+//! `stoker check`.
+
 use crate::access::Access;
 use crate::exit::Result;
 use crate::output::{print, print_json};

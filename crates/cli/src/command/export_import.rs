@@ -1,9 +1,8 @@
 //! Jobs out of a store and into another, a JSON object a line.
 
-use super::jobs::counted;
 use crate::client::Client;
 use crate::exit::{Failure, Result};
-use crate::output::{print_either, print_json};
+use crate::output::{jobs, print_either, print_json};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader, stdin};
@@ -99,7 +98,7 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
         batch.jobs.push(job);
     }
     count += batch.send(client, count)?;
-    print_either(json, &json!({"count": count}).to_string(), &counted(count))
+    print_either(json, &json!({"count": count}).to_string(), &jobs(count))
 }
 
 /// Jobs that go together, with the numbers of their lines.
@@ -140,7 +139,7 @@ impl Batch {
 }
 
 fn bad_line(number: u64, wrong: &str, before: u64) -> Failure {
-    let so_far = counted(before);
+    let so_far = jobs(before);
     Failure::Failed(format!(
         "line {number}: {wrong} ({so_far} imported before it)"
     ))

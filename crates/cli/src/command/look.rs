@@ -1,3 +1,5 @@
+//! Commands that only show: queues, workers, quarantine.
+
 use crate::args::Quarantine;
 use crate::client::Client;
 use crate::exit::Result;

@@ -1,3 +1,5 @@
+//! `stoker push`.
+
 use super::call::json_body;
 use crate::args::Push;
 use crate::client::{Client, Request};

@@ -1,3 +1,5 @@
+//! `stoker serve`.
+
 use super::gateways::{self, Passed, inherited};
 use crate::access::Access;
 use crate::args::Serve;

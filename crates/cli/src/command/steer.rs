@@ -1,3 +1,5 @@
+//! Commands that change how a running server works: pause, resume, remove, set, scale, reload.
+
 use crate::args::Set;
 use crate::client::Client;
 use crate::exit::{Failure, Result};

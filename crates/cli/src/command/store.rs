@@ -1,10 +1,9 @@
 //! The file in which jobs live, looked after from outside.
 
-use super::jobs::counted;
 use super::serve::read;
 use crate::args::{Store, StoreFile};
 use crate::exit::{Failure, Result};
-use crate::output::{print, print_either, print_json};
+use crate::output::{jobs, print, print_either, print_json};
 use crate::table::Column;
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -116,7 +115,7 @@ fn check(path: &Path, json: bool) -> Result {
     } = &found;
     let mut lines: Vec<String> = problems.iter().chain(notes).cloned().collect();
     if problems.is_empty() {
-        let verdict = format!("{}: {}, nothing is wrong", path.display(), counted(*jobs));
+        let verdict = format!("{}: {}, nothing is wrong", path.display(), jobs(*jobs));
         lines.push(verdict);
     }
     let value = json!({"jobs": jobs, "problems": problems, "notes": notes});

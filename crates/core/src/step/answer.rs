@@ -1,3 +1,5 @@
+//! A worker has answered.
+
 use super::tick::MEASURE_EVERY;
 use crate::task::Claim;
 use crate::worker::{Demand, Life};

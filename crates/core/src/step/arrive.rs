@@ -1,3 +1,5 @@
+//! A task arrives.
+
 use crate::keys::Keys;
 use crate::pool::Health;
 use crate::task::{Claim, Place, Task};

@@ -1,3 +1,5 @@
+//! A task is cancelled.
+
 use crate::task::Place;
 use crate::{Action, Core, Outcome, Span, TaskId, Why, WorkerId};
 

@@ -1,3 +1,5 @@
+//! Operators pause queues, scale pools and drain the server.
+
 use crate::task::Place;
 use crate::worker::Life;
 use crate::{Action, Core, Outcome, PoolId, QueueId, Span, TaskId, Why, WorkerId};

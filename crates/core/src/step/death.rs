@@ -1,3 +1,5 @@
+//! A worker's process has ended: what becomes of its tasks and its place.
+
 use crate::pool::FAILING;
 use crate::worker::{Life, Worker};
 use crate::{Action, Cause, Core, Exit, Notice, Origin, Outcome, Span, TaskId, Why, WorkerId};

@@ -1,3 +1,5 @@
+//! Waiting tasks are assigned to free workers.
+
 use crate::queue::Queue;
 use crate::task::Place;
 use crate::worker::Demand;

@@ -1,3 +1,5 @@
+//! A task ends, or waits for its next run.
+
 use crate::task::Place;
 use crate::{Action, Cause, Core, Facts, Outcome, Span, TaskId};
 

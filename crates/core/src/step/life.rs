@@ -1,3 +1,5 @@
+//! Workers start, become ready, and are told to go.
+
 use crate::pool::Health;
 use crate::step::death::OF_USE;
 use crate::task::Task;

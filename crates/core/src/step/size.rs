@@ -1,3 +1,5 @@
+//! How many workers a pool has, and which are started or told to go for that.
+
 use crate::pool::GROW_AFTER;
 use crate::worker::{Life, Worker};
 use crate::{Action, Core, Notice, PoolId, QueueId, Time, Why, WorkerId};

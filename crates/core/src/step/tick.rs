@@ -1,3 +1,5 @@
+//! What is due: deadlines, timeouts, retries, recycling.
+
 use crate::task::Place;
 use crate::worker::{Life, Worker, escalation, last_call};
 use crate::{Action, Core, Outcome, PoolId, Recycled, Span, TaskId, Time, Why, WorkerId};

@@ -1,3 +1,5 @@
+//! Tasks are assigned ahead to busy workers.
+
 use crate::task::Place;
 use crate::{Core, PoolId, QueueId, TaskId, WorkerId};
 

@@ -5,15 +5,14 @@ use super::lane::Lane;
 use super::lost::Lost;
 use super::{Client, Failure, Level, Reply, Request, kept};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 use stoker_wire::{
-    COUNTED_HEADER, Codec, Encode, Frame, MAX_FRAME, Splitter, Status, Type, Welcome, WireError,
+    COUNTED_HEADER, Codec, Encode, Frame, IdMap, MAX_FRAME, Splitter, Status, Type, Welcome,
+    WireError,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -56,7 +55,7 @@ struct Waiter {
     begins: u64,
 }
 
-type Waiters = HashMap<u32, Waiter, BuildHasherDefault<IdHash>>;
+type Waiters = IdMap<u32, Waiter>;
 
 impl Connection {
     /// Connects, says HELLO and waits for the answer.
@@ -363,25 +362,5 @@ impl Drop for Cancel<'_> {
             self.connection.outgoing.frame(cancel);
             self.connection.wake.notify_one();
         }
-    }
-}
-
-/// Ids count up: to mix them is enough.
-#[derive(Default)]
-struct IdHash(u64);
-
-impl Hasher for IdHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|byte| self.write_u32(u32::from(*byte)));
-    }
-
-    fn write_u32(&mut self, id: u32) {
-        self.0 = (self.0 ^ u64::from(id)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

@@ -1,3 +1,5 @@
+//! Threads.
+
 use std::io;
 use std::thread::{Builder, JoinHandle};
 

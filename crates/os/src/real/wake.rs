@@ -1,3 +1,5 @@
+//! Wakes a poll from another thread.
+
 use super::{AsFd, BorrowedFd, Fd};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;

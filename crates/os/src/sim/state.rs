@@ -1,3 +1,5 @@
+//! The kernel's state: processes, sockets, pipes and what is ready.
+
 use crate::{Peer, Signal};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,3 +1,5 @@
+//! Threads that run when the simulation says so.
+
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};

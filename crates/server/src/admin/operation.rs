@@ -1,3 +1,5 @@
+//! The table of operations: method, name, role and handler of each.
+
 use super::{Caller, Handle, Refused};
 use crate::plane::Plane;
 use stoker_api::{Map, Role};

@@ -1,3 +1,5 @@
+//! Operations on pools: scale and reload.
+
 use super::{Answered, Caller, Handle, Refused};
 use crate::counted;
 use crate::plane::Plane;

@@ -7,7 +7,7 @@ use crate::counted;
 use crate::observe::events;
 use crate::plane::Plane;
 use crate::sources::Origin;
-use crate::sources::rpc::exit_text;
+use crate::sources::end::{Victim, exit_text};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use stoker_api::quarantine::{self, Kind};
@@ -188,7 +188,13 @@ impl Handle for quarantine::Clear {
 
 impl Plane {
     /// A task has killed its last worker.
-    pub(crate) fn remember_killer(&mut self, task: TaskId, outcome: Outcome, facts: Facts) {
+    pub(crate) fn remember_killer(
+        &mut self,
+        task: TaskId,
+        outcome: Outcome,
+        facts: Facts,
+        victim: Victim,
+    ) {
         let (Outcome::Quarantined { exit, .. } | Outcome::WorkerDied(exit)) = outcome else {
             return;
         };
@@ -221,9 +227,9 @@ impl Plane {
             .and_then(|worker| self.link(worker)?.why_it_died());
         let what = if kind == Kind::Job { "job" } else { "call" };
         let text = format!(
-            "{what} {name} ({}) is quarantined: it killed {}",
+            "{what} {name} ({}) is quarantined: {}",
             self.task_label(task),
-            counted(facts.crashes, "worker")
+            victim.died_often(facts.crashes)
         );
         let entry = events::QUARANTINED.says(text).with("queue", name.as_str());
         let label = self.task_label(task);

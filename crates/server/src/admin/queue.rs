@@ -1,3 +1,5 @@
+//! Operations on queues: list, find, pause, resume, remove, set.
+
 use super::{Answered, Caller, Handle, Refused};
 use crate::counted;
 use crate::observe::events;

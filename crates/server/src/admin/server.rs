@@ -1,3 +1,5 @@
+//! The server's own stats.
+
 use super::{Answered, Caller, Handle};
 use crate::plane::Plane;
 use stoker_api::server::{ServerStats, Stats};

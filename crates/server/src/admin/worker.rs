@@ -1,3 +1,5 @@
+//! The list of workers.
+
 use super::{Answered, Caller, Handle};
 use crate::clock::rfc3339;
 use crate::plane::Plane;

@@ -1,3 +1,5 @@
+//! Mistakes in a configuration file.
+
 use std::fmt;
 
 /// One mistake in a configuration file: where it is, what it is, and how to mend it.

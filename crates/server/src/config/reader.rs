@@ -1,6 +1,5 @@
 //! Reads one section's keys, and turns what is wrong into mistakes that say how to mend them.
 
-use super::schema::Schema;
 use super::{Mistake, parse_size, parse_time};
 use std::ops::RangeInclusive;
 use stoker_api::suggest;
@@ -71,17 +70,17 @@ pub(crate) struct Section<'t, 'i> {
 
 impl<'t, 'i> Section<'t, 'i> {
     /// A section that checks that it has only keys of its schema.
-    pub(crate) fn new<T>(
+    pub(crate) fn new(
         table: Option<&'t DeTable<'i>>,
         path: String,
-        schema: &Schema<T>,
+        names: impl Iterator<Item = &'static str> + Clone,
         mistakes: &mut Mistakes<'_>,
     ) -> Self {
         for (key, value) in table.into_iter().flatten() {
             let name: &str = key.get_ref();
-            if schema.names().all(|known| known != name) {
+            if names.clone().all(|known| known != name) {
                 let hint = quoted(&path, name, value.get_ref())
-                    .unwrap_or_else(|| suggest(name, schema.names()));
+                    .unwrap_or_else(|| suggest(name, names.clone()));
                 let full = format!("{path}.{name}");
                 mistakes.add(
                     key.span().start,

@@ -1,3 +1,5 @@
+//! From the text of a configuration file to a configuration, or to all that is wrong with it.
+
 use super::reader::{Mistakes, Section};
 use super::schema::{self, Schema};
 use super::{Config, ConfigError, MAX_FILE, Pool, Queue, Service};
@@ -131,7 +133,7 @@ fn named<'t, 'i, T>(
         }
         match value.get_ref().as_table() {
             Some(table) => {
-                let section = Section::new(Some(table), path, schema, mistakes);
+                let section = Section::new(Some(table), path, schema.names(), mistakes);
                 found.push((at, name, section));
             }
             None => {
@@ -166,7 +168,7 @@ fn read_section<'t, 'i, T>(
     mistakes: &mut Mistakes<'_>,
 ) -> Section<'t, 'i> {
     let table = table(root, schema.kind, mistakes);
-    let section = Section::new(table, schema.kind.to_owned(), schema, mistakes);
+    let section = Section::new(table, schema.kind.to_owned(), schema.names(), mistakes);
     schema.read(&section, into, mistakes);
     section
 }

@@ -1,4 +1,5 @@
-use super::ids::IdMap;
+//! A connection: its buffers, its role, and what it is charged.
+
 use super::out::{Out, Shared, Written};
 use crate::MAX_FRAME;
 use crate::alarms::AlarmKey;
@@ -8,6 +9,7 @@ use std::io;
 use stoker_core::{NameId, TaskId, Time, WorkerId};
 use stoker_os::{Errno, Fd, Peer, end_writing, peer, read};
 use stoker_store::Owner;
+use stoker_wire::IdMap;
 use stoker_wire::{Encode, Splitter, Type};
 
 /// Output that may wait for a peer before nothing more is read from it.
@@ -22,9 +24,9 @@ const TABLE_KEPT: usize = 128;
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     /// Unanswered requests that are tasks.
-    pub(crate) inflight: IdMap<TaskId>,
+    pub(crate) inflight: IdMap<u32, TaskId>,
     /// Ids of unanswered requests to the broker itself.
-    pub(crate) asked: IdMap<()>,
+    pub(crate) asked: IdMap<u32, ()>,
     /// The worker inside which the client says that it runs.
     pub(crate) worker: Option<WorkerId>,
     /// Whether it does, as far as that was looked up.

@@ -1,7 +1,6 @@
 //! Sockets and readiness: bytes in, bytes out, nothing about what they mean.
 
 mod conn;
-mod ids;
 mod out;
 mod poller;
 mod slots;

@@ -1,3 +1,5 @@
+//! What epoll watches, and what it reports.
+
 use super::ConnId;
 use std::io;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Connections by numbers that are used again.
+
 /// A connection. The generation tells it from an earlier one that had the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ConnId {

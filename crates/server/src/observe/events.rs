@@ -1,8 +1,24 @@
 //! What Stoker itself logs: events with a name, a sentence for people and fields for machines. Every event is declared
 //! here, and nowhere else; the reference page follows from the same table.
 
-use super::log::Level;
 use serde_json::{Map, Value};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Info,
+    Warn,
+    Error,
+}
+
+impl Level {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
 
 /// A kind of line.
 pub struct LogEvent {

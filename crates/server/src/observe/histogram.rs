@@ -1,3 +1,5 @@
+//! Recent durations, for percentiles.
+
 use stoker_core::{Span, Time};
 
 /// Sub-buckets per power of two: 8 keep every figure within 12.5 %.

@@ -1,6 +1,6 @@
 //! How much of a worker's output is logged.
 
-use super::Stream;
+use super::lines::Stream;
 use crate::config::LogConfig;
 use stoker_core::Time;
 

@@ -3,6 +3,12 @@
 /// The longest line. Longer ones come in numbered parts, and nothing is dropped.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
 /// One stream of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {

@@ -6,7 +6,7 @@
 use super::events::{self, Entry};
 use super::file::LogFile;
 use super::limit::Dropped;
-use super::lines::{Line, Lines};
+use super::lines::{Line, Lines, Stream};
 use crate::clock::{rfc3339, wall_ms};
 use crate::config::{LogConfig, size_text};
 use crate::counted;
@@ -30,29 +30,6 @@ const WORKER_MOST: usize = 4 * WORKER_HIGH;
 const MOST_HELD: usize = 10_000;
 /// How long the end waits for a sink that takes nothing.
 const LAST_WAIT: Duration = Duration::from_secs(3);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    Info,
-    Warn,
-    Error,
-}
-
-impl Level {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Stream {
-    Stdout,
-    Stderr,
-}
 
 /// A worker as its lines name it.
 #[derive(Debug)]

@@ -12,5 +12,6 @@ pub(crate) use events::{Entry, LogEvent};
 pub use file::open;
 pub(crate) use histogram::Recent;
 pub(crate) use limit::Allowance;
-pub(crate) use log::{Log, Stream, WorkerLog};
+pub(crate) use lines::Stream;
+pub(crate) use log::{Log, WorkerLog};
 pub(crate) use metrics::Metrics;

@@ -1,3 +1,5 @@
+//! What tasks carry: origin, metadata and body.
+
 use crate::net::{ConnId, LARGE, Shared};
 use crate::users::UserId;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! What the server knows of one worker.
+
 use crate::net::ConnId;
 use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::workers::Shared;

@@ -16,5 +16,3 @@ mod talk;
 pub(crate) use link::kill_marked;
 pub(crate) use link::{Link, Pipe};
 pub(crate) use memory::Shared;
-
-pub(crate) use talk::is_error;

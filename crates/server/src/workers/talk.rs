@@ -3,6 +3,7 @@
 use crate::net::{ConnId, Shared};
 use crate::observe::Stream;
 use crate::plane::{Plane, Todo};
+use crate::sources::end::is_error;
 use crate::sources::rpc::{Fault, offer};
 use crate::sources::{Load, Origin};
 use stoker_angel::ToAngel;
@@ -308,20 +309,6 @@ fn answer_of(frame: &Frame<'_>) -> Answer {
         status if is_error(status) => Answer::Error,
         _ => Answer::Failed,
     }
-}
-
-/// Whether a run ended in an error that another run may mend: what the code says of itself can change, a fault
-/// of the request can't.
-pub(crate) fn is_error(status: Status) -> bool {
-    matches!(
-        status,
-        Status(64..)
-            | Status::INTERNAL
-            | Status::UNAVAILABLE
-            | Status::RESOURCE_EXHAUSTED
-            | Status::DEADLINE_EXCEEDED
-            | Status::UNKNOWN
-    )
 }
 
 fn request<'a>(

@@ -1,3 +1,5 @@
+//! What operators change, in memory.
+
 use super::look::means;
 use super::{Entry, MemoryStore};
 use crate::{

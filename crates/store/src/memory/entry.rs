@@ -1,3 +1,5 @@
+//! A job in memory, and all that is known of it.
+
 use crate::id::places_after;
 use crate::job::beginning;
 use crate::{

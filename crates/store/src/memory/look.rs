@@ -1,3 +1,5 @@
+//! What operators look for, in memory.
+
 use super::{Entry, MemoryStore};
 use crate::job::WHOLE_BYTES;
 use crate::{Filter, Found, Group, Look, State, View, fingerprint};

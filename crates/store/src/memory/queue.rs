@@ -1,3 +1,5 @@
+//! A queue in memory.
+
 use super::Entry;
 use crate::{Counts, Holder, JobId, Keep, NewJob, Pushed, State, checksum};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

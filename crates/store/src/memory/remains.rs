@@ -1,3 +1,5 @@
+//! What is kept of jobs that were forgotten.
+
 use super::Entry;
 use crate::JobId;
 use std::collections::{BTreeSet, HashMap};

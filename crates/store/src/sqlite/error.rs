@@ -1,3 +1,5 @@
+//! Why a store can't be opened.
+
 use super::HeldBy;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};

@@ -1,4 +1,7 @@
-use super::path::{beside, resolve};
+//! One process at a time works with a store.
+
+use super::links::resolve;
+use super::path::beside;
 use super::{HeldBy, StoreError, log};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -8,8 +8,8 @@
 //! only after a sync that went well, and writes all of it again otherwise.
 
 use super::StoreError;
+use super::connection::connect;
 use super::path::{beside, len};
-use super::schema::connect;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::io;

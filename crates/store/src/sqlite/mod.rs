@@ -1,7 +1,9 @@
 //! Jobs on disk, in one SQLite file.
 
+mod connection;
 mod error;
 mod holder;
+mod kinds;
 #[cfg(not(feature = "sim"))]
 mod links;
 mod lock;
@@ -17,10 +19,19 @@ mod steps;
 #[cfg(not(feature = "sim"))]
 mod threads;
 pub mod tools;
+mod trouble;
 mod writer;
 
 #[cfg(feature = "sim")]
 use steps as threads;
+
+/// The disk in memory has no symlinks.
+#[cfg(feature = "sim")]
+mod links {
+    pub(super) fn resolve(path: &std::path::Path) -> Result<std::path::PathBuf, super::StoreError> {
+        Ok(path.to_owned())
+    }
+}
 
 pub use error::StoreError;
 pub use holder::HeldBy;

@@ -1,7 +1,5 @@
 //! The paths of a store's files.
 
-#[cfg(not(feature = "sim"))]
-pub(super) use super::links::resolve;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,10 +17,4 @@ pub(super) fn beside(store: &Path, suffix: &str) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
     name.push(suffix);
     name.into()
-}
-
-/// The disk in memory has no symlinks.
-#[cfg(feature = "sim")]
-pub(super) fn resolve(path: &Path) -> Result<PathBuf, super::StoreError> {
-    Ok(path.to_owned())
 }

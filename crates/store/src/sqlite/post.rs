@@ -1,3 +1,5 @@
+//! What handle and threads pass to each other.
+
 use crate::stats::Counters;
 use crate::{Ask, JobId, Keep, QueueNo, Told};
 use std::collections::VecDeque;

@@ -1,6 +1,7 @@
+//! What is known of each queue, and its counts.
+
 use super::Known;
 use super::seal::QUEUES;
-use super::tools::Described;
 use crate::{Counts, Keep, QueueNo, State};
 use rusqlite::{Connection, Row, params};
 use std::sync::LazyLock;
@@ -273,6 +274,16 @@ pub(super) fn known(db: &Connection) -> rusqlite::Result<Vec<Known>> {
         });
     }
     Ok(queues)
+}
+
+/// A queue in figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    pub name: String,
+    pub paused: bool,
+    pub counts: Counts,
+    /// Done and cancelled jobs that are still kept.
+    pub kept: u64,
 }
 
 /// All queues, for people.

@@ -1,3 +1,6 @@
+//! The file's schema: how it is opened, checked and brought to this version.
+
+use super::connection::connect;
 use super::path::{beside, len};
 use super::{StoreError, log, seal};
 use rusqlite::config::DbConfig;
@@ -25,14 +28,6 @@ const PAGE: i64 = 4_096;
 
 /// How long a commit waits for somebody else's tool that writes to the file.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Every connection to a store is made here.
-pub(super) fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    match stoker_os::vfs() {
-        None => Connection::open_with_flags(path, flags),
-        Some(vfs) => Connection::open_with_flags_and_vfs(path, flags, vfs.as_str()),
-    }
-}
 
 /// Opens the file for writing, new or known, and brings it to this version.
 pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {

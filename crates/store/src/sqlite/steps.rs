@@ -1,26 +1,15 @@
 //! What the threads do otherwise, step by step, when the simulation says so.
 
 use super::post::Post;
-use super::reader::{Message, Reader};
+use super::reader::{Reader, ToReader};
 use super::writer::Writer;
 use crate::Part;
-use std::collections::VecDeque;
 use std::io;
-use std::sync::mpsc::SendError;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Steps after which a writer that is to end runs in circles.
 const CIRCLES: u32 = 100_000;
-
-/// How the writer reaches the reader.
-#[derive(Clone)]
-pub(super) struct ToReader(Arc<Mutex<Stepped>>);
-
-struct Stepped {
-    reader: Reader,
-    messages: VecDeque<Message>,
-}
 
 pub(super) struct Crew {
     post: Arc<Post>,
@@ -28,41 +17,9 @@ pub(super) struct Crew {
     writer: Option<Writer>,
 }
 
-impl ToReader {
-    pub(super) fn send(&self, message: Message) -> Result<(), SendError<Message>> {
-        let mut stepped = self.stepped();
-        // The writer waits until it has let go of the file.
-        let is_awaited = matches!(message, Message::Close(_));
-        stepped.messages.push_back(message);
-        while is_awaited && stepped.step() {}
-        Ok(())
-    }
-
-    fn stepped(&self) -> MutexGuard<'_, Stepped> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Stepped {
-    /// Returns whether there was a message.
-    fn step(&mut self) -> bool {
-        match self.messages.pop_front() {
-            Some(message) => {
-                self.reader.handle(message);
-                true
-            }
-            None => false,
-        }
-    }
-}
-
 impl Crew {
     pub(super) fn new(reader: Reader, post: Arc<Post>) -> io::Result<(Self, ToReader)> {
-        let stepped = Stepped {
-            reader,
-            messages: VecDeque::new(),
-        };
-        let reader = ToReader(Arc::new(Mutex::new(stepped)));
+        let reader = ToReader::new(reader);
         let crew = Self {
             post,
             reader: reader.clone(),

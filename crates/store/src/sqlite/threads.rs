@@ -1,15 +1,12 @@
 //! The threads that work on the file: one writes, one reads.
 
 use super::post::Post;
-use super::reader::{Message, Reader};
+use super::reader::{Message, Reader, ToReader};
 use super::writer::Writer;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use stoker_os::{Thread, spawn};
-
-/// How the writer reaches the reader.
-pub(super) type ToReader = SyncSender<Message>;
 
 pub(super) struct Crew {
     threads: Vec<Thread>,

@@ -1,3 +1,5 @@
+//! Damaged files.
+
 use crate::world::{World, job};
 use std::path::{Path, PathBuf};
 use stoker_store::{Filter, SqliteOptions, SqliteStore, State, StoreError, tools};

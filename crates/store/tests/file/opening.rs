@@ -1,3 +1,5 @@
+//! Opening a store, and being refused.
+
 use crate::world::{World, job, new_dir};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;

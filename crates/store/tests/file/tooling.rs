@@ -1,3 +1,5 @@
+//! Backup, compacting and figures of a file.
+
 use crate::world::{World, job, job_of};
 use stoker_store::{Ask, Filter, Keep, StoreError, What, tools};
 

@@ -1,3 +1,5 @@
+//! Bounds, and what holds while many push.
+
 use crate::world::{World, job, job_of};
 use stoker_store::{
     Ask, Change, Ending, Filter, Keep, Look, NewJob, Pushed, Run, State, Ticket, Told, Trouble,

@@ -1,3 +1,5 @@
+//! An engine under test, with a clock that the test turns.
+
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use rustix::event::{PollFd, PollFlags, poll};

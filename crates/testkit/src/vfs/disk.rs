@@ -1,3 +1,5 @@
+//! A disk in memory, and the kernel in front of it.
+
 use super::file::{File, Metadata};
 use super::names::{absolute, folder};
 use super::sqlite::Registration;

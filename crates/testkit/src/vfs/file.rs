@@ -1,21 +1,12 @@
+//! An open file of the disk in memory.
+
 use super::fault::Effect;
 use super::inode::Inode;
 use super::state::State;
-use super::{Disk, Kind};
+use super::{Disk, Kind, Mode};
 use rustix::io::Errno;
 use std::io;
 use std::sync::MutexGuard;
-
-/// How a file is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Read,
-    Write,
-    /// For writing. It is created if there is none.
-    Create,
-    /// For writing. There must be none.
-    CreateNew,
-}
 
 /// What there is to know about a file without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,3 +1,5 @@
+//! A file, whatever its names are.
+
 use super::content::Content;
 use super::lock::Locks;
 use super::shm::Shm;

@@ -22,6 +22,7 @@ mod fault;
 mod file;
 mod inode;
 mod lock;
+mod mode;
 mod names;
 mod shm;
 mod sqlite;
@@ -31,7 +32,8 @@ mod trace;
 
 pub use disk::Disk;
 pub use fault::{Call, Fault, Faults, Kind};
-pub use file::{File, Metadata, Mode};
+pub use file::{File, Metadata};
+pub use mode::Mode;
 pub use rustix::io::Errno;
 pub use sqlite::seed_sqlite;
 pub use stoker_core::Rng;

@@ -1,3 +1,5 @@
+//! A virtual clock.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,3 +1,5 @@
+//! What was called, as one number that equal runs share.
+
 use super::{Call, Fault};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

@@ -5,19 +5,21 @@ mod crew;
 mod link;
 mod output;
 mod program;
+mod run;
 mod task;
 mod verdict;
 
 use crew::Crew;
 use link::Link;
 use program::Program;
+use run::kill_group;
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use stoker_wire::{Frame, MAX_FRAME, Splitter, Type, WireError};
-use task::{Task, kill_group};
+use task::Task;
 use verdict::Verdict;
 
 /// Bytes that are read at once.

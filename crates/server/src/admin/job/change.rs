@@ -1,3 +1,5 @@
+//! Operations that change jobs: retry, cancel, discard, suspend, release, move, edit.
+
 use super::super::{Answered, Caller, Handle, Refused};
 use crate::plane::Plane;
 use crate::sources::jobs::{Operator, Reach};

@@ -1,3 +1,5 @@
+//! A request's filter, as the store knows it.
+
 use super::super::Refused;
 use crate::clock::wall_ms;
 use crate::plane::Plane;

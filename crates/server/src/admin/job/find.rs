@@ -1,3 +1,5 @@
+//! Operations that look for jobs: show, list, count, groups.
+
 use super::super::{Answered, Caller, Handle};
 use super::change::only_cancelled;
 use crate::plane::Plane;

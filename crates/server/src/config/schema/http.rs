@@ -1,3 +1,5 @@
+//! The keys of `[http]`.
+
 use super::Schema;
 use crate::config::HttpConfig;
 use crate::config::key::{Field, Other, at, number, size, start_key, time_above_zero};

@@ -1,3 +1,5 @@
+//! The keys of `[log]`.
+
 use super::Schema;
 use crate::config::LogConfig;
 use crate::config::key::{Field, at, number, size, size_or_none, start_key, word};

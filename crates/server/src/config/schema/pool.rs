@@ -1,3 +1,5 @@
+//! The keys of `[pool.NAME]`.
+
 use super::Schema;
 use crate::config::key::{
     Field, Other, at, key, number, size, time, time_above_zero, time_or_none,

@@ -1,3 +1,5 @@
+//! The keys of `[queue.NAME]`.
+
 use super::Schema;
 use crate::config::key::{Field, Other, at, key, number, start_key, time, time_or_none, word};
 use crate::config::reader::{Mistakes, Section};

@@ -1,3 +1,5 @@
+//! The keys of `[stoker]`.
+
 use super::Schema;
 use crate::config::Config;
 use crate::config::key::{Field, Other, at, key, number, size, start_key, time_above_zero};

@@ -1,3 +1,5 @@
+//! The keys of `[service.NAME]`.
+
 use super::Schema;
 use super::queue::pool_field;
 use crate::config::key::{Field, at, key, number, time, time_above_zero, time_or_none};

@@ -1,3 +1,5 @@
+//! The keys of `[store]`.
+
 use super::Schema;
 use crate::config::StoreConfig;
 use crate::config::key::{Field, Other, at, start_key};

@@ -1,8 +1,8 @@
 //! Cancelling jobs that the core holds. Those that wait are taken back and end in the store; those that run end with
 //! their run. Whoever asked is answered once all of that is in the store, or with an error when it takes too long.
 
-use super::edge::{Asked, Reach};
-use super::recall::Caller;
+use super::asked::{Asked, Caller, Reach};
+use super::cancelling::Cancelling;
 use crate::net::ConnId;
 use crate::plane::{Alarm, Plane};
 use stoker_core::{Event, Span};
@@ -11,19 +11,6 @@ use stoker_wire::Status;
 
 /// How long an operator waits for the store at the most.
 pub(crate) const ANSWER_WITHIN: Span = Span::from_millis(10_000);
-
-/// An operator who waits for jobs to be cancelled.
-#[derive(Debug)]
-pub(crate) struct Cancelling {
-    conn: ConnId,
-    id: u32,
-    /// Jobs that are cancelled in the store, and jobs that were not reached.
-    count: u64,
-    left: u64,
-    /// Parts of it that are under way.
-    open: u64,
-    trouble: Option<Trouble>,
-}
 
 impl Plane {
     /// The store has cancelled what nobody held, which was `count`; these the core holds.
@@ -157,56 +144,5 @@ impl Plane {
     pub(crate) fn why_store_waits(&self) -> String {
         let failing = self.jobs.failing.as_ref();
         failing.map_or(String::new(), |trouble| format!(": {trouble}"))
-    }
-}
-
-/// Those who wait, by numbers that are never given twice.
-#[derive(Debug, Default)]
-pub(crate) struct Cancellings {
-    last: u64,
-    open: Vec<(u64, Cancelling)>,
-}
-
-impl Cancellings {
-    fn begin(&mut self, cancelling: Cancelling) -> u64 {
-        self.last += 1;
-        self.open.push((self.last, cancelling));
-        self.last
-    }
-
-    /// Nothing more is heard of any of them. Returns who waits.
-    pub(super) fn end(&mut self) -> Vec<(ConnId, u32)> {
-        let open = self.open.drain(..);
-        open.map(|(_, waits)| (waits.conn, waits.id)).collect()
-    }
-
-    fn position(&self, no: u64) -> Option<usize> {
-        self.open.iter().position(|(of, _)| *of == no)
-    }
-
-    /// One more part of it is under way.
-    fn opened(&mut self, no: u64) {
-        if let Some(at) = self.position(no) {
-            self.open[at].1.open += 1;
-        }
-    }
-
-    fn take(&mut self, no: u64) -> Option<Cancelling> {
-        self.position(no).map(|at| self.open.swap_remove(at).1)
-    }
-
-    /// Returns it with its last part.
-    fn settle(&mut self, no: u64, result: Result<(u64, u64), Trouble>) -> Option<Cancelling> {
-        let at = self.position(no)?;
-        let cancelling = &mut self.open[at].1;
-        cancelling.open -= 1;
-        match result {
-            Ok((count, left)) => {
-                cancelling.count += count;
-                cancelling.left += left;
-            }
-            Err(trouble) => cancelling.trouble = Some(trouble),
-        }
-        (cancelling.open == 0).then(|| self.open.swap_remove(at).1)
     }
 }

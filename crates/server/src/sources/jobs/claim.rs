@@ -1,6 +1,6 @@
 //! Jobs of queues that acknowledge on delivery: the store counts them as done before a worker gets them.
 
-use super::edge::Asked;
+use super::asked::Asked;
 use super::held::Held;
 use crate::observe::events;
 use crate::plane::Plane;

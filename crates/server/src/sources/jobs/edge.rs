@@ -1,15 +1,17 @@
-use super::cancel::Cancellings;
+//! The state that the data plane keeps of jobs: its store, its queues, and who waits for the store.
+
+use super::asked::Asked;
+use super::cancelling::Cancellings;
 use super::close::Closed;
 use super::held::HeldJobs;
-use super::recall::Recalled;
 use super::resting::Resting;
 use crate::config::JobsConfig;
 use crate::net::ConnId;
 use crate::plane::Todo;
 use crate::users::UserId;
 use std::collections::{HashMap, VecDeque};
-use stoker_core::{NameId, QueueId, TaskId, Time, WorkerId};
-use stoker_store::{Ask, Counts, Driver, Job, JobId, Owner, QueueNo, Ticket, Told, Trouble};
+use stoker_core::{NameId, QueueId, Time};
+use stoker_store::{Ask, Counts, Driver, Job, JobId, QueueNo, Ticket, Told, Trouble};
 
 /// What the data plane knows of jobs and of the store in which they live.
 pub(crate) struct Jobs {
@@ -75,82 +77,6 @@ impl JobQueue {
         } = self.counts;
         ready + delayed + suspended + self.pending
     }
-}
-
-/// Who waits for the store to tell something.
-#[derive(Clone, Debug)]
-pub(crate) enum Asked {
-    /// A producer; `None` if it wants no answer.
-    Push {
-        queue: QueueId,
-        to: Option<(ConnId, u32)>,
-        /// Whose push it is.
-        user: Option<UserId>,
-        /// Whose the job is to be.
-        owner: Option<Owner>,
-    },
-    /// Operators who cancel a job that ended.
-    Cancelled(Vec<u64>),
-    /// An operator who cancels a job that had left the core already.
-    StrayCancelled(u64),
-    /// A worker that acknowledged a task.
-    Ack {
-        worker: WorkerId,
-        task: TaskId,
-        job: JobId,
-    },
-    /// The scheduler, which gives this job to its worker as soon as it counts as done.
-    Claim { task: TaskId, job: JobId },
-    /// An operator, whose answer is known already.
-    Reply {
-        conn: ConnId,
-        id: u32,
-        value: serde_json::Value,
-    },
-    /// Whoever asked for the list of queues, once what has ended is counted.
-    Counted { look: u64 },
-    /// An operator, about jobs that were taken back from the core.
-    Recalled(Box<Recalled>),
-    /// An operator.
-    Admin {
-        conn: ConnId,
-        id: u32,
-        what: Operator,
-    },
-}
-
-/// What an operator's answer is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operator {
-    Show,
-    /// One line of a job's history whole, counted from 1.
-    Note(u64),
-    List,
-    /// Only jobs that do not run.
-    ListReady,
-    Export,
-    Count,
-    /// Whether a change can be done to one job.
-    Fits(stoker_api::job::Change),
-    Groups,
-    Changed(Reach),
-}
-
-/// What a change does to jobs that the core holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Nothing: what the core holds is in no state in which that could be done.
-    None,
-    /// All are cancelled, running ones with their workers if need be.
-    Cancel,
-    /// Those that wait are cancelled.
-    CancelWaiting,
-    /// Those that wait are taken back and moved; whoever named a single one that runs is refused.
-    Move { to: QueueNo, alone: bool },
-    /// The same for those that are to wait until they are released.
-    Suspend { alone: bool },
-    /// Those that rest between two runs need not wait any longer.
-    Release,
 }
 
 impl Jobs {

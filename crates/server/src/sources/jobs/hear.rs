@@ -1,6 +1,6 @@
 //! What the store tells.
 
-use super::edge::Asked;
+use super::asked::Asked;
 use crate::observe::events;
 use crate::plane::Plane;
 use stoker_core::{Event, QueueId};

@@ -1,7 +1,8 @@
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+//! Jobs that are loaded into the core, and what is gathered of their runs.
+
 use stoker_core::{TaskId, Time};
 use stoker_store::{Ask, Job, JobId, MAX_OUTPUT};
+use stoker_wire::IdMap;
 
 /// A job that stands in the core, and what is gathered of its run.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn new(job: Job) -> Self {
         Self {
-            spared: job.run.crashes - super::load::suspected(job.run.crashes),
+            spared: job.run.crashes - suspected(job.run.crashes),
             job,
             output: Vec::new(),
             acked: false,
@@ -96,32 +97,18 @@ impl Held {
     }
 }
 
+/// The crashes by which the core judges a job that comes from the store. The first may be the server's own
+/// death, which many jobs share, and a pool runs suspects one by one: it is counted, and not held against it.
+pub(super) fn suspected(crashes: u8) -> u8 {
+    crashes.saturating_sub(1)
+}
+
 /// The jobs that stand in the core, by the numbers of their tasks.
 #[derive(Debug, Default)]
 pub(crate) struct HeldJobs {
     slots: Vec<Option<Held>>,
-    by_id: HashMap<JobId, TaskId, BuildHasherDefault<IdHasher>>,
+    by_id: IdMap<JobId, TaskId>,
     bytes: usize,
-}
-
-/// One multiplication (Fibonacci hashing, Knuth, TAOCP 6.4).
-#[derive(Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, id: u64) {
-        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
 }
 
 impl HeldJobs {

@@ -1,7 +1,8 @@
 //! What is true of the jobs that the data plane holds after every turn. The simulation calls it; a broken rule panics with
 //! its name.
 
-use super::edge::{Asked, Jobs};
+use super::asked::Asked;
+use super::edge::Jobs;
 use super::held::HeldJobs;
 use crate::plane::Plane;
 use crate::sources::Origin;

@@ -1,5 +1,8 @@
+//! Queues are opened, and jobs loaded from the store into the core as it has room.
+
 use super::close::Closed;
 use super::edge::JobQueue;
+use super::held::suspected;
 use crate::config::JobsConfig;
 use crate::observe::events;
 use crate::plane::{Plane, Todo};
@@ -307,12 +310,6 @@ impl Plane {
             self.load_as(Job { run, ..*job }, true);
         }
     }
-}
-
-/// The crashes by which the core judges a job that comes from the store. The first may be the server's own
-/// death, which many jobs share, and a pool runs suspects one by one: it is counted, and not held against it.
-pub(super) fn suspected(crashes: u8) -> u8 {
-    crashes.saturating_sub(1)
 }
 
 fn keep(config: &JobsConfig, ordered: bool, window: u32) -> Keep {

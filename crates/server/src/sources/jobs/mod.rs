@@ -1,6 +1,8 @@
 //! Jobs: pushed to their store, handed to the core as it has room, and ended in their store.
 
+mod asked;
 mod cancel;
+mod cancelling;
 mod claim;
 mod close;
 mod closing;
@@ -20,13 +22,13 @@ mod resting;
 mod run;
 mod view;
 
+pub(crate) use asked::{Asked, Operator, Reach};
 pub(crate) use cancel::ANSWER_WITHIN;
-pub(crate) use edge::{Asked, Jobs, Operator, Reach};
+pub(crate) use edge::Jobs;
 pub(crate) use exchange::{
     applicable, exported_error, exported_options, shown_state, stored_error, stored_options,
     stored_state,
 };
 pub(crate) use open::open_store;
-pub(crate) use outcome::{ABANDONED, words_of};
 pub(crate) use push::refusal_of;
 pub(crate) use view::{failure, history_line, shown_job, view_of, whole_job};

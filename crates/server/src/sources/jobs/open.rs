@@ -1,3 +1,5 @@
+//! Opens the store that the configuration names.
+
 use crate::config::{Config, Launch};
 use crate::observe::Log;
 use crate::observe::events;

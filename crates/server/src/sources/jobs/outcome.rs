@@ -1,20 +1,13 @@
+//! What the core decided of a job's run becomes an outcome in the store.
+
 use super::failures::BadRun;
 use super::held::Held;
 use crate::clock::wall_ms;
-use crate::counted;
 use crate::plane::{Plane, Todo};
-use crate::sources::rpc::{exit_text, ran};
-use crate::workers::{Link, is_error};
+use crate::sources::end::{ABANDONED, Victim, exit_text, is_error, ran, words_of};
 use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
 use stoker_store::{Ask, Bytes, Ending, Job, JobError, MAX_RESULT, Rest, Run, What, steady_ms};
 use stoker_wire::{Codec, Frame, Key, Status};
-
-/// The longest error text kept of a job.
-const MESSAGE: usize = 16 << 10;
-
-/// What is said of a task that workers returned too often.
-pub(crate) const ABANDONED: &str =
-    "its workers returned it four times without an answer, so it counts as a failed run";
 
 impl Plane {
     /// Ends a job in its store.
@@ -37,7 +30,7 @@ impl Plane {
                 let mut error = error_of(outcome, answer);
                 let link = facts.worker.and_then(|worker| self.link(worker));
                 let died_of = link
-                    .and_then(Link::why_it_died)
+                    .and_then(|link| link.why_it_died())
                     .filter(|_| is_a_death(outcome));
                 if let Some(died_of) = died_of {
                     error.message = format!("{}: {died_of}", error.message);
@@ -254,18 +247,12 @@ pub(super) fn result_of(answer: &Frame<'_>) -> Option<Bytes> {
 
 /// Why a job or a run of it failed, from the worker's own words where there are any.
 fn error_of(outcome: Outcome, answer: Option<&Frame<'_>>) -> JobError {
+    let victim = Victim::of(answer);
     let (class, message) = match outcome {
-        Outcome::Quarantined { crashes, exit } => (
-            "Quarantined",
-            format!(
-                "it killed {}, the last one by {}",
-                counted(crashes, "worker"),
-                exit_text(exit)
-            ),
-        ),
+        Outcome::Quarantined { crashes, exit } => ("Quarantined", victim.died_last(crashes, exit)),
         Outcome::WorkerDied(exit) => (
             "WorkerDied",
-            format!("its worker died: {}", exit_text(exit)),
+            format!("{}: {}", victim.died(), exit_text(exit)),
         ),
         Outcome::TimedOut => (
             "TimedOut",
@@ -287,24 +274,4 @@ fn is_a_death(outcome: Outcome) -> bool {
         outcome,
         Outcome::Quarantined { .. } | Outcome::WorkerDied(_)
     )
-}
-
-pub(crate) fn words_of(answer: Option<&Frame<'_>>) -> JobError {
-    let at_ms = wall_ms();
-    let Some(answer) = answer else {
-        return JobError {
-            class: "Unknown".into(),
-            message: String::new(),
-            place: None,
-            at_ms,
-        };
-    };
-    let class = answer.meta.text(Key::ERROR_CLASS).map(str::to_owned);
-    let message = String::from_utf8_lossy(&answer.body[..answer.body.len().min(MESSAGE)]);
-    JobError {
-        class: class.unwrap_or_else(|| answer.status().name().to_owned()),
-        message: message.into_owned(),
-        place: answer.meta.text(Key::ERROR_PLACE).map(str::to_owned),
-        at_ms,
-    }
 }

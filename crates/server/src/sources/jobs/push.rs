@@ -1,9 +1,11 @@
-use super::edge::Asked;
+//! `stoker.push`: checks a job, hands it to the store, and answers once it is safe.
+
+use super::asked::Asked;
 use crate::clock::wall_ms;
 use crate::counted;
 use crate::net::ConnId;
 use crate::plane::Plane;
-use crate::sources::rpc::RETRY_MS;
+use crate::sources::RETRY_MS;
 use crate::users::UserId;
 use std::sync::Arc;
 use stoker_core::{Kind, QueueId};

@@ -1,46 +1,12 @@
 //! What an operator changes of jobs that the core holds: those that run end or stay, those that wait are
 //! taken back for it.
 
-use super::edge::{Asked, Operator, Reach};
+use super::asked::{Asked, Caller, Operator, Reach, Recalled};
 use crate::net::ConnId;
 use crate::plane::Plane;
 use std::collections::HashSet;
 use stoker_core::Event;
 use stoker_store::{Ask, Change, Changed, Job, JobId, Rest, State, Trouble, Which};
-
-/// Who waits for jobs that were taken back, and what has happened so far.
-#[derive(Clone, Debug)]
-pub(crate) struct Recalled {
-    caller: Caller,
-    jobs: Vec<Job>,
-    rests: Vec<Rest>,
-}
-
-/// Who is answered.
-#[derive(Clone, Debug)]
-pub(crate) enum Caller {
-    Operator {
-        conn: ConnId,
-        id: u32,
-        count: u64,
-        /// Jobs that run.
-        running: u64,
-    },
-    /// One who cancels, by their number.
-    Cancelling(u64),
-}
-
-impl Recalled {
-    pub(crate) fn leave(&mut self) -> Option<(ConnId, u32)> {
-        match &mut self.caller {
-            Caller::Operator { conn, id, .. } => {
-                Some((std::mem::replace(conn, ConnId::NOBODY), *id))
-            }
-            // They know how long they wait.
-            Caller::Cancelling(_) => None,
-        }
-    }
-}
 
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.

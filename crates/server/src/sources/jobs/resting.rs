@@ -1,3 +1,5 @@
+//! Jobs of ordered queues that wait for their next run.
+
 use std::collections::{BTreeSet, HashMap};
 use stoker_store::{JobId, Rest};
 

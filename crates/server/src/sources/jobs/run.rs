@@ -1,6 +1,6 @@
 //! What happens between a job's delivery and its end.
 
-use super::edge::Asked;
+use super::asked::Asked;
 use super::held::Held;
 use super::outcome::run_of;
 use crate::observe::Stream;

@@ -1,13 +1,16 @@
+//! Connections: accepted, read, flushed and closed.
+
+use super::fault::Fault;
 use super::places::Place;
-use super::request::RETRY_MS;
 use crate::MAX_FRAME;
 use crate::net::{Conn, ConnId, Flow, Role, Source};
 use crate::observe::events;
 use crate::plane::{Alarm, Plane};
+use crate::sources::RETRY_MS;
 use crate::users::UserId;
 use stoker_core::{Event, Span, Time};
 use stoker_os::{Errno, Fd};
-use stoker_wire::{Encode, Flags, Frame, Splitter, Status, Type, WireError, encode};
+use stoker_wire::{Encode, Flags, Frame, Splitter, Status, Type, encode};
 
 /// Connections accepted in one turn; the rest wait in the listen queue for the next.
 const ACCEPTS: usize = 64;
@@ -504,36 +507,4 @@ fn turn_away(socket: &Fd, text: &str) {
         },
     );
     stoker_os::write(socket, &out).ok();
-}
-
-/// Why a connection ends.
-pub(crate) enum Fault {
-    Wire(WireError),
-    /// A frame that is well formed and out of place.
-    State(&'static str),
-    Refused(Status, String),
-}
-
-impl From<WireError> for Fault {
-    fn from(error: WireError) -> Self {
-        Self::Wire(error)
-    }
-}
-
-impl Fault {
-    fn status(&self) -> Status {
-        match self {
-            Self::Wire(_) => Status::INVALID_ARGUMENT,
-            Self::State(_) => Status::FAILED_PRECONDITION,
-            Self::Refused(status, _) => *status,
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Wire(error) => error.to_string(),
-            Self::State(text) => (*text).to_owned(),
-            Self::Refused(_, text) => text.clone(),
-        }
-    }
 }

@@ -1,10 +1,9 @@
 //! Calls that did not end well, as the log shows them. A call that was refused before a worker had it is none.
 
-use super::{exit_text, ran};
 use crate::observe::{Entry, LogEvent, events};
 use crate::plane::Plane;
 use crate::sources::Origin;
-use crate::sources::jobs::words_of;
+use crate::sources::end::{Victim, exit_text, ran, words_of};
 use stoker_core::{Exit, Facts, Outcome, TaskId, WorkerId};
 use stoker_wire::{Frame, Status};
 
@@ -40,7 +39,7 @@ impl Plane {
                 let error = words_of(words);
                 (Some(error.class), error.message)
             }
-            None => (None, super::reply::explain(outcome).1),
+            None => (None, super::reply::explain(outcome, Victim::of(answer)).1),
         };
         let bad = BadCall {
             event,
@@ -58,15 +57,16 @@ impl Plane {
         }
     }
 
-    /// A call's worker died on it, and it runs again.
+    /// A call's worker died on it, or its program, and it runs again.
     pub(crate) fn log_crashed_call(
         &mut self,
         task: TaskId,
         worker: WorkerId,
         exit: Exit,
         crashes: u8,
+        victim: Victim,
     ) {
-        let reason = format!("its worker died ({})", exit_text(exit));
+        let reason = format!("{} ({})", victim.died(), exit_text(exit));
         let bad = BadCall {
             event: &events::CALL_CRASHED,
             what: "crashed",

@@ -4,7 +4,7 @@ use super::accept::Fault;
 use crate::net::{ConnId, Role};
 use crate::observe::events;
 use crate::plane::Plane;
-use crate::sources::rpc::exit_text;
+use crate::sources::end::exit_text;
 use stoker_angel::{AboutGateway, End};
 use stoker_core::Exit;
 use stoker_wire::{EventKind, Frame, Hello, Status};

@@ -1,3 +1,5 @@
+//! The first frame of a connection: who is there.
+
 use super::accept::Fault;
 use crate::MAX_FRAME;
 use crate::net::{Client, ConnId, Role};

@@ -3,7 +3,7 @@
 //! so that their commands get in however many others there are. Nobody makes room before there was time to
 //! speak, and before what was said has been read.
 
-use super::accept::Fault;
+use super::fault::Fault;
 use crate::net::{Conn, ConnId, Role};
 use crate::observe::events;
 use crate::plane::Plane;

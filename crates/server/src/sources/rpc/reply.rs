@@ -1,7 +1,10 @@
-use super::RETRY_MS;
+//! What callers are answered.
+
 use crate::net::{Client, ConnId, LARGE, Role};
 use crate::plane::Plane;
 use crate::sources::Origin;
+use crate::sources::RETRY_MS;
+use crate::sources::end::{ABANDONED, Victim, exit_text, ran};
 use stoker_core::{Exit, Facts, Outcome, Span, TaskId};
 use stoker_wire::{Codec, Encode, Flags, Frame, Key, Meta, MetaBuf, Status, Type};
 
@@ -34,7 +37,7 @@ impl Plane {
         }
         match answer.filter(|_| outcome == Outcome::Answered) {
             Some(answer) => self.pass_on(conn, id, facts, answer),
-            None => self.tell_outcome(conn, id, outcome, facts),
+            None => self.tell_outcome(conn, id, outcome, facts, answer),
         }
     }
 
@@ -93,8 +96,15 @@ impl Plane {
         self.mark(conn);
     }
 
-    fn tell_outcome(&mut self, conn: ConnId, id: u32, outcome: Outcome, facts: Facts) {
-        let (status, mut text, retry_after) = explain(outcome);
+    fn tell_outcome(
+        &mut self,
+        conn: ConnId,
+        id: u32,
+        outcome: Outcome,
+        facts: Facts,
+        answer: Option<&Frame<'_>>,
+    ) {
+        let (status, mut text, retry_after) = explain(outcome, Victim::of(answer));
         if status == Status::WORKER_DIED || status == Status::QUARANTINED {
             let words = facts
                 .worker
@@ -285,7 +295,7 @@ fn add_passed(meta: &mut MetaBuf, passed: Meta<'_>) {
 }
 
 /// An outcome that is not a worker's own words, as a caller hears it.
-pub(super) fn explain(outcome: Outcome) -> (Status, String, Option<u32>) {
+pub(super) fn explain(outcome: Outcome, victim: Victim) -> (Status, String, Option<u32>) {
     let ms = |span: Span| u32::try_from(span.as_millis().max(1)).unwrap_or(u32::MAX);
     match outcome {
         Outcome::Answered | Outcome::Failed => {
@@ -310,20 +320,12 @@ pub(super) fn explain(outcome: Outcome) -> (Status, String, Option<u32>) {
         Outcome::NoWorker => (Status::NO_WORKER, "no worker serves this name".into(), None),
         Outcome::WorkerDied(exit) => (
             Status::WORKER_DIED,
-            format!("its worker died ({}) while it ran", exit_text(exit)),
+            format!("{} ({}) while it ran", victim.died(), exit_text(exit)),
             None,
         ),
-        Outcome::Abandoned => (
-            Status::UNAVAILABLE,
-            crate::sources::jobs::ABANDONED.into(),
-            None,
-        ),
+        Outcome::Abandoned => (Status::UNAVAILABLE, ABANDONED.into(), None),
         Outcome::Quarantined { crashes, exit } => {
-            let text = format!(
-                "it killed {}, the last one by {}",
-                crate::counted(crashes, "worker"),
-                exit_text(exit)
-            );
+            let text = victim.died_last(crashes, exit);
             (Status::QUARANTINED, text, None)
         }
         Outcome::Exhausted { retry_after } => (
@@ -345,42 +347,5 @@ pub(super) fn explain(outcome: Outcome) -> (Status, String, Option<u32>) {
             let text = "every worker that could serve this call waits for such calls itself";
             (Status::RESOURCE_EXHAUSTED, text.into(), None)
         }
-    }
-}
-
-/// How long a task ran: by its worker's own clock where it has one, because answers that are read
-/// together look to the broker as if all but the first had taken no time.
-pub(crate) fn ran(facts: Facts, answer: Option<&Frame<'_>>) -> Span {
-    let own = answer.map_or(0, |answer| answer.ttl);
-    if own > 0 {
-        Span(u64::from(own))
-    } else {
-        facts.ran
-    }
-}
-
-/// How a process ended, for people.
-pub(crate) fn exit_text(exit: Exit) -> String {
-    match exit {
-        Exit::Code(code) => format!("exit code {code}"),
-        Exit::Signal(signal) => format!("signal {signal}{}", signal_name(signal)),
-        Exit::Gone => "its connection's end".to_owned(),
-        Exit::NotStarted => "not having started".to_owned(),
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        1 => " (HUP)",
-        2 => " (INT)",
-        4 => " (ILL)",
-        6 => " (ABRT)",
-        7 => " (BUS)",
-        8 => " (FPE)",
-        9 => " (KILL)",
-        11 => " (SEGV)",
-        13 => " (PIPE)",
-        15 => " (TERM)",
-        _ => "",
     }
 }

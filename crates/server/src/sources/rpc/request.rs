@@ -1,12 +1,11 @@
-use super::accept::Fault;
+//! Requests of clients: calls, and operations of the server itself.
+
+use super::fault::Fault;
 use crate::net::{ConnId, Role};
 use crate::plane::Plane;
-use crate::sources::Origin;
+use crate::sources::{Origin, RETRY_MS};
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, Span, WorkerId};
 use stoker_wire::{Flags, Frame, Key, Status};
-
-/// What a client that met a limit is told to wait.
-pub(crate) const RETRY_MS: u32 = 100;
 
 impl Plane {
     /// A REQ of a client: a call, or something the broker itself does.

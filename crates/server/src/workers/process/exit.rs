@@ -1,3 +1,5 @@
+//! A worker's process has ended.
+
 use crate::net::Flow;
 use crate::plane::Plane;
 use crate::workers::Link;

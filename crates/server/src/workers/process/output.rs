@@ -1,3 +1,5 @@
+//! What workers write to stdout and stderr.
+
 use crate::net::ConnId;
 use crate::observe::Stream;
 use crate::plane::Plane;

@@ -1,3 +1,5 @@
+//! Asks the angel to start workers.
+
 use crate::base;
 use crate::clock::wall_ms;
 use crate::config::Pool as PoolSpec;

@@ -2,7 +2,7 @@
 
 use super::view::{OF_ENDED, OF_JOBS, view};
 use crate::sqlite::seal::{ENDED, JOBS};
-use crate::sqlite::writer::is_damage;
+use crate::sqlite::trouble::is_damage;
 use crate::{Filter, QueueNo, State, View, fingerprint};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ToSql, params_from_iter};

@@ -1,3 +1,5 @@
+//! Failed jobs, grouped by what they failed of.
+
 use super::filter::{Source, sources};
 use super::{Looking, Scan};
 use crate::{Filter, Group, State, View, fingerprint};

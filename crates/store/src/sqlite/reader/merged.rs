@@ -1,3 +1,5 @@
+//! Jobs of several sources, in one order.
+
 use super::Scan;
 use super::filter::{Order, Source};
 use crate::{Filter, JobId, View};

@@ -4,16 +4,20 @@ mod filter;
 mod groups;
 mod merged;
 mod scrub;
+#[cfg(feature = "sim")]
+mod stepped;
 mod view;
 
 pub(super) use filter::{Order, Scan, Source, sources};
 pub(super) use merged::{Merged, Next};
+#[cfg(feature = "sim")]
+pub(super) use stepped::ToReader;
 pub(super) use view::{OF_ENDED, OF_JOBS, OF_REMAINS};
 
+use super::kinds::signed;
 use super::post::Post;
 use super::schema;
 use super::seal::{ENDED, JOBS, REMAINS};
-use super::writer::kinds::signed;
 use crate::job::WHOLE_BYTES;
 use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View, Whole};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -36,6 +40,10 @@ pub(super) enum Message {
     /// The file is open: all of it may be read.
     Scrub,
 }
+
+/// How the writer reaches the reader.
+#[cfg(not(feature = "sim"))]
+pub(super) type ToReader = SyncSender<Message>;
 
 pub(super) struct Reader {
     path: PathBuf,

@@ -1,10 +1,10 @@
 //! Rows as people see them.
 
 use crate::job::beginning;
+use crate::sqlite::kinds::{BODY, CHECKPOINT, META, OUTPUT, RESULT, owner};
 use crate::sqlite::seal::{
     self, ENDED, HISTORY as HISTORY_ROWS, JOBS, KEPT as KEPT_ROWS, REMAINS, Table,
 };
-use crate::sqlite::writer::kinds::{BODY, CHECKPOINT, META, OUTPUT, RESULT, owner};
 use crate::{Bytes, JobId, Note, QueueNo, Run, State, View, What, Whole};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::sync::LazyLock;

@@ -1,3 +1,5 @@
+//! `stoker store check`.
+
 use super::open;
 use crate::sqlite::StoreError;
 use crate::sqlite::seal::{self, Table};

@@ -2,13 +2,14 @@
 
 mod check;
 
+pub use super::queues::Described;
 pub use check::{Checked, check};
 
+use super::links::resolve;
 use super::lock::Lock;
 use super::log;
-use super::path::{beside, len, resolve};
+use super::path::{beside, len};
 use super::{StoreError, queues, schema};
-use crate::Counts;
 use rusqlite::Connection;
 use std::fs::File;
 use std::io;
@@ -26,15 +27,6 @@ pub struct Description {
     /// What stands in the log and perhaps not yet in the file.
     pub log_bytes: u64,
     pub queues: Vec<Described>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
-    pub name: String,
-    pub paused: bool,
-    pub counts: Counts,
-    /// Done and cancelled jobs that are still kept.
-    pub kept: u64,
 }
 
 /// Says what a store is like, also while a server works with it.

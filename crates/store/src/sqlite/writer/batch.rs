@@ -1,6 +1,8 @@
-use super::due::Dues;
+//! What one transaction does, beyond its rows.
+
 use crate::{Ask, JobId, Pushed, QueueNo, State};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// What one transaction does, beyond rows: seen to once it is committed, dropped if it is not.
 #[derive(Default)]
@@ -22,6 +24,35 @@ pub(super) struct Batch {
     pub(super) ended: BTreeMap<(QueueNo, u8), Vec<u8>>,
     /// When the first of those is due that wait for their time from now on.
     pub(super) due: Dues,
+}
+
+/// When something is due first: by the wall clock, and by the steady one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::sqlite) struct Dues(pub(super) [Option<u64>; 2]);
+
+impl Dues {
+    /// It has to be looked up.
+    pub(super) const NOW: Self = Self([Some(0), Some(0)]);
+
+    pub(super) fn add(&mut self, due: u64, is_delay: bool) {
+        let first = &mut self.0[usize::from(is_delay)];
+        *first = Some(first.map_or(due, |first| first.min(due)));
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        for (is_delay, due) in [false, true].into_iter().zip(other.0) {
+            if let Some(due) = due {
+                self.add(due, is_delay);
+            }
+        }
+    }
+
+    /// How long until the first one is due.
+    pub(super) fn time_left(self, wall: u64, steady: u64) -> Option<Duration> {
+        let left = self.0.into_iter().zip([wall, steady]);
+        let left = left.filter_map(|(due, now)| Some(due?.saturating_sub(now)));
+        left.min().map(Duration::from_millis)
+    }
 }
 
 pub(super) enum Effect {

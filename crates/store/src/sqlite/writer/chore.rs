@@ -1,3 +1,5 @@
+//! Work that goes along with commits and that nobody asked for.
+
 use super::pace::Pace;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
-use super::kinds::DELAY;
-use super::{Batch, Writer};
+//! Jobs whose time has come are made ready.
+
+use super::{Batch, Dues, Writer};
+use crate::sqlite::kinds::DELAY;
 use crate::sqlite::seal::JOBS;
 use crate::{JobId, QueueNo, State};
 use rusqlite::{OptionalExtension, params};
@@ -24,35 +26,6 @@ static READY: LazyLock<String> = LazyLock::new(|| {
         "id = ?1",
     )
 });
-
-/// When something is due first: by the wall clock, and by the steady one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::sqlite) struct Dues([Option<u64>; 2]);
-
-impl Dues {
-    /// It has to be looked up.
-    pub(super) const NOW: Self = Self([Some(0), Some(0)]);
-
-    pub(super) fn add(&mut self, due: u64, is_delay: bool) {
-        let first = &mut self.0[usize::from(is_delay)];
-        *first = Some(first.map_or(due, |first| first.min(due)));
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        for (is_delay, due) in [false, true].into_iter().zip(other.0) {
-            if let Some(due) = due {
-                self.add(due, is_delay);
-            }
-        }
-    }
-
-    /// How long until the first one is due.
-    fn time_left(self, wall: u64, steady: u64) -> Option<Duration> {
-        let left = self.0.into_iter().zip([wall, steady]);
-        let left = left.filter_map(|(due, now)| Some(due?.saturating_sub(now)));
-        left.min().map(Duration::from_millis)
-    }
-}
 
 impl Writer {
     pub(super) fn is_due(&self) -> bool {

@@ -1,5 +1,7 @@
-use super::kinds::{CHECKPOINT, KEPT, OUTPUT, RESULT, UNIQUE, job_id, signed, to_json};
+//! Jobs end: done, failed or cancelled.
+
 use super::{Batch, Effect, Writer};
+use crate::sqlite::kinds::{CHECKPOINT, KEPT, OUTPUT, RESULT, UNIQUE, job_id, signed, to_json};
 use crate::sqlite::seal::{ENDED, HISTORY, JOBS, KEPT as KEPT_ROWS, PAYLOAD_SUM};
 use crate::{Ending, JobError, JobId, Options, QueueNo, Run, State, What, fingerprint};
 use rusqlite::{OptionalExtension, params};

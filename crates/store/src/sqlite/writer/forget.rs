@@ -1,9 +1,9 @@
 //! Forgetting what need not be kept any longer: a little with every commit, the rest in slices in between.
 
-use super::commit::trouble;
-use super::kinds::signed;
 use super::{Batch, Writer};
+use crate::sqlite::kinds::signed;
 use crate::sqlite::seal::{ENDED, REMAINS};
+use crate::sqlite::trouble::trouble;
 use crate::{JobId, QueueNo, State, Told, Trouble};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Statement, params};

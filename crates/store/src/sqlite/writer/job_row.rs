@@ -1,7 +1,7 @@
 //! A row of `jobs` with its payload, to be verified and handed over. Each value is fetched once: SQLite takes longer
 //! to hand out most of them than it takes to sum them.
 
-use super::kinds::KEPT;
+use crate::sqlite::kinds::KEPT;
 use crate::sqlite::seal::{self, JOBS};
 use crate::{Job, JobId, Owner, QueueNo, Run};
 use rusqlite::Row;

@@ -1,3 +1,5 @@
+//! What the scheduler holds of each lane.
+
 use crate::{JobId, QueueNo};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,8 +1,8 @@
 //! What is written of a job without changing what becomes of it.
 
 use super::end::Brief;
-use super::kinds::{CHECKPOINT, OUTPUT, UNIQUE, to_json};
 use super::{Batch, Effect, Writer};
+use crate::sqlite::kinds::{CHECKPOINT, OUTPUT, UNIQUE, to_json};
 use crate::sqlite::reader::find;
 use crate::sqlite::seal::{ENDED, JOBS, QUEUES};
 use crate::{JobId, QueueNo, What};

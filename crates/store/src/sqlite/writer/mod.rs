@@ -6,14 +6,15 @@ mod batch;
 mod change;
 mod chore;
 mod commit;
+mod doubt;
 mod due;
 mod end;
 mod files;
 mod fold;
 mod forget;
 mod job_row;
-pub(super) mod kinds;
 mod lanes;
+mod long;
 mod many;
 mod mark;
 mod open;
@@ -33,12 +34,11 @@ mod write;
 
 use super::post::{Damaged, Post};
 use super::queues::Queues;
-use super::threads::ToReader;
+use super::reader::ToReader;
 use super::{SqliteOptions, StoreError, log, schema};
 use crate::{Ask, Clock, Ids, JobId, QueueNo, Told};
-use batch::{Batch, Effect};
+use batch::{Batch, Dues, Effect};
 use chore::Chore;
-pub(super) use commit::is_damage;
 use lanes::Lanes;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cell::{Cell, RefCell};
@@ -72,11 +72,11 @@ pub(super) struct Writer {
     parked: VecDeque<unread::Parked>,
     /// The last transaction, if nobody knows what became of it.
     unknown: Option<(Batch, u64)>,
-    doubt: Option<reopen::Doubt>,
+    doubt: Option<doubt::Doubt>,
     /// Searches for lanes under way.
     searches: VecDeque<search::Search>,
     /// Changes of many jobs under way.
-    long: VecDeque<change::Long>,
+    long: VecDeque<long::Long>,
     failing: Option<commit::Failing>,
     /// Jobs that ran when the last server died, as long as that is not written.
     crashed: HashSet<JobId>,
@@ -95,7 +95,7 @@ pub(super) struct Writer {
     durable: u64,
     /// What `PRAGMA synchronous` says now.
     level: commit::Level,
-    next_due: due::Dues,
+    next_due: Dues,
     making_ready: Chore,
     /// When there is something to forget.
     tidy_at: Cell<u64>,
@@ -151,7 +151,7 @@ impl Writer {
             damaged: RefCell::default(),
             durable: 0,
             level: commit::Level::Unknown,
-            next_due: due::Dues::default(),
+            next_due: Dues::default(),
             making_ready: Chore::default(),
             tidy_at: Cell::new(u64::MAX),
             tidying: Chore::default(),

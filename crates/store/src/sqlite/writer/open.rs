@@ -1,9 +1,9 @@
 //! Opening queues, and closing the store.
 
 use super::Writer;
-use super::commit::trouble;
 use super::unread::Unread;
 use crate::sqlite::schema;
+use crate::sqlite::trouble::trouble;
 use crate::{Keep, QueueNo, Told};
 use std::io;
 

@@ -1,3 +1,5 @@
+//! When to try again what has failed.
+
 use std::time::Duration;
 use stoker_os::steady;
 

@@ -1,8 +1,8 @@
 //! Ending jobs that were done and left nothing, as nearly all are.
 
-use super::kinds::signed;
 use super::many::{self, Many};
 use super::{Batch, Effect, Writer};
+use crate::sqlite::kinds::signed;
 use crate::sqlite::queues::Queues;
 use crate::sqlite::seal::{Column, ENDED, JOBS, columns};
 use crate::{Ask, Ending, JobId, QueueNo, Run, State};

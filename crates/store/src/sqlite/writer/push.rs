@@ -1,6 +1,8 @@
-use super::kinds::{DELAY, UNIQUE, owner, signed, to_json};
+//! Jobs are accepted.
+
 use super::many::{Many, Parameters};
 use super::{Batch, Effect, Writer};
+use crate::sqlite::kinds::{DELAY, UNIQUE, owner, signed, to_json};
 use crate::sqlite::seal::{self, JOBS, PUSHES, UNIQUES};
 use crate::{Ask, Holder, JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique, checksum};
 use rusqlite::types::ValueRef;

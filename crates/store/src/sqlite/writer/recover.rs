@@ -1,3 +1,5 @@
+//! What the last process left: numbers, runs that were under way, and crashes.
+
 use super::end::Brief;
 use super::{Batch, Writer};
 use crate::sqlite::seal::JOBS;

@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::job_row::{COLUMNS, JobRow};
-use super::kinds::{CHECKPOINT, signed};
+use crate::sqlite::kinds::{CHECKPOINT, signed};
 use crate::sqlite::post::Damaged;
 use crate::sqlite::seal::{self, JOBS, KEPT as KEPT_ROWS};
 use crate::{Ask, Job, JobId, QueueNo, Rest, Run, Told};

@@ -1,6 +1,8 @@
+//! A run has failed and the job runs again.
+
 use super::end::summary;
-use super::kinds::{DELAY, OUTPUT, signed, to_json};
 use super::{Batch, Effect, Writer};
+use crate::sqlite::kinds::{DELAY, OUTPUT, signed, to_json};
 use crate::sqlite::seal::JOBS;
 use crate::{JobError, JobId, Run, State, What};
 use rusqlite::params;

@@ -1,7 +1,6 @@
 //! Looking for lanes with something waiting and nothing held.
 
 use super::Writer;
-use super::unread::Unread;
 use crate::{Lane, QueueNo, Told};
 use rusqlite::{OptionalExtension, params};
 
@@ -46,13 +45,6 @@ impl Writer {
             at,
             wrapped: false,
         });
-    }
-
-    /// Does a slice of every search.
-    pub(super) fn search(&mut self) {
-        for search in std::mem::take(&mut self.searches) {
-            self.read_or_park(Unread::Search(search));
-        }
     }
 
     /// Returns whether the search is over. It ends early with what it has: what was taken is held from now

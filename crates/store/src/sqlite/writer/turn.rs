@@ -1,3 +1,5 @@
+//! The writer's loop.
+
 use super::Writer;
 use super::unread::Unread;
 use crate::sqlite::post::Item;

@@ -56,6 +56,13 @@ impl Writer {
         }
     }
 
+    /// Does a slice of every search.
+    pub(super) fn search(&mut self) {
+        for search in std::mem::take(&mut self.searches) {
+            self.read_or_park(Unread::Search(search));
+        }
+    }
+
     /// Tries what is due of that which could not be read.
     pub(super) fn read_parked(&mut self) {
         for _ in 0..self.parked.len() {

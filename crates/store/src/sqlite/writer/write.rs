@@ -1,6 +1,8 @@
+//! What was asked is written in one transaction, or kept until that is possible.
+
 use super::batch::must_last;
-use super::commit::{broken, is_damage, is_of_the_disk, trouble};
-use super::{Batch, Effect, Writer, reopen::Doubtful};
+use super::{Batch, Effect, Writer, doubt::Doubtful};
+use crate::sqlite::trouble::{broken, is_damage, is_of_the_disk, trouble};
 use crate::{Ask, JobId, Told, Trouble};
 
 // Shows whether the disk takes anything, when there is nothing else to write.

@@ -1,3 +1,5 @@
+//! The worker's connection.
+
 use crate::Worker;
 use std::os::fd::FromRawFd;
 use std::os::unix::net::UnixStream;

@@ -1,3 +1,5 @@
+//! SQLite's `xFileControl`.
+
 #![allow(unsafe_code, reason = "SQLite is a C library")]
 
 use super::open::Open;

@@ -7,6 +7,7 @@ mod control;
 mod file_methods;
 mod open;
 mod registration;
+mod slot;
 mod vfs_methods;
 
 pub(super) use registration::Registration;

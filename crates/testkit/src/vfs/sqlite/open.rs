@@ -1,3 +1,5 @@
+//! A file that SQLite has open.
+
 use super::super::names::folder;
 use super::super::shm::Region;
 use super::super::{Disk, File, Mode};

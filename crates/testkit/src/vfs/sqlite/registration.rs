@@ -1,27 +1,16 @@
+//! A disk registered with SQLite as a VFS.
+
 #![allow(unsafe_code, reason = "SQLite is a C library")]
 
-use super::super::Disk;
 use super::super::disk::Shared;
 use super::file_methods::Handle;
+use super::slot::{Slot, lock};
 use super::vfs_methods as methods;
 use rusqlite::ffi;
 use std::ffi::{CString, c_int};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// A VFS that SQLite knows. It is never freed, as SQLite may use it at any time; once its disk is gone, and with it
-/// every file on it, it serves another one.
-pub(super) struct Slot {
-    name: String,
-    disk: Mutex<Weak<Shared>>,
-}
-
-impl Slot {
-    pub(super) fn disk(&self) -> Option<Disk> {
-        lock(&self.disk).upgrade().map(Disk)
-    }
-}
+use std::sync::{Arc, Mutex, Weak};
 
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
@@ -87,10 +76,6 @@ fn register() -> &'static Slot {
     let code = unsafe { ffi::sqlite3_vfs_register(vfs, 0) };
     assert_eq!(code, ffi::SQLITE_OK, "SQLite takes a VFS");
     slot
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Seeds SQLite's generator of random numbers, of which there is one per process, whatever the VFS: it draws from it

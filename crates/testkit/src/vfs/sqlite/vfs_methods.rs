@@ -6,7 +6,7 @@ use super::super::names::{absolute, folder};
 use super::code;
 use super::file_methods::Handle;
 use super::open::Open;
-use super::registration::Slot;
+use super::slot::Slot;
 use rusqlite::ffi;
 use std::ffi::{CStr, c_char, c_int};
 

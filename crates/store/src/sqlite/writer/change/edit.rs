@@ -1,7 +1,9 @@
+//! Editing a job.
+
 use crate::job::lossless_of;
+use crate::sqlite::kinds::{DELAY, UNIQUE, signed};
 use crate::sqlite::seal::{ENDED, JOBS};
 use crate::sqlite::writer::end::Brief;
-use crate::sqlite::writer::kinds::{DELAY, UNIQUE, signed};
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Bytes, QueueNo, State, View, What};
 use rusqlite::{OptionalExtension, params};

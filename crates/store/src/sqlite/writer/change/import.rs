@@ -1,6 +1,8 @@
+//! Importing jobs.
+
+use crate::sqlite::kinds::{CHECKPOINT, signed};
 use crate::sqlite::reader::find;
 use crate::sqlite::seal::JOBS;
-use crate::sqlite::writer::kinds::{CHECKPOINT, signed};
 use crate::sqlite::writer::push::state_of;
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Ending, Import, State, What};

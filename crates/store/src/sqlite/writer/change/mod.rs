@@ -4,15 +4,14 @@ mod edit;
 mod import;
 mod revive;
 
-use super::commit::{is_of_the_disk, trouble};
-use super::reopen::Doubtful;
+use super::doubt::Doubtful;
+use super::long::{Long, Slice, Work};
 use super::{Batch, Writer};
 use crate::sqlite::reader::{Merged, Next, Order, Source, find, sources};
+use crate::sqlite::trouble::{is_of_the_disk, trouble};
 use crate::{
-    Change, Changed, Ending, Filter, Holder, Import, JobId, State, Ticket, Told, Trouble, View,
-    Which,
+    Change, Changed, Ending, Holder, Import, JobId, State, Ticket, Told, Trouble, View, Which,
 };
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 /// Rows that one slice looks for, in one transaction.
@@ -23,40 +22,6 @@ const PIECES: usize = 4;
 
 /// Rows that are read of a queue's jobs of one state at a time.
 const PAGE: usize = crate::bound(64, 4);
-
-/// A change under way.
-pub(in crate::sqlite) struct Long {
-    pub(super) ticket: Ticket,
-    work: Work,
-    changed: Changed,
-    /// How many of them are committed.
-    safe: u64,
-}
-
-/// A slice of one, done: with whether it was the last one, or why nothing could be done.
-pub(in crate::sqlite) struct Slice {
-    pub(super) long: Long,
-    over: Result<bool, Trouble>,
-}
-
-enum Work {
-    One(JobId, Change),
-    Many {
-        filter: Filter,
-        change: Change,
-        jobs: Merged,
-        /// The highest number given when it was asked: jobs that come later are not meant.
-        upto: u64,
-    },
-    Held {
-        jobs: VecDeque<JobId>,
-        change: Change,
-        /// Those of the slice under way, and those that it changes.
-        slice: Vec<JobId>,
-        given_back: Vec<JobId>,
-    },
-    Import(VecDeque<Import>),
-}
 
 impl Writer {
     pub(super) fn start_change(&mut self, ticket: Ticket, which: Which, change: Change) {

@@ -1,8 +1,8 @@
 //! Jobs that go back to those that are to run.
 
+use crate::sqlite::kinds::{DELAY, signed, to_json};
 use crate::sqlite::seal::{ENDED, JOBS};
 use crate::sqlite::writer::end::Brief;
-use crate::sqlite::writer::kinds::{DELAY, signed, to_json};
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{State, View, What};
 use rusqlite::params;

@@ -1,20 +1,20 @@
 //! Codes and forms that rows share.
 
 /// Bits of `marks`.
-pub(in crate::sqlite) const UNIQUE: u8 = 1;
-pub(in crate::sqlite) const KEPT: u8 = 2;
+pub(super) const UNIQUE: u8 = 1;
+pub(super) const KEPT: u8 = 2;
 /// `due` is by the steady clock.
-pub(in crate::sqlite) const DELAY: u8 = 4;
+pub(super) const DELAY: u8 = 4;
 
 /// Kinds of rows in `kept`.
-pub(in crate::sqlite) const RESULT: u8 = 0;
-pub(in crate::sqlite) const OUTPUT: u8 = 1;
-pub(in crate::sqlite) const CHECKPOINT: u8 = 2;
-pub(in crate::sqlite) const META: u8 = 3;
-pub(in crate::sqlite) const BODY: u8 = 4;
+pub(super) const RESULT: u8 = 0;
+pub(super) const OUTPUT: u8 = 1;
+pub(super) const CHECKPOINT: u8 = 2;
+pub(super) const META: u8 = 3;
+pub(super) const BODY: u8 = 4;
 
 /// As SQLite keeps it: its numbers have a sign.
-pub(in crate::sqlite) fn signed(number: u64) -> i64 {
+pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -24,10 +24,7 @@ pub(super) fn to_json<T: serde::Serialize>(value: &T) -> String {
 }
 
 /// A job's owner, if it has one.
-pub(in crate::sqlite) fn owner(
-    row: &rusqlite::Row<'_>,
-    at: usize,
-) -> rusqlite::Result<Option<crate::Owner>> {
+pub(super) fn owner(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<crate::Owner>> {
     Ok(row.get_ref(at)?.as_str_or_null()?.map(crate::Owner::from))
 }
 

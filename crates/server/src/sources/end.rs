@@ -1,0 +1,130 @@
+//! How runs end, in words and figures: the same for calls and jobs.
+
+use crate::clock::wall_ms;
+use crate::counted;
+use stoker_core::{Exit, Facts, Span};
+use stoker_store::JobError;
+use stoker_wire::{Frame, Key, Status};
+
+/// The longest error text kept of a job.
+const MESSAGE: usize = 16 << 10;
+
+/// What is said of a task that workers returned too often.
+pub(crate) const ABANDONED: &str =
+    "its workers returned it four times without an answer, so it counts as a failed run";
+
+/// How long a task ran: by its worker's own clock where it has one, because answers that are read
+/// together look to the broker as if all but the first had taken no time.
+pub(crate) fn ran(facts: Facts, answer: Option<&Frame<'_>>) -> Span {
+    let own = answer.map_or(0, |answer| answer.ttl);
+    if own > 0 {
+        Span(u64::from(own))
+    } else {
+        facts.ran
+    }
+}
+
+/// How a process ended, for people.
+pub(crate) fn exit_text(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}{}", signal_name(signal)),
+        Exit::Gone => "its connection's end".to_owned(),
+        Exit::NotStarted => "not having started".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (HUP)",
+        2 => " (INT)",
+        4 => " (ILL)",
+        6 => " (ABRT)",
+        7 => " (BUS)",
+        8 => " (FPE)",
+        9 => " (KILL)",
+        11 => " (SEGV)",
+        13 => " (PIPE)",
+        15 => " (TERM)",
+        _ => "",
+    }
+}
+
+/// Who crashed: a worker, or only the program that an adapter ran for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victim {
+    Worker,
+    Program,
+}
+
+impl Victim {
+    /// By the answer with which a task ended, if there was one: an adapter reports what became of its program.
+    pub(crate) fn of(answer: Option<&Frame<'_>>) -> Self {
+        match answer.is_some_and(|answer| answer.status() == Status::CRASHED) {
+            true => Self::Program,
+            false => Self::Worker,
+        }
+    }
+
+    pub(crate) fn died(self) -> &'static str {
+        match self {
+            Self::Worker => "its worker died",
+            Self::Program => "its program crashed",
+        }
+    }
+
+    /// What a task in quarantine has done.
+    pub(crate) fn died_often(self, crashes: u8) -> String {
+        match self {
+            Self::Worker => format!("it killed {}", counted(crashes, "worker")),
+            Self::Program => format!("its program crashed {}", counted(crashes, "time")),
+        }
+    }
+
+    pub(crate) fn died_last(self, crashes: u8, exit: Exit) -> String {
+        let last = match self {
+            Self::Worker => "the last one",
+            Self::Program => "the last time",
+        };
+        format!(
+            "{}, {last} by {}",
+            self.died_often(crashes),
+            exit_text(exit)
+        )
+    }
+}
+
+/// What an answer says of an error.
+pub(crate) fn words_of(answer: Option<&Frame<'_>>) -> JobError {
+    let at_ms = wall_ms();
+    let Some(answer) = answer else {
+        return JobError {
+            class: "Unknown".into(),
+            message: String::new(),
+            place: None,
+            at_ms,
+        };
+    };
+    let class = answer.meta.text(Key::ERROR_CLASS).map(str::to_owned);
+    let message = String::from_utf8_lossy(&answer.body[..answer.body.len().min(MESSAGE)]);
+    JobError {
+        class: class.unwrap_or_else(|| answer.status().name().to_owned()),
+        message: message.into_owned(),
+        place: answer.meta.text(Key::ERROR_PLACE).map(str::to_owned),
+        at_ms,
+    }
+}
+
+/// Whether a run ended in an error that another run may mend: what the code says of itself can change, a fault
+/// of the request can't.
+pub(crate) fn is_error(status: Status) -> bool {
+    matches!(
+        status,
+        Status(64..)
+            | Status::INTERNAL
+            | Status::UNAVAILABLE
+            | Status::RESOURCE_EXHAUSTED
+            | Status::DEADLINE_EXCEEDED
+            | Status::UNKNOWN
+    )
+}

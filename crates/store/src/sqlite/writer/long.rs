@@ -1,0 +1,39 @@
+//! A change of many jobs, as far as it has come.
+
+use crate::sqlite::reader::Merged;
+use crate::{Change, Changed, Filter, Import, JobId, Ticket, Trouble};
+use std::collections::VecDeque;
+
+/// A change under way.
+pub(in crate::sqlite) struct Long {
+    pub(super) ticket: Ticket,
+    pub(super) work: Work,
+    pub(super) changed: Changed,
+    /// How many of them are committed.
+    pub(super) safe: u64,
+}
+
+/// A slice of one, done: with whether it was the last one, or why nothing could be done.
+pub(in crate::sqlite) struct Slice {
+    pub(super) long: Long,
+    pub(super) over: Result<bool, Trouble>,
+}
+
+pub(super) enum Work {
+    One(JobId, Change),
+    Many {
+        filter: Filter,
+        change: Change,
+        jobs: Merged,
+        /// The highest number given when it was asked: jobs that come later are not meant.
+        upto: u64,
+    },
+    Held {
+        jobs: VecDeque<JobId>,
+        change: Change,
+        /// Those of the slice under way, and those that it changes.
+        slice: Vec<JobId>,
+        given_back: Vec<JobId>,
+    },
+    Import(VecDeque<Import>),
+}
