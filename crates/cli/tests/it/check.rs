@@ -38,10 +38,8 @@ const BAD: &[(&str, &str)] = &[
         ":2: pool.app.comand: unknown key\n    did you mean 'command'?",
     ),
     (
-        "[pool.app]\ncommand = [\"x\"]\nzzz = 1\n[log]\nlevel = 3\n",
-        ":3: pool.app.zzz: unknown key\n    there is: command, strategy, workers, directory, user, env, env_clear, env_pass, boot_timeout, \
-         task_timeout, kill_grace, stop_grace, protocol, memory_limit, max_tasks, max_age, idle_timeout, \
-         crash_budget, token\n\
+        "[pool.app]\ncommand = [\"x\"]\nwrkers = 1\n[log]\nlevel = 3\n",
+        ":3: pool.app.wrkers: unknown key\n    did you mean 'workers'?\n\
          :5: log.level: unknown key\n    there is: format, file, max_size, keep_files, rate_limit, rate_burst",
     ),
     (

@@ -51,7 +51,7 @@ fn how_it_ends_is_the_verdict() {
             "crash",
             0,
             3,
-            "it killed 3 workers, the last one by signal 11 (SEGV)",
+            "its program crashed 3 times, the last time by signal 11 (SEGV)",
         ),
     ] {
         let id = client.push(&twice(body));
@@ -62,7 +62,10 @@ fn how_it_ends_is_the_verdict() {
             (&attempt.into(), &crashes.into())
         );
     }
-    assert_eq!(app.call("sh.run", "crash").status(), Status::WORKER_DIED);
+    let crashed = app.call("sh.run", "crash");
+    assert_eq!(crashed.status(), Status::WORKER_DIED);
+    let text = "its program crashed (signal 11 (SEGV)) while it ran";
+    assert_eq!(crashed.text(), text);
     assert_eq!(app.call("sh.run", "fail").status(), Status::EXCEPTION);
     assert_eq!(app.pool()["restarts"], 0, "its adapter lives on");
 }
