@@ -141,8 +141,8 @@ struct Bench {
     keys: Vec<String>,
     calls: bool,
     free: Vec<TaskId>,
-    /// What was lent and not answered yet, first come first served.
-    lent: std::collections::VecDeque<(WorkerId, TaskId)>,
+    /// What was assigned and not answered yet, first come first served.
+    assigned: std::collections::VecDeque<(WorkerId, TaskId)>,
     brought: usize,
     steps: u64,
 }
@@ -181,7 +181,7 @@ impl Bench {
                 .rev()
                 .map(TaskId)
                 .collect(),
-            lent: std::collections::VecDeque::with_capacity(20_000),
+            assigned: std::collections::VecDeque::with_capacity(20_000),
             brought: 0,
             steps: 0,
         };
@@ -217,7 +217,7 @@ impl Bench {
         self.core.step(self.now, event, &mut out);
         for action in out.drain(..) {
             match action {
-                Action::Deliver { worker, task, .. } => self.lent.push_back((worker, task)),
+                Action::Deliver { worker, task, .. } => self.assigned.push_back((worker, task)),
                 Action::Finish { task, .. } => self.free.push(task),
                 _ => {}
             }
@@ -241,7 +241,7 @@ impl Bench {
         } else {
             key.as_bytes()
         };
-        let (ttl, limit, attempt, crashes, parent) = (None, None, 0, 0, None);
+        let (time_left, limit, attempt, crashes, parent) = (None, None, 0, 0, None);
         let task = NewTask {
             id,
             name,
@@ -249,7 +249,7 @@ impl Bench {
             class: 3,
             order: 0,
             origin,
-            ttl,
+            time_left,
             limit,
             attempt,
             crashes,
@@ -267,7 +267,7 @@ impl Bench {
         if self.core.next_deadline().is_some_and(|due| due <= self.now) {
             self.step(Event::Tick);
         }
-        let (worker, task) = self.lent.pop_front().expect("something runs");
+        let (worker, task) = self.assigned.pop_front().expect("something runs");
         self.step(Event::Answered {
             worker,
             task,

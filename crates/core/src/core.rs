@@ -15,7 +15,7 @@ pub struct Limits {
     pub boots_at_once: u32,
     /// Queues and services, configured and announced.
     pub queues: usize,
-    /// Tasks lent at most to a one-slot worker.
+    /// Tasks assigned at most to a one-slot worker.
     pub window: usize,
     /// Tasks of one lane that are loaded from a store.
     pub lane: u32,

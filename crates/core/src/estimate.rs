@@ -70,7 +70,7 @@ impl Estimate {
         (self.len >= ENOUGH).then_some(Span(u64::from(self.median)))
     }
 
-    /// Whether runs of this name are short enough to be lent ahead: nearly all below [`SHORT`], and none
+    /// Whether runs of this name are short enough to be assigned ahead: nearly all below [`SHORT`], and none
     /// so long that what stands behind it would notice. A strict maximum would do away with windows
     /// for a moment's noise: one collection of garbage, one turn of the processor's scheduler.
     pub(crate) fn is_short(&self) -> bool {

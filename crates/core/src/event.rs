@@ -241,11 +241,11 @@ pub enum Action {
     Claim {
         task: TaskId,
     },
-    /// Send a task to a worker. `ttl` is the time left, `None` if unbounded.
+    /// Send a task to a worker. `time_left` is `None` if its time is not bounded.
     Deliver {
         worker: WorkerId,
         task: TaskId,
-        ttl: Option<Span>,
+        time_left: Option<Span>,
         attempt: u16,
         crashes: u8,
     },

@@ -37,16 +37,16 @@ impl Core {
     fn check_queue(&self, id: QueueId, found: &mut Found) {
         let queue = &self.queues[id.index()];
         let of_queue = |task: &&Task| task.queue == id;
-        let lent = || self.lent().filter(of_queue);
-        let running = lent().filter(|task| task.started.is_some()).count();
+        let assigned = || self.assigned().filter(of_queue);
+        let running = assigned().filter(|task| task.started.is_some()).count();
         assert_eq!(queue.running as usize, running, "{id:?}: running");
-        assert_eq!(queue.out as usize, lent().count(), "{id:?}: lent");
+        assert_eq!(queue.out as usize, assigned().count(), "{id:?}: assigned");
         let mut listed = [0; CLASSES];
         let mut waiting = queue.suspects.len() as u32;
         for (key_id, key) in queue.keys.entries() {
             let of_key = |task: &&Task| task.key == key_id;
-            let out = lent().filter(of_key).count();
-            assert_eq!(key.out as usize, out, "{id:?} {key_id:?}: lent");
+            let out = assigned().filter(of_key).count();
+            assert_eq!(key.out as usize, out, "{id:?} {key_id:?}: assigned");
             let deferred = self.tasks.ids().map(|task| &self.tasks[task]);
             let deferred = deferred.filter(|task| task.place == Place::Deferred);
             let deferred = deferred
@@ -144,26 +144,26 @@ impl Core {
 
     fn check_worker(&self, id: WorkerId, found: &mut Found) {
         let worker = &self.workers[id];
-        let (lent, slots) = (worker.tasks.len(), usize::from(worker.slots));
+        let (assigned, slots) = (worker.tasks.len(), usize::from(worker.slots));
         assert!(
-            lent <= slots.max(self.limits.window),
-            "{id:?}: lent more than its window"
+            assigned <= slots.max(self.limits.window),
+            "{id:?}: assigned more than its window"
         );
         assert!(
-            slots == 1 || lent <= slots,
-            "{id:?}: lent more than its slots"
+            slots == 1 || assigned <= slots,
+            "{id:?}: assigned more than its slots"
         );
         match worker.life {
             Life::Starting { .. } | Life::Stopping { .. } => {
-                assert_eq!(lent, 0, "{id:?}: has tasks while {:?}", worker.state());
+                assert_eq!(assigned, 0, "{id:?}: has tasks while {:?}", worker.state());
             }
-            Life::Draining { .. } => assert!(lent > 0, "{id:?}: drains nothing"),
+            Life::Draining { .. } => assert!(assigned > 0, "{id:?}: drains nothing"),
             Life::Live { .. } | Life::Killed { .. } => {}
         }
         let suspect = self.pools[worker.pool.index()].suspect;
         for (nth, id_of) in worker.tasks.iter().enumerate() {
             let task = &self.tasks[*id_of];
-            assert_eq!(task.place, Place::Out(id), "{id_of:?}: lent");
+            assert_eq!(task.place, Place::Out(id), "{id_of:?}: assigned");
             assert_eq!(task.started.is_some(), nth < slots, "{id_of:?}: has a slot");
             assert!(
                 !task.reached || task.started.is_some(),
@@ -175,7 +175,7 @@ impl Core {
             );
             if task.crashes > 0 && !self.pools[worker.pool.index()].config.isolated {
                 assert_eq!(suspect, Some(*id_of), "{id_of:?}: the pool's one suspect");
-                assert_eq!(lent, 1, "{id_of:?}: a suspect runs alone");
+                assert_eq!(assigned, 1, "{id_of:?}: a suspect runs alone");
             }
             found.add(*id_of);
         }
@@ -224,7 +224,7 @@ impl Core {
         if let Some(suspect) = pool.suspect {
             let place = self.tasks.get(suspect).map(|task| task.place);
             let here = matches!(place, Some(Place::Out(at)) if self.workers[at].pool == id);
-            assert!(here, "{id:?}: the suspect {suspect:?} is not lent here");
+            assert!(here, "{id:?}: the suspect {suspect:?} is not assigned here");
         }
         let next = self.pair(id);
         assert_eq!(next, None, "{id:?}: a worker is free and a task waits");
@@ -258,7 +258,7 @@ impl Core {
         }
     }
 
-    fn lent(&self) -> impl Iterator<Item = &Task> {
+    fn assigned(&self) -> impl Iterator<Item = &Task> {
         let tasks = self.tasks.ids().map(|id| &self.tasks[id]);
         tasks.filter(|task| matches!(task.place, Place::Out(_)))
     }

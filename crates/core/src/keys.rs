@@ -80,7 +80,7 @@ pub(crate) struct Key {
     pub(crate) name: Vec<u8>,
     /// Busy time had, as a virtual time (see [`crate::queue::Queue`]).
     pub(crate) had: u64,
-    /// Tasks lent to workers.
+    /// Tasks assigned to workers.
     pub(crate) out: u32,
     /// Tasks in lanes and among the suspects.
     pub(crate) waiting: u32,

@@ -91,7 +91,7 @@ pub(crate) struct Queue {
     pub(crate) waiting: u32,
     /// Slots whose present task is of this queue.
     pub(crate) running: u32,
-    /// Tasks lent to workers, running or not.
+    /// Tasks assigned to workers, running or not.
     pub(crate) out: u32,
     /// Virtual time: what this queue had.
     pub(crate) had: u64,
@@ -149,7 +149,7 @@ impl Queue {
         self.keys[key].lanes[class].len < LARGEST_LANE
     }
 
-    /// Whether a task of it may be lent now, its limit considered.
+    /// Whether a task of it may be assigned now, its limit considered.
     pub(crate) fn may_lend(&self) -> bool {
         !self.paused && self.out < self.config.limit
     }
@@ -174,7 +174,7 @@ impl Queue {
         }
     }
 
-    /// Whether another task of this key's lanes may be lent.
+    /// Whether another task of this key's lanes may be assigned.
     pub(crate) fn is_open(&self, key: KeyId) -> bool {
         let key = &self.keys[key];
         let in_order = key.blocked == 0 && key.suspects == 0;
@@ -219,7 +219,7 @@ impl Queue {
         }
     }
 
-    /// Puts back a task that was lent and did not run, ahead of those that come after it.
+    /// Puts back a task that was assigned and did not run, ahead of those that come after it.
     pub(crate) fn push_front(&mut self, tasks: &mut Tasks, id: TaskId) {
         self.enter(tasks, id);
         let (key, class) = (tasks[id].key, usize::from(tasks[id].class));
@@ -320,7 +320,7 @@ impl Queue {
             .min()
     }
 
-    /// Records that a withdrawn task is lent, and charges what its run is expected to cost.
+    /// Records that a withdrawn task is assigned, and charges what its run is expected to cost.
     pub(crate) fn lend(&mut self, tasks: &mut Tasks, id: TaskId) {
         let key = tasks[id].key;
         self.out += 1;
@@ -349,7 +349,7 @@ impl Queue {
         }
     }
 
-    /// Records that a lent task is no longer lent.
+    /// Records that an assigned task is no longer assigned.
     pub(crate) fn take_back(&mut self, tasks: &Tasks, id: TaskId) {
         let key = tasks[id].key;
         self.out -= 1;

@@ -27,7 +27,7 @@ pub struct NewTask<'a> {
     pub order: u64,
     pub origin: Origin,
     /// Time left for its caller; `None` takes the queue's default.
-    pub ttl: Option<Span>,
+    pub time_left: Option<Span>,
     /// The longest one run may take; `None` takes the pool's.
     pub limit: Option<Span>,
     /// Earlier runs ended by its own code, and earlier workers that died on it.

@@ -18,7 +18,7 @@ pub struct QueueView<'a> {
     /// Tasks waiting here; a store may hold more.
     pub waiting: u32,
     pub running: u32,
-    pub lent: u32,
+    pub assigned: u32,
     /// When the one that has waited longest came.
     pub oldest: Option<Time>,
 }
@@ -35,7 +35,7 @@ pub struct WorkerView {
     pub slots: u16,
     /// The running task and since when it runs.
     pub task: Option<(TaskId, Time)>,
-    pub lent: usize,
+    pub assigned: usize,
     pub done: u64,
     pub rss: u64,
 }
@@ -58,7 +58,7 @@ impl Core {
             paused: queue.paused,
             waiting: queue.waiting,
             running: queue.running,
-            lent: queue.out,
+            assigned: queue.out,
             oldest: queue.oldest(&self.tasks),
         }
     }
@@ -76,7 +76,7 @@ impl Core {
                 state: worker.state(),
                 slots: worker.slots,
                 task: head.and_then(|task| Some((task, self.tasks[task].started?))),
-                lent: worker.tasks.len(),
+                assigned: worker.tasks.len(),
                 done: worker.done,
                 rss: worker.rss,
             }
@@ -98,8 +98,8 @@ impl Core {
         })
     }
 
-    /// Tasks lent to a worker, the running one first.
-    pub fn lent_to(&self, id: WorkerId) -> impl Iterator<Item = TaskId> {
+    /// Tasks assigned to a worker, the running one first.
+    pub fn assigned_to(&self, id: WorkerId) -> impl Iterator<Item = TaskId> {
         self.workers
             .get(id)
             .into_iter()
@@ -139,7 +139,7 @@ impl Core {
     }
 
     /// Whether a worker has a task, started or not.
-    pub fn is_lent(&self, task: TaskId) -> bool {
+    pub fn is_assigned(&self, task: TaskId) -> bool {
         let task = self.tasks.get(task);
         task.is_some_and(|task| matches!(task.place, crate::task::Place::Out(_)))
     }
@@ -154,7 +154,7 @@ impl Core {
         self.workers.get(id).map(crate::worker::Worker::state)
     }
 
-    /// Tasks held, waiting and lent.
+    /// Tasks held, waiting and assigned.
     pub fn tasks(&self) -> usize {
         self.tasks.len()
     }

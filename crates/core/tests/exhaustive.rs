@@ -179,7 +179,7 @@ impl Game {
         match next {
             Move::Job => drop(w.bring(job(self.job).tries(2))),
             Move::Call => drop(w.bring(call(self.call))),
-            Move::IdempotentCall => drop(w.bring(call(self.call).idempotent().ttl(secs(2)))),
+            Move::IdempotentCall => drop(w.bring(call(self.call).idempotent().time_left(secs(2)))),
             Move::Join => drop(w.join(PoolId(0), &Hello::default())),
             Move::CancelOldest => self.cancel(false, false),
             Move::KillOldest => self.cancel(false, true),
@@ -219,7 +219,7 @@ impl Game {
                 self.world.answer_as(worker, TaskId(900), Answer::Done);
             }
             Move::Started(at) => {
-                let (worker, task) = self.lent(at);
+                let (worker, task) = self.assigned(at);
                 self.world.step(Event::Started { worker, task });
             }
             Move::Left(at) => self.step(|worker| Event::Left { worker }, at),
@@ -246,14 +246,14 @@ impl Game {
     }
 
     /// A worker and the task that it has run longest, if it has one.
-    fn lent(&self, at: usize) -> (WorkerId, TaskId) {
+    fn assigned(&self, at: usize) -> (WorkerId, TaskId) {
         let worker = self.worker(at);
-        let task = self.world.core.lent_to(worker).next();
+        let task = self.world.core.assigned_to(worker).next();
         (worker, task.unwrap_or(TaskId(901)))
     }
 
     fn answer(&mut self, at: usize, answer: Answer) {
-        let (worker, task) = self.lent(at);
+        let (worker, task) = self.assigned(at);
         self.world.answer_as(worker, task, answer);
     }
 

@@ -1,5 +1,5 @@
 //! What becomes of a task, against a model that is too simple to be wrong: it knows nothing of queues and
-//! workers, only what the core said it lent to whom, and what then happened there.
+//! workers, only what the core said it assigned to whom, and what then happened there.
 #[path = "support/mod.rs"]
 mod support;
 
@@ -12,7 +12,7 @@ use support::*;
 enum Op {
     Bring(Kind, u16, u16, u8, Option<u64>),
     Idempotent(u8),
-    /// Of the lent tasks the one at this place, counted around.
+    /// Of the assigned tasks the one at this place, counted around.
     Answer(usize, Answer),
     Begin(usize),
     Die(usize),
@@ -31,11 +31,12 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Answer::Cancelled),
     ];
     let kind = prop_oneof![2 => Just(Kind::Jobs), 1 => Just(Kind::Calls)];
-    let ttl = prop::option::weighted(0.3, 1..3_000u64);
-    let bring =
-        (kind, 0..4u16, 0..3u16, 0..3u8, ttl).prop_map(|(kind, tries, attempt, crashes, ttl)| {
-            Op::Bring(kind, tries, attempt, crashes, ttl)
-        });
+    let time_left = prop::option::weighted(0.3, 1..3_000u64);
+    let bring = (kind, 0..4u16, 0..3u16, 0..3u8, time_left).prop_map(
+        |(kind, tries, attempt, crashes, time_left)| {
+            Op::Bring(kind, tries, attempt, crashes, time_left)
+        },
+    );
     prop_oneof![
         6 => bring,
         2 => (0..2u8).prop_map(Op::Idempotent),
@@ -149,7 +150,7 @@ struct Model {
     slots: u16,
     budget: u8,
     tasks: BTreeMap<TaskId, Task>,
-    /// When each lent task got its slot, by the model's own clock.
+    /// When each assigned task got its slot, by the model's own clock.
     since: BTreeMap<TaskId, Time>,
     killed: BTreeMap<WorkerId, Why>,
     /// Deaths by themselves: when, and of which task.
@@ -190,15 +191,19 @@ impl Model {
 
     fn play(&mut self, op: &Op) {
         match *op {
-            Op::Bring(Kind::Jobs, tries, attempt, crashes, ttl) => {
+            Op::Bring(Kind::Jobs, tries, attempt, crashes, time_left) => {
                 let bring = job(self.mail)
                     .tries(tries)
                     .attempt(attempt)
                     .crashes(crashes);
-                self.bring(bring, ttl, (true, true, tries));
+                self.bring(bring, time_left, (true, true, tries));
             }
-            Op::Bring(Kind::Calls, _, _, crashes, ttl) => {
-                self.bring(call(self.users).crashes(crashes), ttl, (false, false, 0));
+            Op::Bring(Kind::Calls, _, _, crashes, time_left) => {
+                self.bring(
+                    call(self.users).crashes(crashes),
+                    time_left,
+                    (false, false, 0),
+                );
             }
             Op::Idempotent(crashes) => {
                 let bring = call(self.users).idempotent().crashes(crashes);
@@ -208,7 +213,7 @@ impl Model {
                 let Some(task) = self.pick(at, true) else {
                     return;
                 };
-                let worker = self.w.on(task).expect("it is lent");
+                let worker = self.w.on(task).expect("it is assigned");
                 self.w.step(Event::Answered {
                     worker,
                     task,
@@ -221,7 +226,7 @@ impl Model {
                 let Some(task) = self.pick(at, true).filter(|_| self.slots > 1) else {
                     return;
                 };
-                let worker = self.w.on(task).expect("it is lent");
+                let worker = self.w.on(task).expect("it is assigned");
                 self.w.step(Event::Started { worker, task });
                 if !std::mem::replace(&mut self.task(task).begun, true) {
                     self.since.insert(task, self.w.now);
@@ -231,7 +236,7 @@ impl Model {
                 let Some(task) = self.pick(at, true) else {
                     return;
                 };
-                self.reap(self.w.on(task).expect("it is lent"), None);
+                self.reap(self.w.on(task).expect("it is assigned"), None);
             }
             Op::Cancel(at, kill) => {
                 let Some(task) = self.pick(at, true) else {
@@ -255,15 +260,15 @@ impl Model {
         self.after();
     }
 
-    fn bring(&mut self, bring: Bring, ttl: Option<u64>, rights: (bool, bool, u16)) {
+    fn bring(&mut self, bring: Bring, time_left: Option<u64>, rights: (bool, bool, u16)) {
         let (is_job, may_run_again, tries) = rights;
         let (attempt, crashes) = (bring.0.attempt, bring.0.crashes);
         let default = if is_job { Span::FOREVER } else { secs(60) };
-        let id = self.w.bring(match ttl {
-            Some(ttl) => bring.ttl(ms(ttl)),
+        let id = self.w.bring(match time_left {
+            Some(time_left) => bring.time_left(ms(time_left)),
             None => bring,
         });
-        let deadline = self.w.now + ttl.map_or(default, ms);
+        let deadline = self.w.now + time_left.map_or(default, ms);
         match self.w.end(id) {
             // What is not let in is none of the model's business.
             Some(End::Told(Outcome::Unavailable { .. } | Outcome::Shed { .. }, _)) if !is_job => {
@@ -293,11 +298,11 @@ impl Model {
         self.tasks.get_mut(&id).expect("the model knows every task")
     }
 
-    fn pick(&self, at: usize, lent: bool) -> Option<TaskId> {
+    fn pick(&self, at: usize, assigned: bool) -> Option<TaskId> {
         let held = self.w.books.held.iter().copied();
         let alive = |id: &TaskId| match self.w.on(*id) {
-            Some(worker) => lent && !self.killed.contains_key(&worker),
-            None => !lent,
+            Some(worker) => assigned && !self.killed.contains_key(&worker),
+            None => !assigned,
         };
         let tasks: Vec<TaskId> = held.filter(alive).collect();
         (!tasks.is_empty()).then(|| tasks[at % tasks.len()])
@@ -363,10 +368,10 @@ impl Model {
     }
 
     fn reap(&mut self, worker: WorkerId, forced: Option<Why>) {
-        let lent: Vec<TaskId> = self.w.core.lent_to(worker).collect();
+        let assigned: Vec<TaskId> = self.w.core.assigned_to(worker).collect();
         let now = self.w.now;
         if forced.is_none() {
-            let first = lent.iter().copied().find(|id| self.tasks[id].begun);
+            let first = assigned.iter().copied().find(|id| self.tasks[id].begun);
             self.deaths.extend(first.map(|id| (now, id)));
         }
         let mut culprits: Vec<TaskId> = self.deaths.iter().map(|(_, id)| *id).collect();
@@ -374,7 +379,7 @@ impl Model {
         culprits.dedup();
         let patience = if culprits.len() >= 8 { 3 } else { 1 };
         self.w.die(worker);
-        for id in lent {
+        for id in assigned {
             let overdue = now.since(self.since[&id]) >= LIMIT;
             let budget = self.budget.max(1) * patience;
             self.task(id).died(forced, overdue, budget);

@@ -142,7 +142,7 @@ impl Memory {
 impl Plane {
     /// Bytes of bodies held for calls and jobs, those half read and those half written included.
     pub(crate) fn bytes_held(&self) -> usize {
-        self.loads.bytes() + self.jobs.bytes() + self.memory.bytes()
+        self.payloads.bytes() + self.jobs.bytes() + self.memory.bytes()
     }
 
     /// Whether a request with a body of so many bytes can be let in.
@@ -171,7 +171,7 @@ impl Plane {
 
     /// Counts a call for its user, as long as its task is there.
     pub(crate) fn charge(&mut self, user: UserId, task: TaskId) {
-        let bytes = self.loads.charge(task, user);
+        let bytes = self.payloads.charge(task, user);
         let of_user = &mut self.memory.users[user];
         of_user.inflight += 1;
         of_user.bytes += bytes;
@@ -179,7 +179,7 @@ impl Plane {
 
     /// A task is gone.
     pub(crate) fn discharge(&mut self, task: TaskId) {
-        if let Some((user, bytes)) = self.loads.discharge(task) {
+        if let Some((user, bytes)) = self.payloads.discharge(task) {
             let of_user = &mut self.memory.users[user];
             of_user.inflight -= 1;
             of_user.bytes -= bytes;
@@ -328,7 +328,7 @@ impl Plane {
 
     /// Whether a call that was assigned to a worker can go there. If so, room for its answer is reserved.
     pub(crate) fn may_assign(&mut self, task: TaskId) -> bool {
-        if self.loads.take_cleared(task) {
+        if self.payloads.take_cleared(task) {
             return true;
         }
         self.unreserve(task);
@@ -336,7 +336,7 @@ impl Plane {
             conn,
             oneway: false,
             ..
-        } = self.loads[task].origin
+        } = self.payloads[task].origin
         else {
             return true;
         };
@@ -353,7 +353,7 @@ impl Plane {
     /// Reserves room for a call's answer, as large as the last ones of its name were. `false` if there is not
     /// enough, or if its client has not read enough of earlier answers.
     fn reserve(&mut self, conn: ConnId, task: TaskId) -> bool {
-        let expected = self.answer_sizes.expected(self.loads[task].name);
+        let expected = self.answer_sizes.expected(self.payloads[task].name);
         let for_client = self.for_client();
         let Some(Conn {
             role: Role::Client(client),
@@ -377,7 +377,7 @@ impl Plane {
             return false;
         }
         self.memory.reserved = reserved;
-        self.loads.reserve(task, expected);
+        self.payloads.reserve(task, expected);
         if let Some(client) = self.client(conn) {
             client.reserved += expected;
         }
@@ -386,12 +386,12 @@ impl Plane {
 
     /// A call is not at a worker any more.
     pub(crate) fn unreserve(&mut self, task: TaskId) {
-        let reserved = self.loads.reserve(task, 0);
+        let reserved = self.payloads.reserve(task, 0);
         if reserved == 0 {
             return;
         }
         self.memory.reserved -= reserved;
-        if let Origin::Call { conn, .. } = self.loads[task].origin
+        if let Origin::Call { conn, .. } = self.payloads[task].origin
             && let Some(client) = self.client(conn)
         {
             client.reserved -= reserved;
@@ -400,7 +400,7 @@ impl Plane {
 
     /// A call that was assigned to a worker waits until there is room for its answer.
     pub(crate) fn defer(&mut self, worker: WorkerId, task: TaskId) {
-        if let Origin::Call { conn, .. } = self.loads[task].origin
+        if let Origin::Call { conn, .. } = self.payloads[task].origin
             && let Some(client) = self.client(conn)
         {
             client.deferred.push_back(task);
@@ -422,7 +422,7 @@ impl Plane {
                 if let Some(client) = self.client(conn) {
                     client.deferred.pop_front();
                 }
-                self.loads.clear_for_worker(task);
+                self.payloads.clear_for_worker(task);
                 self.step(Event::Resumed { task }, None);
             }
         }
@@ -435,7 +435,7 @@ impl Plane {
             let task = *self.client(conn)?.deferred.front()?;
             // Its number may be another one's by now.
             let is_its_own =
-                matches!(self.loads[task].origin, Origin::Call { conn: of, .. } if of == conn);
+                matches!(self.payloads[task].origin, Origin::Call { conn: of, .. } if of == conn);
             if is_its_own && self.core.is_deferred(task) {
                 return Some(task);
             }

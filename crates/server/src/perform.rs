@@ -28,11 +28,11 @@ impl Plane {
             Action::Deliver {
                 worker,
                 task,
-                ttl,
+                time_left,
                 attempt,
                 crashes,
             } => {
-                self.deliver(worker, task, ttl, attempt, crashes);
+                self.deliver(worker, task, time_left, attempt, crashes);
             }
             Action::Claim { task } => self.claim(task),
             Action::CancelOn { worker, task } => self.cancel_on(worker, task),
@@ -46,7 +46,7 @@ impl Plane {
                 task,
                 outcome,
                 facts,
-            } => match self.loads[task].origin {
+            } => match self.payloads[task].origin {
                 Origin::Job(_) => self.acknowledge(task, facts),
                 _ => self.reply(task, outcome, facts, answer),
             },
@@ -87,7 +87,7 @@ impl Plane {
         if let Outcome::Quarantined { .. } | Outcome::WorkerDied(_) = outcome {
             self.remember_killer(task, outcome, facts, Victim::of(answer));
         }
-        match self.loads[task].origin {
+        match self.payloads[task].origin {
             Origin::Job(_) => self.end_job(task, outcome, facts, answer),
             _ => self.reply(task, outcome, facts, answer),
         }
@@ -98,7 +98,7 @@ impl Plane {
     fn free(&mut self, task: TaskId) {
         self.unreserve(task);
         self.discharge(task);
-        self.loads.remove(task);
+        self.payloads.remove(task);
     }
 
     fn kill(&mut self, worker: WorkerId, why: Why) {
@@ -136,7 +136,7 @@ impl Plane {
         crashes: u8,
         victim: Victim,
     ) {
-        let Some(held) = self.jobs.held.get(task) else {
+        let Some(held) = self.jobs.loaded.get(task) else {
             return self.log_crashed_call(task, worker, exit, crashes, victim);
         };
         let (whole, crashes) = (held.job.clone(), crashes.saturating_add(held.spared));
@@ -156,7 +156,7 @@ impl Plane {
 
     /// Has the store know that a job's run was cut off, which was no fault of the job.
     fn note_cut_off(&mut self, worker: WorkerId, task: TaskId, why: Option<Why>, again: bool) {
-        let Some(whole) = self.jobs.held.get(task).map(|held| held.job.clone()) else {
+        let Some(whole) = self.jobs.loaded.get(task).map(|held| held.job.clone()) else {
             let why = why.and_then(killed_for).unwrap_or("it ended by force");
             return self.log_cut_off_call(task, worker, why, again);
         };
@@ -173,7 +173,7 @@ impl Plane {
         let entry = entry.with("worker", self.worker_name(Some(worker)));
         let entry = entry.with("reason", why).with("final", !again);
         self.log_lost_run(&whole, whole.run.crashes, entry);
-        if let Some(held) = self.jobs.held.get_mut(task) {
+        if let Some(held) = self.jobs.loaded.get_mut(task) {
             held.is_cut_off = !again;
         }
         self.jobs.runs_changed = true;

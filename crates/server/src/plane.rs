@@ -12,7 +12,7 @@ use crate::observe::{Log, Metrics, Recent};
 use crate::sources::jobs::Jobs;
 use crate::sources::jobs::failures::FailureLog;
 use crate::sources::rpc::Places;
-use crate::sources::{Load, Loads};
+use crate::sources::{Payload, Payloads};
 use crate::workers::Link;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -122,8 +122,8 @@ pub(crate) struct Plane {
     /// By the slot of the worker's number.
     pub(crate) links: Vec<Option<Link>>,
     /// Worker outputs that rest until the log has caught up.
-    pub(crate) resting: Vec<ConnId>,
-    pub(crate) loads: Loads,
+    pub(crate) paused_outputs: Vec<ConnId>,
+    pub(crate) payloads: Payloads,
     pub(crate) jobs: Jobs,
     pub(crate) figures: Vec<Figures>,
     pub(crate) log: Log,
@@ -201,8 +201,8 @@ impl Plane {
         &mut self.figures[queue.index()]
     }
 
-    pub(crate) fn load(&self, task: TaskId) -> &Load {
-        &self.loads[task]
+    pub(crate) fn payload(&self, task: TaskId) -> &Payload {
+        &self.payloads[task]
     }
 
     pub(crate) fn link(&self, worker: WorkerId) -> Option<&Link> {

@@ -13,7 +13,7 @@ use crate::net::{Poller, Slots, Source};
 use crate::observe::events;
 use crate::observe::{Log, LogEvent, Metrics};
 use crate::plane::{Alarm, Plane};
-use crate::sources::Loads;
+use crate::sources::Payloads;
 use crate::sources::end::exit_text;
 use crate::sources::jobs::{Jobs, open_store};
 use crate::sources::rpc::Places;
@@ -265,8 +265,8 @@ impl Plane {
             dirty: Vec::new(),
             alarms: Alarms::default(),
             links: Vec::new(),
-            resting: Vec::new(),
-            loads: Loads::default(),
+            paused_outputs: Vec::new(),
+            payloads: Payloads::default(),
             jobs: Jobs::new(store),
             figures: Vec::new(),
             metrics: Metrics::default(),

@@ -43,7 +43,9 @@ const RIGHT: &[(u8, &[u8])] = &[
 fn unknown() -> impl Iterator<Item = u8> {
     let all = (1..Key::YOURS.0).filter(|key| !Key(*key).is_known());
     let first = all.clone().next();
-    first.into_iter().chain(all.skip(1).filter(|key| key % 32 == 0 || *key == 0x7f))
+    first
+        .into_iter()
+        .chain(all.skip(1).filter(|key| key % 32 == 0 || *key == 0x7f))
 }
 
 const WIDTHS: &[usize] = &[0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 201, 255, 300];

@@ -202,7 +202,7 @@ impl Core {
             (worker.tasks.is_empty(), worker.done >= worker.done_max)
         };
         if spent && !self.workers[id].outdated && self.workers[id].is_live() {
-            self.expire(id, Recycled::Tasks);
+            self.recycle(id, Recycled::Tasks);
         }
         match self.workers[id].life {
             Life::Live { .. } if idle && self.workers[id].is_spent() => self.spend(id),

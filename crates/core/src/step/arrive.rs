@@ -38,7 +38,7 @@ impl Core {
 
     fn task_of(&self, new: &NewTask<'_>) -> Task {
         let name = &self.names.all[new.name.index()];
-        let (origin, default_ttl) = match new.origin {
+        let (origin, default_time) = match new.origin {
             Origin::Call { idempotent } => {
                 let idempotent = idempotent || name.may_repeat();
                 (
@@ -65,7 +65,7 @@ impl Core {
             reached: false,
             ran: false,
             nudged: None,
-            deadline: self.now + new.ttl.unwrap_or(default_ttl),
+            deadline: self.now + new.time_left.unwrap_or(default_time),
             limit: new.limit,
             excused: Span::ZERO,
             attempt: new.attempt,

@@ -40,7 +40,7 @@ impl Core {
         }
     }
 
-    /// Ends a lent task for good: softly if its worker can, else with its worker. One that stands behind
+    /// Ends an assigned task for good: softly if its worker can, else with its worker. One that stands behind
     /// another is ended when its turn comes.
     pub(crate) fn stop_running(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].cancelled = true;

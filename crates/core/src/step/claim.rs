@@ -53,7 +53,7 @@ impl Core {
 
     /// Takes back from a worker what was not sent to it yet.
     pub(crate) fn recall(&mut self, worker: WorkerId) {
-        while let Some(task) = self.last_lent(worker, crate::task::Task::is_held_back) {
+        while let Some(task) = self.last_assigned(worker, crate::task::Task::is_held_back) {
             self.take_back(worker, task);
             self.requeue(task);
             self.note_idle(worker);

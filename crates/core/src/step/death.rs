@@ -38,7 +38,7 @@ impl Core {
 
     /// Gives every task of a dead worker its due. Returns the one that it died on.
     fn settle_tasks(&mut self, id: WorkerId, exit: Exit) -> Option<TaskId> {
-        while let Some(task) = self.last_lent(id, |task| !task.reached) {
+        while let Some(task) = self.last_assigned(id, |task| !task.reached) {
             self.take_back(id, task);
             self.requeue(task);
         }

@@ -40,7 +40,7 @@ impl Core {
     }
 
     /// The worker that gets nothing new while a suspect waits for an empty one. Under a steady load workers
-    /// with several slots, or with tasks lent ahead, are never empty by themselves.
+    /// with several slots, or with tasks assigned ahead, are never empty by themselves.
     pub(crate) fn cleared_for_suspect(&self, pool: PoolId) -> Option<WorkerId> {
         if self.is_isolated(pool) {
             return None;
@@ -133,25 +133,25 @@ impl Core {
     fn may_borrow(&self, pool: PoolId) -> bool {
         let pool = &self.pools[pool.index()];
         let queues = pool.queues.iter().map(|id| &self.queues[id.index()]);
-        let unlent = queues.map(|queue| {
+        let kept_free = queues.map(|queue| {
             let kept = queue.config.keep.min(queue.config.reserve);
-            let unlent = kept.saturating_sub(queue.running);
+            let kept_free = kept.saturating_sub(queue.running);
             match (self.draining, queue.kind) {
-                (None, _) => unlent,
+                (None, _) => kept_free,
                 (Some(_), Kind::Jobs) => 0,
                 // No more of them will come.
-                (Some(_), _) => unlent.min(queue.waiting),
+                (Some(_), _) => kept_free.min(queue.waiting),
             }
         });
-        let unlent: u32 = unlent.sum();
-        if unlent == 0 {
+        let kept_free: u32 = kept_free.sum();
+        if kept_free == 0 {
             return true;
         }
         let free = pool.idle.iter().map(|id| {
             let worker = &self.workers[*id];
             u32::from(worker.slots) - worker.busy_slots()
         });
-        free.sum::<u32>() > unlent
+        free.sum::<u32>() > kept_free
     }
 
     /// Hands a waiting task to a worker, or ends it if it can't finish in time.
@@ -200,13 +200,14 @@ impl Core {
 
     pub(crate) fn deliver(&mut self, worker: WorkerId, task: TaskId) {
         self.use_up(task, true);
-        let lent = &self.tasks[task];
-        let ttl = (lent.deadline < Time::NEVER).then(|| lent.deadline.since(self.now));
-        let (attempt, crashes) = (lent.attempt, lent.crashes);
+        let assigned = &self.tasks[task];
+        let time_left =
+            (assigned.deadline < Time::NEVER).then(|| assigned.deadline.since(self.now));
+        let (attempt, crashes) = (assigned.attempt, assigned.crashes);
         self.out.push(Action::Deliver {
             worker,
             task,
-            ttl,
+            time_left,
             attempt,
             crashes,
         });

@@ -51,7 +51,7 @@ impl Core {
         });
     }
 
-    /// Puts a task that was lent back where it was, or before all others if it ran.
+    /// Puts a task that was assigned back where it was, or before all others if it ran.
     pub(crate) fn requeue(&mut self, id: TaskId) {
         if self.is_unwanted(id) {
             self.finish(id, Outcome::Cancelled);

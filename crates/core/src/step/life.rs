@@ -170,7 +170,7 @@ impl Core {
         }
     }
 
-    /// A worker goes by itself: what it has not begun goes back as if it had never been lent. One with
+    /// A worker goes by itself: what it has not begun goes back as if it had never been assigned. One with
     /// several slots has said what it began, and finishes that; one with a single slot leaves between tasks.
     pub(crate) fn left(&mut self, id: WorkerId) {
         if self
@@ -184,7 +184,7 @@ impl Core {
             return self.misbehaved(id);
         }
         let slots = self.workers[id].slots;
-        while let Some(task) = self.last_lent(id, |task| slots == 1 || !task.reached) {
+        while let Some(task) = self.last_assigned(id, |task| slots == 1 || !task.reached) {
             self.workers[id].left_task |= self.tasks[task].started.is_some();
             self.take_back(id, task);
             self.leave_behind(task);
@@ -194,7 +194,11 @@ impl Core {
     }
 
     /// The last such task of a worker. The last goes back first, so that all end up in their old order.
-    pub(crate) fn last_lent(&self, id: WorkerId, which: impl Fn(&Task) -> bool) -> Option<TaskId> {
+    pub(crate) fn last_assigned(
+        &self,
+        id: WorkerId,
+        which: impl Fn(&Task) -> bool,
+    ) -> Option<TaskId> {
         let mut last_first = self.workers[id].tasks.iter().rev().copied();
         last_first.find(|task| which(&self.tasks[*task]))
     }
@@ -245,14 +249,14 @@ impl Core {
             {
                 self.kill(id, Why::Memory);
             }
-            Life::Live { .. } if !worker.outdated => self.expire(id, Recycled::Memory { rss }),
+            Life::Live { .. } if !worker.outdated => self.recycle(id, Recycled::Memory { rss }),
             _ => {}
         }
     }
 
     /// Marks a worker to be replaced. One that dialled in is let go at once: its successor is not ours to
     /// start.
-    pub(crate) fn expire(&mut self, id: WorkerId, why: Recycled) {
+    pub(crate) fn recycle(&mut self, id: WorkerId, why: Recycled) {
         self.workers[id].outdated = true;
         let worker = id;
         self.out
@@ -333,7 +337,7 @@ impl Core {
         let hopeless = |core: &Self, id: TaskId| {
             let task = &core.tasks[id];
             let queue = &core.queues[task.queue.index()];
-            let waits = !core.is_lent(id);
+            let waits = !core.is_assigned(id);
             waits && !task.is_job() && queue.pools.is_empty() && !queue.configured
         };
         let ended: Vec<TaskId> = self.tasks.ids().filter(|id| hopeless(self, *id)).collect();

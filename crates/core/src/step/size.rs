@@ -248,7 +248,7 @@ impl Core {
         }
     }
 
-    /// Of the live workers that `which` admits, an idle one, or the one that was lent its task last.
+    /// Of the live workers that `which` admits, an idle one, or the one that was assigned its task last.
     fn most_dispensable(
         &self,
         pool: PoolId,

@@ -86,7 +86,7 @@ impl Core {
             self.resize(worker.pool);
         }
         if self.workers[id].expires <= self.now && !self.workers[id].outdated {
-            self.expire(id, Recycled::Age);
+            self.recycle(id, Recycled::Age);
         }
         self.prove(id);
         self.watch_memory(id);

@@ -4,7 +4,7 @@ use crate::task::Place;
 use crate::{Core, PoolId, QueueId, TaskId, WorkerId};
 
 impl Core {
-    /// Lends tasks ahead to busy workers, so that a short task does not wait for a round trip. Only when
+    /// Assigns tasks ahead to busy workers, so that a short task does not wait for a round trip. Only when
     /// nobody is idle, only behind and of names that have been short for long, and only what may run
     /// again, because a worker's death takes its window along.
     pub(crate) fn extend_windows(&mut self, pool: PoolId) {

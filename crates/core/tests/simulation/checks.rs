@@ -50,7 +50,7 @@ impl Sim {
         self.check_order(actions);
         for queue in self.core.queues() {
             assert!(
-                queue.lent <= queue.config.limit,
+                queue.assigned <= queue.config.limit,
                 "{} exceeds its limit",
                 queue.name
             );
@@ -117,7 +117,12 @@ impl Sim {
             let Some((job, lane)) = self.untouched(task, action) else {
                 continue;
             };
-            for other in self.books.held.iter().filter(|of| !self.core.is_lent(**of)) {
+            for other in self
+                .books
+                .held
+                .iter()
+                .filter(|of| !self.core.is_assigned(**of))
+            {
                 if self.books.deliveries[other] == 0
                     && let Some(known) = self.tasks[other].job
                     && self.lane_of(known) == lane
@@ -149,7 +154,7 @@ impl Sim {
         }
         let mut out = std::collections::BTreeMap::new();
         for worker in self.core.workers() {
-            for task in self.core.lent_to(worker.id) {
+            for task in self.core.assigned_to(worker.id) {
                 let known = &self.tasks[&task];
                 if self.core.queue_of_name(self.names[known.queue]) == queue.id {
                     *out.entry(&known.key).or_insert(0) += 1;

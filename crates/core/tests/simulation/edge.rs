@@ -233,7 +233,7 @@ impl Sim {
 
     /// Its process lives on, without a part in the game.
     fn disconnected(&mut self, worker: WorkerId) {
-        let mut tasks = self.core.lent_to(worker);
+        let mut tasks = self.core.assigned_to(worker);
         assert_eq!(tasks.next(), None, "{worker:?} is let go with a task");
         drop(tasks);
         self.edge.killed.insert(worker);
@@ -330,8 +330,8 @@ impl Sim {
     }
 
     pub fn has(&self, worker: WorkerId, task: TaskId) -> bool {
-        let mut lent = self.core.lent_to(worker);
-        lent.any(|other| other == task)
+        let mut assigned = self.core.assigned_to(worker);
+        assigned.any(|other| other == task)
     }
 
     fn deliver(&mut self, worker: WorkerId, task: TaskId) {
@@ -341,7 +341,7 @@ impl Sim {
             proc.ready && !proc.goaway && !proc.left,
             "{worker:?} takes nothing"
         );
-        let held = self.core.lent_to(worker).count() as u64;
+        let held = self.core.assigned_to(worker).count() as u64;
         for most in proc.tasks.into_iter().filter(|most| *most > 0) {
             assert!(proc.done + held <= most, "{worker:?} takes {most} tasks");
         }
@@ -559,10 +559,10 @@ impl Sim {
     /// It says that it goes: what it has begun, with several slots, it finishes.
     fn leave(&mut self, worker: WorkerId) {
         // What it had begun when it left counts as never begun.
-        let held: Vec<TaskId> = self.core.lent_to(worker).collect();
+        let held: Vec<TaskId> = self.core.assigned_to(worker).collect();
         let begun: Vec<i32> = held.iter().map(|task| self.set_begun(*task, 0)).collect();
         self.step(Event::Left { worker });
-        let kept: BTreeSet<TaskId> = self.core.lent_to(worker).collect();
+        let kept: BTreeSet<TaskId> = self.core.assigned_to(worker).collect();
         for (task, begun) in held.into_iter().zip(begun) {
             if kept.contains(&task) {
                 self.set_begun(task, begun);

@@ -157,9 +157,9 @@ fn a_flood_of_tenants_is_served() {
         let task = flood
             .w
             .core
-            .lent_to(worker)
+            .assigned_to(worker)
             .next()
-            .expect("while tasks wait one is lent");
+            .expect("while tasks wait one is assigned");
         flood.w.now = flood.w.now + ms(1);
         let (answer, worked) = (Answer::Done, ms(1));
         flood.step(Event::Answered {

@@ -90,7 +90,7 @@ impl Sim {
     fn cancel_one(&mut self, about: Option<WorkerId>) {
         let theirs = about
             .into_iter()
-            .flat_map(|worker| self.core.lent_to(worker));
+            .flat_map(|worker| self.core.assigned_to(worker));
         let theirs: Vec<TaskId> = theirs.collect();
         let running: Vec<TaskId> = self.books.holder.keys().copied().collect();
         let all: Vec<TaskId> = self.books.held.iter().copied().collect();

@@ -85,7 +85,7 @@ impl Sim {
             order: self.order(),
             key: self.key(queue),
             tries: self.chance.within(1, 4) as u16,
-            ttl: self.chance.percent(5).then(|| self.chance.ms(50, 3_000)),
+            time_left: self.chance.percent(5).then(|| self.chance.ms(50, 3_000)),
             attempt: 0,
             crashes: 0,
             script: self.script(queue),
@@ -112,7 +112,7 @@ impl Sim {
 
     pub fn new_call(&mut self, queue: usize, inside: Option<(WorkerId, TaskId)>) {
         let (script, key) = (self.script(queue), self.key(queue));
-        let ttl = self.chance.percent(70).then(|| self.chance.ms(1, 3_000));
+        let time_left = self.chance.percent(70).then(|| self.chance.ms(1, 3_000));
         let task = NewTask {
             id: TaskId(0),
             name: self.names[queue],
@@ -122,7 +122,7 @@ impl Sim {
             origin: Origin::Call {
                 idempotent: self.setup.queues[queue].idempotent,
             },
-            ttl,
+            time_left,
             limit: self.chance.percent(10).then(|| self.chance.ms(50, 500)),
             attempt: 0,
             crashes: 0,

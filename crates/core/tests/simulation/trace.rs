@@ -66,18 +66,18 @@ pub fn summary(core: &Core) -> String {
             name,
             waiting,
             running,
-            lent,
+            assigned,
             paused,
             pools,
             config,
             ..
         } = queue;
         format!(
-            "{name}: {waiting} wait, {running} run, {lent} lent, paused: {paused}, {pools:?}, {config:?}"
+            "{name}: {waiting} wait, {running} run, {assigned} assigned, paused: {paused}, {pools:?}, {config:?}"
         )
     };
     let worker = |worker: WorkerView| {
-        let tasks: Vec<TaskId> = core.lent_to(worker.id).collect();
+        let tasks: Vec<TaskId> = core.assigned_to(worker.id).collect();
         let WorkerView {
             id,
             pool,

@@ -14,7 +14,7 @@ fn task(name: NameId, origin: Origin) -> Bring {
         class: 3,
         order: 0,
         origin,
-        ttl: None,
+        time_left: None,
         limit: None,
         attempt: 0,
         crashes: 0,
@@ -57,8 +57,8 @@ impl Bring {
         self
     }
 
-    pub fn ttl(mut self, ttl: Span) -> Self {
-        self.0.ttl = Some(ttl);
+    pub fn time_left(mut self, time_left: Span) -> Self {
+        self.0.time_left = Some(time_left);
         self
     }
 

@@ -184,7 +184,7 @@ impl World {
 
     /// The worker that has a task answers it.
     pub fn answer(&mut self, task: TaskId, answer: Answer) {
-        let worker = self.on(task).expect("only a lent task is answered");
+        let worker = self.on(task).expect("only an assigned task is answered");
         self.answer_as(worker, task, answer);
     }
 
@@ -259,8 +259,8 @@ impl World {
 
     pub fn on(&self, task: TaskId) -> Option<WorkerId> {
         self.books.holder.get(&task).copied().filter(|worker| {
-            let mut lent = self.core.lent_to(*worker);
-            lent.any(|other| other == task)
+            let mut assigned = self.core.assigned_to(*worker);
+            assigned.any(|other| other == task)
         })
     }
 
@@ -272,8 +272,8 @@ impl World {
         self.books.held.contains(&task) && self.on(task).is_none()
     }
 
-    /// Of these tasks, those that are lent.
-    pub fn lent<'a>(&self, tasks: impl IntoIterator<Item = &'a TaskId>) -> Vec<TaskId> {
+    /// Of these tasks, those that are assigned.
+    pub fn assigned<'a>(&self, tasks: impl IntoIterator<Item = &'a TaskId>) -> Vec<TaskId> {
         let tasks = tasks.into_iter().copied();
         tasks.filter(|task| self.on(*task).is_some()).collect()
     }

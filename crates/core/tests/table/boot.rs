@@ -94,7 +94,7 @@ fn failed_boots_are_tried_again_later_and_later() {
 fn three_failed_boots_make_a_pool_unhealthy_until_one_succeeds() {
     let (mut w, pool) = World::of(workers(1));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let patient = w.bring(call(users).ttl(secs(60)));
+    let patient = w.bring(call(users).time_left(secs(60)));
     w.step(Event::Tick);
     for failed in 1..=3 {
         assert_eq!(

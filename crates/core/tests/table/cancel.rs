@@ -1,4 +1,4 @@
-//! Cancellation: of what waits, of what is lent behind, of what runs; and at the price of the worker.
+//! Cancellation: of what waits, of what is assigned behind, of what runs; and at the price of the worker.
 use crate::support::*;
 use stoker_core::*;
 
@@ -9,13 +9,13 @@ fn with(hello: &Hello) -> (World, NameId, NameId) {
     (w, mail, users)
 }
 
-/// A worker with short jobs lent ahead: what runs, what stands behind.
+/// A worker with short jobs assigned ahead: what runs, what stands behind.
 fn windowed(hello: &Hello) -> (World, Vec<TaskId>) {
     let (mut w, mail, _) = with(hello);
     w.learn(&job(mail), Span(50));
     let tasks = w.bring_many(9, &job(mail));
-    // The first answer tells that more waits than runs, so the rest is lent ahead.
-    assert!(w.lent(&tasks).len() > 2);
+    // The first answer tells that more waits than runs, so the rest is assigned ahead.
+    assert!(w.assigned(&tasks).len() > 2);
     (w, tasks)
 }
 
@@ -179,7 +179,7 @@ fn what_stands_behind_is_cancelled_early() {
 #[test]
 fn with_kill_what_stands_behind_ends_at_its_turn() {
     let (mut w, tasks) = windowed(&Hello::default());
-    let worker = w.on(tasks[1]).expect("it is lent");
+    let worker = w.on(tasks[1]).expect("it is assigned");
     w.cancel(tasks[1], true);
     assert_eq!(w.live(), [worker], "the one before it is not disturbed");
     w.done(tasks[0]);
@@ -193,7 +193,7 @@ fn with_kill_what_stands_behind_ends_at_its_turn() {
 #[test]
 fn with_kill_what_stands_behind_is_dropped_by_a_worker_that_understands() {
     let (mut w, tasks) = windowed(&Hello::soft());
-    let worker = w.on(tasks[1]).expect("it is lent");
+    let worker = w.on(tasks[1]).expect("it is assigned");
     w.cancel(tasks[1], true);
     assert!(w.saw(&Action::CancelOn {
         worker,

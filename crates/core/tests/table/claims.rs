@@ -24,7 +24,7 @@ fn claimed(w: &mut World, task: TaskId) {
 /// The worker of which a task has a slot, sent or not.
 fn slot_of(w: &World, task: TaskId) -> Option<WorkerId> {
     let mut live = w.core.workers().map(|worker| worker.id);
-    live.find(|worker| w.core.lent_to(*worker).any(|other| other == task))
+    live.find(|worker| w.core.assigned_to(*worker).any(|other| other == task))
 }
 
 fn was_sent(w: &World, task: TaskId) -> bool {
@@ -60,7 +60,7 @@ fn short_jobs_are_not_prefetched_past_one_that_is_to_be_recorded() {
         .collect();
     for _ in 0..200 {
         let worker = w.live()[0];
-        let assigned: Vec<TaskId> = w.core.lent_to(worker).collect();
+        let assigned: Vec<TaskId> = w.core.assigned_to(worker).collect();
         let claims = assigned.iter().filter(|task| w.name_of(**task) == once);
         assert!(claims.count() == 0 || assigned.len() == 1, "{assigned:?}");
         let Some(task) = assigned.first().copied() else {
@@ -182,7 +182,7 @@ fn a_worker_that_is_replaced_gives_up_what_it_was_not_sent() {
     assert!(w.saw(&Action::Deliver {
         worker: new,
         task,
-        ttl: None,
+        time_left: None,
         attempt: 0,
         crashes: 0
     }));

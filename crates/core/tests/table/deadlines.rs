@@ -11,7 +11,7 @@ fn one_worker() -> (World, NameId) {
 /// A queue in which every run took so long, and whose worker is idle.
 fn slow(run: Span) -> (World, NameId) {
     let (mut w, users) = one_worker();
-    w.learn(&call(users).ttl(secs(3_600)), run);
+    w.learn(&call(users).time_left(secs(3_600)), run);
     (w, users)
 }
 
@@ -20,9 +20,9 @@ const DEADLINE: Outcome = Outcome::Deadline { ran: false };
 #[test]
 fn a_call_that_cannot_finish_in_time_is_refused_at_arrival() {
     let (mut w, users) = slow(ms(20));
-    let hopeless = w.bring(call(users).ttl(ms(3)));
+    let hopeless = w.bring(call(users).time_left(ms(3)));
     assert_eq!(w.outcome(hopeless), Some(DEADLINE));
-    let hopeful = w.bring(call(users).ttl(ms(21)));
+    let hopeful = w.bring(call(users).time_left(ms(21)));
     assert!(w.on(hopeful).is_some());
 }
 
@@ -32,7 +32,7 @@ fn one_hopeless_call_in_twenty_is_run() {
     let (mut w, users) = slow(ms(20));
     let mut ran = 0;
     for _ in 0..200 {
-        let task = w.bring(call(users).ttl(ms(3)));
+        let task = w.bring(call(users).time_left(ms(3)));
         if w.on(task).is_some() {
             ran += 1;
             w.run(task, ms(1));
@@ -46,12 +46,12 @@ fn one_hopeless_call_in_twenty_is_run() {
 fn a_service_that_recovers_is_trusted_again() {
     let (mut w, users) = slow(ms(20));
     for _ in 0..2_000 {
-        let task = w.bring(call(users).ttl(ms(3)));
+        let task = w.bring(call(users).time_left(ms(3)));
         if w.on(task).is_some() {
             w.run(task, ms(1));
         }
     }
-    let task = w.bring(call(users).ttl(ms(3)));
+    let task = w.bring(call(users).time_left(ms(3)));
     assert!(w.on(task).is_some());
 }
 
@@ -59,7 +59,7 @@ fn a_service_that_recovers_is_trusted_again() {
 fn a_call_that_waits_too_long_ends() {
     let (mut w, users) = one_worker();
     let running = w.bring(call(users));
-    let waiting = w.bring(call(users).ttl(ms(500)));
+    let waiting = w.bring(call(users).time_left(ms(500)));
     w.pass(ms(499));
     assert_eq!(w.outcome(waiting), None);
     w.pass(ms(1));
@@ -92,14 +92,14 @@ fn a_queue_has_a_default_for_calls_that_name_no_time() {
 fn the_wait_is_taken_off_the_time_left() {
     let (mut w, users) = one_worker();
     let running = w.bring(call(users));
-    let waiting = w.bring(call(users).ttl(ms(1_000)));
+    let waiting = w.bring(call(users).time_left(ms(1_000)));
     w.run(running, ms(400));
     let worker = w.on(waiting).expect("it is its turn");
-    let (ttl, attempt, crashes) = (Some(ms(600)), 0, 0);
+    let (time_left, attempt, crashes) = (Some(ms(600)), 0, 0);
     assert!(w.saw(&Action::Deliver {
         worker,
         task: waiting,
-        ttl,
+        time_left,
         attempt,
         crashes
     }));
@@ -109,8 +109,8 @@ fn the_wait_is_taken_off_the_time_left() {
 #[test]
 fn a_call_that_became_hopeless_is_ended_at_dispatch() {
     let (mut w, users) = slow(ms(100));
-    let running = w.bring(call(users).ttl(secs(60)));
-    let waiting = w.bring(call(users).ttl(ms(290)));
+    let running = w.bring(call(users).time_left(secs(60)));
+    let waiting = w.bring(call(users).time_left(ms(290)));
     w.run(running, ms(200));
     assert_eq!(w.outcome(waiting), Some(DEADLINE));
     assert!(w.live().len() == 1 && w.core.tasks() == 0);
@@ -120,7 +120,7 @@ fn a_call_that_became_hopeless_is_ended_at_dispatch() {
 #[test]
 fn a_call_that_runs_too_long_is_answered_early() {
     let (mut w, users) = one_worker();
-    let task = w.bring(call(users).ttl(ms(100)));
+    let task = w.bring(call(users).time_left(ms(100)));
     w.pass(ms(100));
     assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: true }));
     assert!(
@@ -136,7 +136,7 @@ fn a_call_that_runs_too_long_is_answered_early() {
 fn a_worker_that_understands_is_told_of_the_deadline() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::soft());
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let task = w.bring(call(users).ttl(ms(100)));
+    let task = w.bring(call(users).time_left(ms(100)));
     w.pass(ms(100));
     let worker = w.on(task).expect("it still runs");
     assert!(w.saw(&Action::CancelOn { worker, task }));
@@ -147,7 +147,7 @@ fn a_worker_that_understands_is_told_of_the_deadline() {
 fn what_a_worker_did_not_begin_has_not_run() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(2));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let [begun, not_begun] = [0, 1].map(|_| w.bring(call(users).ttl(ms(100))));
+    let [begun, not_begun] = [0, 1].map(|_| w.bring(call(users).time_left(ms(100))));
     w.step(Event::Started {
         worker: w.live()[0],
         task: begun,
@@ -162,7 +162,7 @@ fn what_a_worker_did_not_begin_has_not_run() {
 fn a_second_run_gets_no_new_time() {
     let (mut w, pool) = World::ready(workers(1));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let task = w.bring(call(users).idempotent().ttl(ms(1_000)));
+    let task = w.bring(call(users).idempotent().time_left(ms(1_000)));
     w.pass(ms(300));
     w.kill_by(task);
     w.pass(ms(699));
@@ -175,7 +175,7 @@ fn a_second_run_gets_no_new_time() {
 #[test]
 fn everything_that_is_due_happens_in_one_tick() {
     let (mut w, users) = one_worker();
-    let tasks = w.bring_many(5, &call(users).ttl(ms(100)));
+    let tasks = w.bring_many(5, &call(users).time_left(ms(100)));
     w.now = w.now + ms(5_000);
     w.tick();
     assert!(tasks.iter().all(|task| w.outcome(*task).is_some()));
@@ -185,9 +185,9 @@ fn everything_that_is_due_happens_in_one_tick() {
 #[test]
 fn time_never_goes_back() {
     let (mut w, users) = one_worker();
-    let running = w.bring(call(users).ttl(secs(9)));
+    let running = w.bring(call(users).time_left(secs(9)));
     w.now = Time(5);
-    let waiting = w.bring(call(users).ttl(ms(10)));
+    let waiting = w.bring(call(users).time_left(ms(10)));
     w.tick();
     assert_eq!(w.outcome(waiting), None);
     assert!(w.on(running).is_some());
@@ -198,9 +198,9 @@ fn time_never_goes_back() {
 fn a_number_used_again_has_a_new_deadline() {
     let (mut w, users) = one_worker();
     let id = TaskId(0);
-    w.bring_as(id, call(users).ttl(secs(1)));
+    w.bring_as(id, call(users).time_left(secs(1)));
     w.done(id);
-    w.bring_as(id, call(users).ttl(secs(3)));
+    w.bring_as(id, call(users).time_left(secs(3)));
     w.pass(ms(2_999));
     assert_eq!(w.outcome(id), None);
     w.pass(ms(1));
@@ -217,7 +217,7 @@ fn a_call_is_interrupted_at_its_deadline_and_its_worker_is_not_killed_for_it() {
         };
         let (mut w, pool) = World::ready_as(workers(1), &hello);
         let users = w.calls(pool, "users.get", QueueConfig::default());
-        let task = w.bring(call(users).ttl(ms(100)));
+        let task = w.bring(call(users).time_left(ms(100)));
         let worker = w.on(task).expect("it runs");
         if slots > 1 {
             w.step(Event::Started { worker, task });

@@ -11,14 +11,17 @@ fn one_worker() -> (World, NameId, NameId) {
     (w, mail, users)
 }
 
-/// A worker with short jobs lent ahead.
+/// A worker with short jobs assigned ahead.
 fn windowed() -> (World, Vec<TaskId>) {
     let (mut w, mail, _) = one_worker();
     w.learn(&job(mail), Span(50));
     let tasks = w.bring_many(9, &job(mail));
     let worker = w.on(tasks[0]).expect("the first runs");
-    assert_eq!(w.core.lent_to(worker).collect::<Vec<_>>(), w.lent(&tasks));
-    assert!(w.lent(&tasks).len() > 3);
+    assert_eq!(
+        w.core.assigned_to(worker).collect::<Vec<_>>(),
+        w.assigned(&tasks)
+    );
+    assert!(w.assigned(&tasks).len() > 3);
     (w, tasks)
 }
 
@@ -42,7 +45,7 @@ fn the_rest_of_a_window_goes_back_in_order_at_no_cost() {
     while let Some(task) = w
         .live()
         .first()
-        .and_then(|worker| w.core.lent_to(*worker).next())
+        .and_then(|worker| w.core.assigned_to(*worker).next())
     {
         let delivered = w.seen.iter().rev().find_map(|action| match action {
             Action::Deliver {
@@ -261,7 +264,7 @@ fn a_job_that_takes_too_long_is_tried_again() {
 #[test]
 fn a_call_that_takes_too_long_is_ended() {
     let (mut w, _, users) = one_worker();
-    let task = w.bring(call(users).ttl(secs(9)).limit(ms(100)));
+    let task = w.bring(call(users).time_left(secs(9)).limit(ms(100)));
     w.pass(ms(100));
     w.kill_by(task);
     assert_eq!(w.outcome(task), Some(Outcome::TimedOut));
@@ -391,11 +394,11 @@ fn a_draining_worker_can_die_on_its_task() {
         crashed: Some(task),
     };
     assert!(w.notices().contains(&died), "{:?}", w.notices());
-    let (worker, ttl) = (w.on(task).expect("the successor has it"), None);
+    let (worker, time_left) = (w.on(task).expect("the successor has it"), None);
     assert!(w.saw(&Action::Deliver {
         worker,
         task,
-        ttl,
+        time_left,
         attempt: 0,
         crashes: 1
     }));

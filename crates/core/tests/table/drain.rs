@@ -143,7 +143,7 @@ fn new_jobs_wait_for_the_end_and_new_calls_are_refused() {
 fn a_worker_that_does_not_end_is_ended() {
     let Drain { mut w, mail, users } = pool(workers(1));
     let running = w.bring(job(mail).limit(secs(999)));
-    let waiting = w.bring(call(users).ttl(secs(999)));
+    let waiting = w.bring(call(users).time_left(secs(999)));
     let worker = w.live()[0];
     w.step(Event::Drain);
     w.pass(ms(6_999));
@@ -178,7 +178,7 @@ fn a_death_by_our_term_is_nobodys_fault() {
     let Drain { mut w, mail, users } = pool(workers(2));
     let tasks = [
         w.bring(job(mail).limit(secs(999))),
-        w.bring(call(users).ttl(secs(999))),
+        w.bring(call(users).time_left(secs(999))),
     ];
     w.step(Event::Drain);
     w.pass(secs(7));
@@ -250,7 +250,7 @@ fn who_was_going_already_goes_no_later() {
 #[test]
 fn there_is_one_grace_in_all() {
     let Drain { mut w, users, .. } = pool(workers(1));
-    let task = w.bring(call(users).ttl(secs(999)));
+    let task = w.bring(call(users).time_left(secs(999)));
     let worker = w.on(task).expect("it runs");
     w.step(Event::Drain);
     w.pass(ms(6_500));

@@ -11,7 +11,7 @@ fn shares(w: &mut World, names: &[NameId], costs: &[u64], span: Span) -> Vec<u64
     let (worker, until) = (w.live()[0], w.now + span);
     let mut busy = vec![0; names.len()];
     while w.now < until {
-        let task = w.core.lent_to(worker).next().expect("work waits");
+        let task = w.core.assigned_to(worker).next().expect("work waits");
         let owner = names.iter().position(|name| *name == w.name_of(task));
         let owner = owner.expect("every task is of one of them");
         busy[owner] += costs[owner];
@@ -75,7 +75,7 @@ fn a_queue_that_finds_its_pool_late_starts_level() {
     w.core
         .add_queue(Kind::Jobs, "orphan", QueueConfig::default(), &[(pool, 1)]);
     for _ in 0..20 {
-        let next = w.core.lent_to(w.live()[0]).next().expect("work waits");
+        let next = w.core.assigned_to(w.live()[0]).next().expect("work waits");
         w.run(next, ms(100));
     }
     let served = waiting
@@ -101,7 +101,7 @@ fn a_run_that_goes_on_is_not_free() {
     let other = other.expect("there are two workers");
     let mut served = 0;
     for _ in 0..40 {
-        let task = w.core.lent_to(other).next().expect("work waits");
+        let task = w.core.assigned_to(other).next().expect("work waits");
         served += usize::from(quick.contains(&task));
         w.run(task, ms(100));
     }
@@ -122,7 +122,7 @@ fn equals_take_turns() {
         .collect();
     let mut order = Vec::new();
     for _ in 0..12 {
-        let task = w.core.lent_to(w.live()[0]).next().expect("work waits");
+        let task = w.core.assigned_to(w.live()[0]).next().expect("work waits");
         order.push(
             tasks
                 .iter()

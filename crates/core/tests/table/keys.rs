@@ -29,7 +29,7 @@ fn tenants_share_time_not_counts() {
     w.run(running, ms(1));
     let mut busy = [0, 0];
     for _ in 0..60 {
-        let task = w.core.lent_to(w.live()[0]).next().expect("work waits");
+        let task = w.core.assigned_to(w.live()[0]).next().expect("work waits");
         let is_slow = slow.contains(&task);
         let span = if is_slow { 100 } else { 10 };
         busy[usize::from(is_slow)] += span;
@@ -67,11 +67,11 @@ fn a_tenant_has_only_so_many_tasks_out() {
         },
     );
     let a = w.bring_many(4, &job(mail).key("a"));
-    assert_eq!(w.lent(&a), a[..2]);
+    assert_eq!(w.assigned(&a), a[..2]);
     let b = w.bring_many(1, &job(mail).key("b"));
-    assert_eq!(w.lent(&b), b, "another tenant's tasks go past");
+    assert_eq!(w.assigned(&b), b, "another tenant's tasks go past");
     w.done(a[0]);
-    assert_eq!(w.lent(&a), a[1..3]);
+    assert_eq!(w.assigned(&a), a[1..3]);
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn a_changed_bound_per_tenant_counts_at_once() {
     };
     let mail = w.jobs(pool, "mail", one.clone());
     let tasks = w.bring_many(3, &job(mail).key("a"));
-    assert_eq!(w.lent(&tasks).len(), 1);
+    assert_eq!(w.assigned(&tasks).len(), 1);
     w.core
         .configure_queue(w.queue(mail), QueueConfig { per_key: 3, ..one });
     w.step(Event::Tick);
-    assert_eq!(w.lent(&tasks).len(), 3);
+    assert_eq!(w.assigned(&tasks).len(), 3);
 }
 
 /// A suspect too is out, and has to wait for its tenant's turn.
@@ -107,7 +107,11 @@ fn a_suspect_counts_for_its_tenant() {
     w.kill_by(b);
     w.kill_by(a);
     w.boot();
-    assert_eq!(w.lent(&[a, b, next]), [b, next], "one suspect at a time");
+    assert_eq!(
+        w.assigned(&[a, b, next]),
+        [b, next],
+        "one suspect at a time"
+    );
     w.done(b);
     assert!(w.waits(a), "its tenant has one out already");
     w.done(next);
@@ -124,7 +128,7 @@ fn a_flood_of_tenants_shares_buckets() {
     for n in 0..4_500_u32 {
         let id = TaskId(n);
         let key = format!("tenant {n}");
-        let task = call(users).ttl(Span::FOREVER).0;
+        let task = call(users).time_left(Span::FOREVER).0;
         w.books.bring(id);
         let mut out = Vec::new();
         let task = NewTask {

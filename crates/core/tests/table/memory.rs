@@ -51,7 +51,8 @@ fn a_deferred_tasks_key_outlives_its_other_tasks() {
 #[test]
 fn a_deferred_call_ends_by_its_deadline_by_its_client_and_by_a_drain() {
     let (mut w, users, worker) = one_worker();
-    let calls = [ms(500), secs(9), secs(9)].map(|ttl| w.bring(call(users).ttl(ttl)));
+    let calls =
+        [ms(500), secs(9), secs(9)].map(|time_left| w.bring(call(users).time_left(time_left)));
     calls.iter().for_each(|call| defer(&mut w, worker, *call));
     assert!(calls.iter().all(|call| w.core.is_deferred(*call)));
     w.pass(ms(500));
@@ -88,13 +89,13 @@ fn a_task_that_was_cancelled_meanwhile_is_not_deferred() {
     w.cancel(running, false);
     defer(&mut w, worker, running);
     assert_eq!(w.outcome(running), Some(Outcome::Cancelled));
-    assert_eq!(w.view(worker).lent, 0);
+    assert_eq!(w.view(worker).assigned, 0);
 }
 
 #[test]
 fn time_in_which_a_worker_is_not_read_is_no_time_of_its_task() {
     let (mut w, users, worker) = one_worker();
-    let running = w.bring(call(users).ttl(secs(60)));
+    let running = w.bring(call(users).time_left(secs(60)));
     w.pass(ms(900));
     unread(&mut w, worker, true);
     w.pass(secs(5));
@@ -115,12 +116,12 @@ fn time_in_which_a_worker_is_not_read_is_no_time_of_its_task() {
 fn a_task_that_began_after_the_pause_had_its_whole_time_before() {
     let (mut w, users, worker) = one_worker();
     unread(&mut w, worker, true);
-    let first = w.bring(call(users).ttl(secs(60)));
+    let first = w.bring(call(users).time_left(secs(60)));
     w.pass(secs(2));
     unread(&mut w, worker, false);
     w.pass(ms(999));
     w.done(first);
-    let second = w.bring(call(users).ttl(secs(60)));
+    let second = w.bring(call(users).time_left(secs(60)));
     w.pass(ms(999));
     assert!(!w.was_killed(worker, Why::TaskTimeout));
     w.pass(ms(1));

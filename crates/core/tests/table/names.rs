@@ -37,7 +37,7 @@ fn unknown_calls_wait_for_their_deadline() {
         .core
         .resolve_call("late.get")
         .expect("a pool may serve it");
-    let task = w.bring(call(name).ttl(secs(2)));
+    let task = w.bring(call(name).time_left(secs(2)));
     w.pass(secs(2));
     assert_eq!(w.outcome(task), Some(Outcome::Deadline { ran: false }));
 }
@@ -146,7 +146,7 @@ fn two_pools_can_serve_one_queue() {
     w.boot_as(&Hello::serving(&["users.get"], &[]));
     let users = w.core.resolve_call("users.get").expect("it is served");
     let tasks = w.bring_many(2, &call(users));
-    assert_eq!(w.lent(&tasks).len(), 2);
+    assert_eq!(w.assigned(&tasks).len(), 2);
     w.core.add_queue(
         Kind::Calls,
         "users",
@@ -238,7 +238,7 @@ fn views_tell_what_there_is() {
         (view.name, view.kind, view.config.weight),
         ("mail", Kind::Jobs, 3)
     );
-    assert_eq!((view.waiting, view.running, view.lent), (3, 1, 1));
+    assert_eq!((view.waiting, view.running, view.assigned), (3, 1, 1));
     assert_eq!(view.oldest, Some(came));
     assert_eq!(w.core.pools().collect::<Vec<_>>(), [pool]);
     assert_eq!(

@@ -201,7 +201,7 @@ fn what_is_lent_ahead_cannot_be_acknowledged() {
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     w.learn(&job(mail), Span(50));
     let tasks = w.bring_many(9, &job(mail));
-    let worker = w.on(tasks[1]).expect("it is lent ahead");
+    let worker = w.on(tasks[1]).expect("it is assigned ahead");
     acknowledge(&mut w, tasks[1]);
     assert!(w.was_killed(worker, Why::Misbehaved));
     assert_eq!(w.end(tasks[1]), None);
@@ -273,7 +273,7 @@ fn a_job_goes_before_those_of_a_higher_order() {
     let mut ran = vec![running];
     for _ in orders {
         w.done(ran[ran.len() - 1]);
-        ran.extend(w.lent(&tasks));
+        ran.extend(w.assigned(&tasks));
     }
     let sorted = [5, 2, 0, 4, 1, 3, 6].map(|at: usize| tasks[at]);
     assert_eq!(
@@ -296,7 +296,7 @@ fn a_job_that_comes_back_unbegun_goes_where_its_order_says() {
     w.exit(worker, Exit::Code(0));
     w.boot();
     let next = w.on(early).expect("it goes first");
-    assert_eq!(w.core.lent_to(next).next(), Some(early));
+    assert_eq!(w.core.assigned_to(next).next(), Some(early));
 }
 
 /// In an ordered queue the one that has begun goes on, whoever is due before it by now.

@@ -51,7 +51,7 @@ fn an_answer_out_of_order_is_a_fault() {
     w.done(first);
     w.learn(&job(mail), Span(50));
     let tasks = w.bring_many(9, &job(mail));
-    assert_eq!(w.on(tasks[1]), Some(worker), "lent ahead");
+    assert_eq!(w.on(tasks[1]), Some(worker), "assigned ahead");
     w.answer_as(worker, tasks[1], Answer::Done);
     assert!(w.was_killed(worker, Why::Misbehaved));
 }
@@ -94,9 +94,9 @@ fn a_worker_that_was_told_to_go_may_return_its_task() {
 fn what_was_returned_teaches_nothing() {
     let (mut w, pool) = World::ready(workers(1));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    w.learn(&call(users).ttl(secs(60)), ms(100));
+    w.learn(&call(users).time_left(secs(60)), ms(100));
     for _ in 0..40 {
-        let task = w.bring(call(users).ttl(secs(60)));
+        let task = w.bring(call(users).time_left(secs(60)));
         w.step(Event::Reload { pool });
         w.boot();
         let old = w.on(task).expect("it runs");
@@ -104,11 +104,11 @@ fn what_was_returned_teaches_nothing() {
         w.exit(old, Exit::Code(0));
         w.run(task, ms(100));
     }
-    let hopeless = w.bring(call(users).ttl(ms(50)));
+    let hopeless = w.bring(call(users).time_left(ms(50)));
     assert_eq!(w.outcome(hopeless), Some(Outcome::Deadline { ran: false }));
 }
 
-/// What it had goes back as if it had never been lent, and it may go.
+/// What it had goes back as if it had never been assigned, and it may go.
 #[test]
 fn a_worker_that_leaves_gives_its_tasks_back() {
     let (mut w, pool) = World::ready(workers(1));
@@ -116,7 +116,7 @@ fn a_worker_that_leaves_gives_its_tasks_back() {
     let before = w.bring(call(users));
     w.done(before);
     let task = w.bring(call(users));
-    let worker = w.on(task).expect("it is lent");
+    let worker = w.on(task).expect("it is assigned");
     w.step(Event::Left { worker });
     assert!(
         w.waits(task)
@@ -169,7 +169,7 @@ fn what_a_leaving_worker_began_it_finishes() {
     let (mut w, pool) = World::ready_as(workers(1), &Hello::slots(3));
     let users = w.calls(pool, "users.get", QueueConfig::default());
     let [begun, not_begun] = [0, 1].map(|_| w.bring(call(users)));
-    let worker = w.on(begun).expect("it is lent");
+    let worker = w.on(begun).expect("it is assigned");
     w.step(Event::Started {
         worker,
         task: begun,
@@ -248,11 +248,11 @@ fn a_task_on_which_its_worker_misbehaves_is_a_suspect() {
     w.step(Event::Misbehaved { worker });
     w.exit(worker, Exit::Signal(9));
     w.boot();
-    let (worker, ttl) = (w.on(task).expect("it runs again"), None);
+    let (worker, time_left) = (w.on(task).expect("it runs again"), None);
     assert!(w.saw(&Action::Deliver {
         worker,
         task,
-        ttl,
+        time_left,
         attempt: 0,
         crashes: 1
     }));

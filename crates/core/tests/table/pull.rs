@@ -21,14 +21,14 @@ fn guest() -> (World, WorkerId, NameId) {
 fn a_worker_that_did_not_ask_holds_no_job() {
     let (mut w, worker, mail) = guest();
     let tasks = w.bring_many(2, &job(mail));
-    assert_eq!(w.lent(&tasks), []);
+    assert_eq!(w.assigned(&tasks), []);
     ready(&mut w, worker, true);
-    assert_eq!(w.lent(&tasks), tasks[..1], "one request, one job");
+    assert_eq!(w.assigned(&tasks), tasks[..1], "one request, one job");
     w.done(tasks[0]);
     w.pass(secs(600));
-    assert_eq!(w.lent(&tasks), [], "an answer is no request");
+    assert_eq!(w.assigned(&tasks), [], "an answer is no request");
     ready(&mut w, worker, true);
-    assert_eq!(w.lent(&tasks), tasks[1..]);
+    assert_eq!(w.assigned(&tasks), tasks[1..]);
 }
 
 #[test]
@@ -38,12 +38,12 @@ fn a_request_may_come_before_the_answer() {
     ready(&mut w, worker, true);
     ready(&mut w, worker, true);
     assert_eq!(
-        w.lent(&tasks),
+        w.assigned(&tasks),
         tasks[..1],
         "a request sets, it does not add"
     );
     w.done(tasks[0]);
-    assert_eq!(w.lent(&tasks), tasks[1..]);
+    assert_eq!(w.assigned(&tasks), tasks[1..]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn short_jobs_are_not_prefetched_by_a_worker_that_asks() {
     }
     let tasks = w.bring_many(10, &job(mail));
     ready(&mut w, worker, true);
-    assert_eq!(w.lent(&tasks).len(), 1);
+    assert_eq!(w.assigned(&tasks).len(), 1);
 }
 
 /// It may not look at its connection for hours, so nothing waits for it.

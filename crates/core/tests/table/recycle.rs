@@ -182,12 +182,12 @@ fn a_worker_that_grows_without_end_is_killed_within_its_task() {
     assert!(w.was_killed(worker, Why::Memory));
     w.exit(worker, Exit::Signal(9));
     w.boot();
-    let (worker, ttl) = (w.on(task).expect("it runs again"), None);
+    let (worker, time_left) = (w.on(task).expect("it runs again"), None);
     assert!(
         w.saw(&Action::Deliver {
             worker,
             task,
-            ttl,
+            time_left,
             attempt: 0,
             crashes: 1
         }),
@@ -318,17 +318,17 @@ fn an_outdated_worker_gets_no_window() {
     });
     w.learn(&job(mail), Span(50));
     let tasks = w.bring_many(60, &job(mail));
-    assert!(w.lent(&tasks).len() > 1);
+    assert!(w.assigned(&tasks).len() > 1);
     while w.starting().is_empty() {
-        let running = w.core.lent_to(worker).next().expect("work waits");
+        let running = w.core.assigned_to(worker).next().expect("work waits");
         w.done(running);
     }
-    let before = w.lent(&tasks).len();
+    let before = w.assigned(&tasks).len();
     for _ in 0..before {
-        let running = w.core.lent_to(worker).next().expect("work waits");
+        let running = w.core.assigned_to(worker).next().expect("work waits");
         w.done(running);
     }
-    assert_eq!(w.lent(&tasks).len(), 1, "one at a time until it goes");
+    assert_eq!(w.assigned(&tasks).len(), 1, "one at a time until it goes");
 }
 
 /// Whatever a busy worker is looked at for, its memory is not read where nothing bounds it.

@@ -90,13 +90,13 @@ fn a_wait_that_is_too_long_is_shed() {
 fn a_call_whose_time_would_pass_in_the_queue_is_shed() {
     let (mut w, _, users, _) = bounded(QueueConfig::default());
     w.bring_many(5, &call(users));
-    let refused = w.bring(call(users).ttl(ms(550)));
+    let refused = w.bring(call(users).time_left(ms(550)));
     assert!(
         matches!(w.outcome(refused), Some(Outcome::Shed { .. })),
         "{:?}",
         w.end(refused)
     );
-    let let_in = w.bring(call(users).ttl(ms(750)));
+    let let_in = w.bring(call(users).time_left(ms(750)));
     assert!(w.waits(let_in));
 }
 
@@ -175,7 +175,7 @@ fn a_call_that_was_answered_early_blocks_nobody() {
     let users = w.calls(pool, "users.get", QueueConfig::default());
     let outer = w.bring(call(users));
     let first = w.on(outer).expect("it runs");
-    let inner = w.bring(call(users).ttl(ms(100)).inside(first));
+    let inner = w.bring(call(users).time_left(ms(100)).inside(first));
     let second = w.on(inner).expect("the other worker is free");
     w.pass(ms(100));
     assert_eq!(w.outcome(inner), Some(Outcome::Deadline { ran: true }));

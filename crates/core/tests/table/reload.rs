@@ -68,7 +68,7 @@ fn a_reload_never_has_fewer_workers_than_before() {
     assert_eq!(w.core.pool(pool).3, 2);
 }
 
-/// Idle ones go first, then those that were lent their task last.
+/// Idle ones go first, then those that were assigned their task last.
 #[test]
 fn the_idle_are_replaced_first() {
     let (mut w, pool, mail) = pool_of(2);
@@ -152,7 +152,7 @@ fn a_version_that_was_given_up_does_not_come_back() {
 fn a_version_that_is_blamed_is_given_up() {
     let (mut w, pool, _) = pool_of(2);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let long = w.bring(call(users).ttl(secs(9_999)).limit(secs(9_999)));
+    let long = w.bring(call(users).time_left(secs(9_999)).limit(secs(9_999)));
     w.step(Event::Reload { pool });
     w.boot();
     assert_eq!(versions(&w), [2, 2]);
@@ -173,7 +173,7 @@ fn a_version_that_is_blamed_is_given_up() {
 fn deaths_of_the_old_version_do_not_give_up_the_new_one() {
     let (mut w, pool, _) = pool_of(9);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let tasks = w.bring_many(9, &call(users).ttl(secs(999)).limit(secs(999)));
+    let tasks = w.bring_many(9, &call(users).time_left(secs(999)).limit(secs(999)));
     w.step(Event::Reload { pool });
     for task in &tasks[..8] {
         w.kill_by(*task);
@@ -189,7 +189,7 @@ fn deaths_of_the_old_version_do_not_give_up_the_new_one() {
 fn a_version_is_judged_by_itself() {
     let (mut w, pool, _) = pool_of(10);
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let tasks = w.bring_many(10, &call(users).ttl(secs(999)).limit(secs(999)));
+    let tasks = w.bring_many(10, &call(users).time_left(secs(999)).limit(secs(999)));
     tasks[..8].iter().for_each(|task| w.kill_by(*task));
     w.boot();
     w.step(Event::Reload { pool });

@@ -38,7 +38,7 @@ fn what_is_reserved_is_lent_while_its_owner_is_away() {
     w.jobs(pool, "vip", reserving(1));
     let flood = w.jobs(pool, "flood", QueueConfig::default());
     let tasks = w.bring_many(3, &job(flood));
-    assert_eq!(w.lent(&tasks).len(), 2);
+    assert_eq!(w.assigned(&tasks).len(), 2);
 }
 
 #[test]
@@ -55,17 +55,17 @@ fn what_is_kept_is_never_lent() {
     );
     let flood = w.jobs(pool, "flood", QueueConfig::default());
     let tasks = w.bring_many(5, &job(flood));
-    assert_eq!(w.lent(&tasks), tasks[..2], "one slot is kept");
+    assert_eq!(w.assigned(&tasks), tasks[..2], "one slot is kept");
     let own = w.bring(job(vip));
     assert!(w.on(own).is_some(), "and is its owner's at once");
     w.done(tasks[0]);
     assert_eq!(
-        w.lent(&tasks),
+        w.assigned(&tasks),
         tasks[1..3],
-        "the owner uses what was kept, so this one is lent"
+        "the owner uses what was kept, so this one is assigned"
     );
     w.done(own);
-    assert_eq!(w.lent(&tasks).len(), 2, "and kept again");
+    assert_eq!(w.assigned(&tasks).len(), 2, "and kept again");
 }
 
 /// A queue that two pools serve has its slot where it found one; the other pool keeps none for it then.
@@ -110,11 +110,11 @@ fn a_limit_is_never_exceeded() {
     );
     let free = w.jobs(pool, "free", QueueConfig::default());
     let tasks = w.bring_many(4, &job(limited));
-    assert_eq!(w.lent(&tasks), tasks[..2]);
+    assert_eq!(w.assigned(&tasks), tasks[..2]);
     let others = w.bring_many(3, &job(free));
-    assert_eq!(w.lent(&others).len(), 2, "what it leaves is for others");
+    assert_eq!(w.assigned(&others).len(), 2, "what it leaves is for others");
     w.done(tasks[0]);
-    assert_eq!(w.lent(&tasks), tasks[1..3]);
+    assert_eq!(w.assigned(&tasks), tasks[1..3]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_limit_that_is_raised_counts_at_once() {
     w.core
         .configure_queue(w.core.queue_of_name(limited), reserving(0));
     w.step(Event::Tick);
-    assert_eq!(w.lent(&tasks).len(), 4);
+    assert_eq!(w.assigned(&tasks).len(), 4);
 }
 
 /// What is kept are slots, not workers.
@@ -147,10 +147,10 @@ fn what_is_kept_is_a_slot() {
     w.jobs(pool, "vip", kept);
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     let tasks = w.bring_many(3, &job(mail));
-    assert_eq!(w.lent(&tasks).len(), 2);
+    assert_eq!(w.assigned(&tasks).len(), 2);
 }
 
-/// A queue's task that was lent ahead begins, so that it has its slot: another pool need keep none now.
+/// A queue's task that was assigned ahead begins, so that it has its slot: another pool need keep none now.
 #[test]
 fn what_is_kept_is_given_back_when_a_window_moves_on() {
     let (mut w, first) = World::ready(workers(1));

@@ -57,7 +57,7 @@ fn only_a_task_that_may_have_begun_is_counted() {
     let tasks = w.bring_many(20, &job(mail).tries(1));
     for _ in 0..6 {
         let worker = w.live()[0];
-        let head = w.core.lent_to(worker).next().expect("work waits");
+        let head = w.core.assigned_to(worker).next().expect("work waits");
         w.done(head);
         w.step(Event::Left { worker });
         w.exit(worker, Exit::Code(0));

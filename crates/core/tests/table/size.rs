@@ -54,7 +54,7 @@ fn a_short_burst_grows_nothing() {
     assert_eq!((w.live().len(), w.starting().len()), (1, 0));
 }
 
-/// What could not be lent even to a free worker needs none.
+/// What could not be assigned even to a free worker needs none.
 #[test]
 fn work_that_may_not_run_grows_nothing() {
     let (mut w, pool) = World::ready(between(1, 3));
@@ -263,7 +263,7 @@ fn scaling_down_lets_the_idle_go_first() {
     assert_eq!(
         w.view(w.on(tasks[2]).expect("it runs")).state,
         WorkerState::Draining,
-        "lent last, goes first"
+        "assigned last, goes first"
     );
     w.done(tasks[2]);
     assert_eq!(w.outcome(tasks[2]), Some(Outcome::Answered));

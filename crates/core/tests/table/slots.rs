@@ -27,7 +27,7 @@ fn as_many_tasks_as_slots_and_no_window() {
     let (mut w, _, mail, _) = three_slots(false);
     w.learn(&job(mail), Span(50));
     let tasks = w.bring_many(50, &job(mail));
-    assert_eq!(w.lent(&tasks), tasks[..3]);
+    assert_eq!(w.assigned(&tasks), tasks[..3]);
 }
 
 #[test]
@@ -57,15 +57,19 @@ fn a_death_is_laid_to_what_had_begun() {
     assert_eq!(crashed.collect::<Vec<_>>(), tasks[..2]);
     w.boot_as(&Hello::slots(3));
     let worker = w.live()[0];
-    assert_eq!(w.lent(&tasks), tasks[..1], "the first suspect runs alone");
+    assert_eq!(
+        w.assigned(&tasks),
+        tasks[..1],
+        "the first suspect runs alone"
+    );
     w.done(tasks[0]);
-    assert_eq!(w.lent(&tasks), tasks[1..2]);
+    assert_eq!(w.assigned(&tasks), tasks[1..2]);
     w.done(tasks[1]);
-    let (task, ttl) = (tasks[2], None);
+    let (task, time_left) = (tasks[2], None);
     assert!(w.saw(&Action::Deliver {
         worker,
         task,
-        ttl,
+        time_left,
         attempt: 0,
         crashes: 0
     }));
@@ -163,11 +167,11 @@ fn bystanders_of_a_timeout_run_again_at_no_cost() {
         })
     ));
     w.boot();
-    let (worker, task, ttl) = (w.on(beside).expect("it runs again"), beside, None);
+    let (worker, task, time_left) = (w.on(beside).expect("it runs again"), beside, None);
     assert!(w.saw(&Action::Deliver {
         worker,
         task,
-        ttl,
+        time_left,
         attempt: 0,
         crashes: 0
     }));

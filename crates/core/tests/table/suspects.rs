@@ -24,16 +24,16 @@ fn suspects_run_one_at_a_time_while_others_go_on() {
     poison.iter().for_each(|task| w.kill_by(*task));
     w.boot();
     let others = w.bring_many(2, &job(mail));
-    assert_eq!(w.lent(&poison), poison[..1]);
-    assert_eq!(w.lent(&others), others);
+    assert_eq!(w.assigned(&poison), poison[..1]);
+    assert_eq!(w.assigned(&others), others);
     w.kill_by(poison[0]);
     w.boot();
-    assert_eq!(w.lent(&poison), [poison[1]], "the next one's turn");
+    assert_eq!(w.assigned(&poison), [poison[1]], "the next one's turn");
     w.done(poison[1]);
-    assert_eq!(w.lent(&poison), [poison[2]]);
+    assert_eq!(w.assigned(&poison), [poison[2]]);
 }
 
-/// Nothing is lent behind a suspect: its death would take a window along.
+/// Nothing is assigned behind a suspect: its death would take a window along.
 #[test]
 fn a_suspect_has_a_worker_for_itself() {
     let (mut w, _, mail) = pool_of(1);
@@ -43,9 +43,9 @@ fn a_suspect_has_a_worker_for_itself() {
     let others = w.bring_many(50, &job(mail));
     w.boot();
     assert!(w.on(poison).is_some());
-    assert_eq!(w.lent(&others), []);
+    assert_eq!(w.assigned(&others), []);
     w.done(poison);
-    assert!(w.lent(&others).len() > 1);
+    assert!(w.assigned(&others).len() > 1);
 }
 
 /// The same for workers with several slots: it waits for an empty one and nothing joins it.
@@ -58,13 +58,13 @@ fn a_suspect_has_all_slots_for_itself() {
     let free = w.on(poison).expect("one worker is empty");
     assert_ne!(w.on(long), Some(free));
     let others = w.bring_many(3, &job(mail));
-    assert_eq!(w.lent(&others).len(), 1, "its second slot stays empty");
+    assert_eq!(w.assigned(&others).len(), 1, "its second slot stays empty");
     w.step(Event::Started {
         worker: free,
         task: poison,
     });
     w.done(poison);
-    assert_eq!(w.lent(&others).len(), 3);
+    assert_eq!(w.assigned(&others).len(), 3);
 }
 
 /// An empty worker is found even if the one used last has a task.
@@ -99,13 +99,16 @@ fn a_worker_is_cleared_for_a_suspect() {
         if w.on(suspect).is_some() {
             return;
         }
-        let next = w.core.lent_to(worker).find(|task| !running.contains(task));
+        let next = w
+            .core
+            .assigned_to(worker)
+            .find(|task| !running.contains(task));
         running.extend(next);
     }
     panic!("the suspect still waits");
 }
 
-/// Nor is one to which short jobs are lent ahead.
+/// Nor is one to which short jobs are assigned ahead.
 #[test]
 fn a_worker_with_a_window_is_cleared_for_a_suspect() {
     let (mut w, _, mail) = pool_of(1);
@@ -118,7 +121,7 @@ fn a_worker_with_a_window_is_cleared_for_a_suspect() {
             return;
         }
         w.bring(job(mail));
-        let running = w.core.lent_to(worker).next().expect("work waits");
+        let running = w.core.assigned_to(worker).next().expect("work waits");
         w.run(running, Span(50));
     }
     panic!("the suspect still waits");
@@ -165,11 +168,11 @@ fn pools_that_share_a_queue_clear_no_worker_in_vain() {
     let busy = [ours, theirs].map(|name| w.bring(job(name)));
     let suspect = w.bring(job(shared).crashes(1));
     let waiting = w.bring_many(3, &job(theirs));
-    assert!(w.waits(suspect) && w.lent(&waiting).is_empty());
+    assert!(w.waits(suspect) && w.assigned(&waiting).is_empty());
     w.done(busy[0]);
     assert!(w.on(suspect).is_some());
     assert_eq!(
-        w.lent(&waiting).len(),
+        w.assigned(&waiting).len(),
         1,
         "the other pool waits for it no more"
     );
@@ -193,11 +196,15 @@ fn a_worker_that_was_cleared_in_vain_serves_again() {
 fn suspicion_outlives_everything_but_an_answer() {
     let (mut w, _, mail) = pool_of(2);
     let known = w.bring_many(2, &job(mail).crashes(1));
-    assert_eq!(w.lent(&known), known[..1]);
+    assert_eq!(w.assigned(&known), known[..1]);
     w.step(Event::Left {
-        worker: w.on(known[0]).expect("it is lent"),
+        worker: w.on(known[0]).expect("it is assigned"),
     });
-    assert_eq!(w.lent(&known), known[..1], "the same one again, not both");
+    assert_eq!(
+        w.assigned(&known),
+        known[..1],
+        "the same one again, not both"
+    );
 }
 
 /// A bystander is no suspect: its worker was killed for another reason.
@@ -208,7 +215,7 @@ fn a_bystander_is_no_suspect() {
         ..workers(1)
     });
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let task = w.bring(call(users).idempotent().ttl(secs(60)));
+    let task = w.bring(call(users).idempotent().time_left(secs(60)));
     let worker = w.on(task).expect("it runs");
     w.step(Event::Drain);
     w.pass(secs(4));
@@ -358,7 +365,7 @@ fn patience_passes_with_blame() {
 fn deaths_of_two_versions_are_counted_side_by_side() {
     let (mut w, pool) = World::ready(workers(2));
     let users = w.calls(pool, "users.get", QueueConfig::default());
-    let last = w.bring(call(users).ttl(secs(999)).limit(secs(999)));
+    let last = w.bring(call(users).time_left(secs(999)).limit(secs(999)));
     deaths(&mut w, pool, 7);
     w.step(Event::Reload { pool });
     w.boot();

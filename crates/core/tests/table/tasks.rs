@@ -22,14 +22,14 @@ fn goaways(w: &World, worker: WorkerId) -> usize {
 fn a_one_task_worker_is_never_assigned_another_task() {
     let (mut w, _, mail) = one_task(1, 1);
     let tasks = w.bring_many(20, &job(mail));
-    assert_eq!(w.lent(&tasks), tasks[..1]);
+    assert_eq!(w.assigned(&tasks), tasks[..1]);
     let worker = w.on(tasks[0]).unwrap();
     w.done(tasks[0]);
-    assert_eq!(w.lent(&tasks), []);
+    assert_eq!(w.assigned(&tasks), []);
     assert_eq!(goaways(&w, worker), 0, "it knows that it is to end");
     w.exit(worker, Exit::Code(0));
     w.boot_as(&Hello::tasks(1));
-    assert_eq!(w.lent(&tasks), tasks[1..2]);
+    assert_eq!(w.assigned(&tasks), tasks[1..2]);
 }
 
 /// Short tasks are assigned ahead, yet no more than it takes.
@@ -45,12 +45,12 @@ fn one_that_takes_three_is_assigned_three() {
     w.exit(teacher, Exit::Gone);
     let worker = w.join(pool, &Hello::tasks(3));
     let tasks = w.bring_many(20, &job(mail));
-    assert_eq!(w.lent(&tasks), tasks[..3]);
+    assert_eq!(w.assigned(&tasks), tasks[..3]);
     w.done(tasks[0]);
-    assert_eq!(w.lent(&tasks), tasks[1..3]);
+    assert_eq!(w.assigned(&tasks), tasks[1..3]);
     w.done(tasks[1]);
     w.done(tasks[2]);
-    assert_eq!((w.lent(&tasks), goaways(&w, worker)), (vec![], 0));
+    assert_eq!((w.assigned(&tasks), goaways(&w, worker)), (vec![], 0));
 }
 
 /// The successor boots while the task runs, as long as there is room for it.
@@ -58,10 +58,10 @@ fn one_that_takes_three_is_assigned_three() {
 fn so_many_are_kept_ready() {
     let (mut w, _, mail) = one_task(2, 4);
     let tasks = w.bring_many(4, &job(mail));
-    assert_eq!(w.lent(&tasks), tasks[..2]);
+    assert_eq!(w.assigned(&tasks), tasks[..2]);
     assert_eq!(w.starting().len(), 2, "at once, without any starving");
     w.boot_as(&Hello::tasks(1));
-    assert_eq!(w.lent(&tasks), tasks);
+    assert_eq!(w.assigned(&tasks), tasks);
     assert_eq!(w.starting().len(), 0, "four are all that it may have");
     let worker = w.on(tasks[0]).unwrap();
     w.done(tasks[0]);
@@ -91,7 +91,7 @@ fn a_worker_that_knows_no_bound_is_told_to_go() {
     let tasks = w.bring_many(2, &job(mail));
     let worker = w.on(tasks[0]).unwrap();
     w.done(tasks[0]);
-    assert_eq!(w.lent(&tasks), []);
+    assert_eq!(w.assigned(&tasks), []);
     assert_eq!(goaways(&w, worker), 1);
 }
 
@@ -159,7 +159,7 @@ fn a_crash_within_a_worker_costs_only_its_task() {
         exit: Exit::Signal(11),
     };
     assert_eq!(w.outcome(tasks[0]), Some(quarantined));
-    assert_eq!(w.lent(&tasks[1..]), tasks[1..]);
+    assert_eq!(w.assigned(&tasks[1..]), tasks[1..]);
 }
 
 /// Its programs run one at a time, and it is sent no more than it runs.

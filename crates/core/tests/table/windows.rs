@@ -1,4 +1,4 @@
-//! Tasks lent ahead to a busy worker: only when that can do no harm.
+//! Tasks assigned ahead to a busy worker: only when that can do no harm.
 use crate::support::*;
 use stoker_core::*;
 
@@ -11,10 +11,10 @@ fn pool_with(count: u32, hello: &Hello) -> (World, PoolId, NameId) {
     (w, pool, mail)
 }
 
-fn lent(w: &World) -> Vec<usize> {
+fn assigned(w: &World) -> Vec<usize> {
     w.live()
         .into_iter()
-        .map(|worker| w.view(worker).lent)
+        .map(|worker| w.view(worker).assigned)
         .collect()
 }
 
@@ -22,11 +22,19 @@ fn lent(w: &World) -> Vec<usize> {
 fn short_jobs_are_lent_ahead() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
     let tasks = w.bring_many(200, &job(mail));
-    assert_eq!(w.lent(&tasks), tasks[..33], "filled up while half empty");
+    assert_eq!(
+        w.assigned(&tasks),
+        tasks[..33],
+        "filled up while half empty"
+    );
     w.done(tasks[0]);
-    assert_eq!(w.lent(&tasks), tasks[1..65], "to as many as it holds");
+    assert_eq!(w.assigned(&tasks), tasks[1..65], "to as many as it holds");
     let queue = w.core.queue(w.queue(mail));
-    assert_eq!((queue.running, queue.lent), (1, 64), "but it is one slot");
+    assert_eq!(
+        (queue.running, queue.assigned),
+        (1, 64),
+        "but it is one slot"
+    );
     let running = w.view(w.live()[0]).task;
     assert_eq!(running.map(|(task, _)| task), Some(tasks[1]));
 }
@@ -37,12 +45,16 @@ fn a_window_is_filled_when_half_empty() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
     let tasks = w.bring_many(300, &job(mail));
     w.done(tasks[0]);
-    for lent in (32..64).rev() {
+    for assigned in (32..64).rev() {
         let delivered = w.count(|action| matches!(action, Action::Deliver { .. }));
-        let running = w.core.lent_to(w.live()[0]).next().expect("work waits");
+        let running = w.core.assigned_to(w.live()[0]).next().expect("work waits");
         w.done(running);
         let more = w.count(|action| matches!(action, Action::Deliver { .. })) - delivered;
-        assert_eq!(more, if lent == 32 { 32 } else { 0 }, "with {lent} left");
+        assert_eq!(
+            more,
+            if assigned == 32 { 32 } else { 0 },
+            "with {assigned} left"
+        );
     }
 }
 
@@ -51,7 +63,7 @@ fn a_window_is_filled_when_half_empty() {
 fn the_idle_go_first() {
     let (mut w, _, mail) = pool_with(3, &Hello::default());
     w.bring_many(3, &job(mail));
-    assert_eq!(lent(&w), [1, 1, 1]);
+    assert_eq!(assigned(&w), [1, 1, 1]);
 }
 
 /// What waits is spread over the workers.
@@ -62,10 +74,10 @@ fn windows_share_what_waits() {
     for task in &tasks[..2] {
         w.done(*task);
     }
-    let lent = lent(&w);
+    let assigned = assigned(&w);
     assert!(
-        lent.iter().all(|count| (10..=32).contains(count)),
-        "{lent:?}"
+        assigned.iter().all(|count| (10..=32).contains(count)),
+        "{assigned:?}"
     );
 }
 
@@ -77,12 +89,12 @@ fn only_names_that_were_always_short() {
     w.run(slow, Span(2_000));
     for _ in 0..32 {
         let tasks = w.bring_many(2, &job(mail));
-        assert_eq!(w.lent(&tasks).len(), 1);
+        assert_eq!(w.assigned(&tasks).len(), 1);
         w.run(tasks[0], SHORT);
         w.run(tasks[1], SHORT);
     }
     let tasks = w.bring_many(2, &job(mail));
-    assert_eq!(w.lent(&tasks).len(), 2, "but it is forgotten");
+    assert_eq!(w.assigned(&tasks).len(), 2, "but it is forgotten");
 }
 
 #[test]
@@ -91,7 +103,7 @@ fn nothing_is_concluded_from_a_few_runs() {
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     for runs in 0..16 {
         let tasks = w.bring_many(2, &job(mail));
-        assert_eq!(w.lent(&tasks).len(), 1, "after {runs} runs");
+        assert_eq!(w.assigned(&tasks).len(), 1, "after {runs} runs");
         w.cancel(tasks[1], false);
         w.run(tasks[0], SHORT);
     }
@@ -114,7 +126,7 @@ fn the_workers_own_measure_counts() {
         });
     }
     let tasks = w.bring_many(2, &job(mail));
-    assert_eq!(w.lent(&tasks).len(), 2);
+    assert_eq!(w.assigned(&tasks).len(), 2);
 }
 
 /// A death takes the window along, so what may not run again is not in it, nor behind it.
@@ -124,17 +136,21 @@ fn calls_that_may_not_run_again_are_lent_alone() {
     let users = w.calls(pool, "users.get", QueueConfig::default());
     w.learn(&call(users), SHORT);
     let calls = w.bring_many(3, &call(users));
-    assert_eq!(w.lent(&calls).len(), 1);
+    assert_eq!(w.assigned(&calls).len(), 1);
     let jobs = w.bring_many(20, &job(mail));
-    assert_eq!(w.lent(&jobs).len(), 0, "nor is anything lent behind one");
+    assert_eq!(
+        w.assigned(&jobs).len(),
+        0,
+        "nor is anything assigned behind one"
+    );
     calls.iter().for_each(|task| w.cancel(*task, false));
     w.done(calls[0]);
-    assert!(w.lent(&jobs).len() > 1);
+    assert!(w.assigned(&jobs).len() > 1);
     let idempotent = w.bring_many(80, &call(users).idempotent());
     for task in &jobs {
         w.done(*task);
     }
-    assert!(w.lent(&idempotent).len() > 1, "idempotent ones may");
+    assert!(w.assigned(&idempotent).len() > 1, "idempotent ones may");
 }
 
 /// A long task is not put behind a short one, nor a short one behind a long one.
@@ -154,16 +170,16 @@ fn long_tasks_are_neither_in_a_window_nor_before_it() {
     let next = w.bring(job(long));
     let others = w.bring_many(20, &job(mail));
     assert_eq!(
-        w.lent(&others),
+        w.assigned(&others),
         [],
         "the one whose turn it is would wait in a window"
     );
     w.run(running, SHORT);
     assert!(w.on(next).is_some());
-    assert_eq!(w.lent(&others), []);
+    assert_eq!(w.assigned(&others), []);
 }
 
-/// A queue's limit counts what is lent ahead as well, so it can never be exceeded.
+/// A queue's limit counts what is assigned ahead as well, so it can never be exceeded.
 #[test]
 fn windows_keep_within_the_limit() {
     let (mut w, pool) = World::ready(workers(2));
@@ -178,7 +194,7 @@ fn windows_keep_within_the_limit() {
     w.learn(&job(mail), SHORT);
     let tasks = w.bring_many(50, &job(mail));
     w.done(tasks[0]);
-    assert_eq!(w.lent(&tasks).len(), 3);
+    assert_eq!(w.assigned(&tasks).len(), 3);
 }
 
 /// A slot that is kept for others is not used up by a window.
@@ -196,7 +212,7 @@ fn windows_leave_what_is_kept() {
     let tasks = w.bring_many(50, &job(mail));
     w.done(tasks[0]);
     assert_eq!(
-        w.lent(&tasks).len(),
+        w.assigned(&tasks).len(),
         1,
         "a worker is idle, if only for others"
     );
@@ -204,15 +220,15 @@ fn windows_leave_what_is_kept() {
     assert!(w.on(own).is_some());
 }
 
-/// While the server drains, no job is lent ahead.
+/// While the server drains, no job is assigned ahead.
 #[test]
 fn nothing_is_lent_ahead_to_a_worker_that_goes() {
     let (mut w, _, mail) = pool_with(1, &Hello::default());
     let tasks = w.bring_many(100, &job(mail));
-    let lent_before = w.lent(&tasks).len();
+    let lent_before = w.assigned(&tasks).len();
     w.step(Event::Drain);
     w.done(tasks[0]);
-    assert_eq!(w.lent(&tasks).len(), lent_before - 1);
+    assert_eq!(w.assigned(&tasks).len(), lent_before - 1);
 }
 
 /// A window of one is no window.
@@ -227,7 +243,7 @@ fn windows_can_be_switched_off() {
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     w.learn(&job(mail), SHORT);
     let tasks = w.bring_many(50, &job(mail));
-    assert_eq!(w.lent(&tasks), tasks[..1]);
+    assert_eq!(w.assigned(&tasks), tasks[..1]);
 }
 
 /// As tasks come windows are filled in turn, before anybody has answered.
@@ -235,8 +251,8 @@ fn windows_can_be_switched_off() {
 fn windows_are_filled_in_turn() {
     let (mut w, _, mail) = pool_with(3, &Hello::default());
     w.bring_many(30, &job(mail));
-    let lent = lent(&w);
-    assert!(lent.iter().all(|count| *count > 2), "{lent:?}");
+    let assigned = assigned(&w);
+    assert!(assigned.iter().all(|count| *count > 2), "{assigned:?}");
 }
 
 /// However much comes at once: none takes what another could begin sooner.
@@ -254,8 +270,8 @@ fn no_window_takes_more_than_its_part() {
         queue,
         paused: false,
     });
-    let lent = lent(&w);
-    assert_eq!(lent.iter().max(), Some(&11), "{lent:?}");
+    let assigned = assigned(&w);
+    assert_eq!(assigned.iter().max(), Some(&11), "{assigned:?}");
 }
 
 /// A little noise again and again is a little noise: what was forgotten does not add up.
@@ -269,5 +285,5 @@ fn noise_that_is_forgotten_does_not_add_up() {
         }
     }
     let tasks = w.bring_many(2, &job(mail));
-    assert_eq!(w.lent(&tasks).len(), 2);
+    assert_eq!(w.assigned(&tasks).len(), 2);
 }

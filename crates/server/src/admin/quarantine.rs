@@ -198,23 +198,23 @@ impl Plane {
         let (Outcome::Quarantined { exit, .. } | Outcome::WorkerDied(exit)) = outcome else {
             return;
         };
-        let load = self.load(task);
-        let (kind, body) = match load.origin {
+        let payload = self.payload(task);
+        let (kind, body) = match payload.origin {
             Origin::Job(_) => {
-                let held = self.jobs.held.get(task);
+                let held = self.jobs.loaded.get(task);
                 (
                     Kind::Job,
                     held.map(|held| held.job.body()).unwrap_or_default(),
                 )
             }
-            _ => (Kind::Call, load.body()),
+            _ => (Kind::Call, payload.body()),
         };
-        let name = self.core.name(load.name).to_owned();
+        let name = self.core.name(payload.name).to_owned();
         let body = body[..body.len().min(BODY)].to_vec();
         if kind == Kind::Call {
             let deaths = u32::from(facts.crashes);
-            let whole = load.body().to_vec();
-            let service = self.core.queue_of_name(load.name);
+            let whole = payload.body().to_vec();
+            let service = self.core.queue_of_name(payload.name);
             let now = self.now;
             self.quarantine
                 .note_death(service, &name, &whole, deaths, now);

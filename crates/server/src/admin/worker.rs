@@ -52,7 +52,7 @@ impl Plane {
             },
             slots: worker.slots,
             task: task.map(|(task, started)| self.shown_task(task, started, sees)),
-            assigned: worker.lent,
+            assigned: worker.assigned,
             tasks: worker.done,
             rss_bytes: tree_resident_bytes(link.pid).map(|(bytes, _)| bytes),
             started_at: rfc3339(link.started_ms),
@@ -61,7 +61,7 @@ impl Plane {
     }
 
     fn shown_task(&self, task: TaskId, started: Time, sees: bool) -> Task {
-        let queue = self.core.queue_of_name(self.load(task).name);
+        let queue = self.core.queue_of_name(self.payload(task).name);
         Task {
             id: sees.then(|| self.task_label(task)),
             queue: self.core.queue(queue).name.to_owned(),

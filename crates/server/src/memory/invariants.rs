@@ -51,7 +51,7 @@ impl Plane {
             own.users.of(user.uid);
         }
         self.conns.iter().for_each(|(_, conn)| own.add(conn));
-        for (task, user, bytes) in self.loads.charged() {
+        for (task, user, bytes) in self.payloads.charged() {
             assert!(self.core.holds(task), "a call that is gone is charged");
             own.users[user].inflight += 1;
             own.users[user].bytes += bytes;
@@ -64,7 +64,7 @@ impl Plane {
         }
         assert_eq!(self.memory.counters(), own.counters(), "counted and there");
         assert_eq!(
-            self.loads.reserved(),
+            self.payloads.reserved(),
             own.reserved,
             "reserved for calls and for clients"
         );

@@ -141,7 +141,7 @@ pub(crate) struct Conn {
     /// A worker that was told to go.
     pub(crate) leaving: bool,
     /// Not read until the log has caught up.
-    pub(crate) resting: bool,
+    pub(crate) is_paused: bool,
     /// Listed to be flushed at the end of the turn.
     pub(crate) dirty: bool,
     /// To be closed once its output is written.
@@ -182,7 +182,7 @@ impl Conn {
             was_half: false,
             counted: Counted::default(),
             leaving: false,
-            resting: false,
+            is_paused: false,
             dirty: false,
             closing: false,
             stalled: None,

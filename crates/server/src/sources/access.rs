@@ -39,7 +39,7 @@ impl Plane {
             return false;
         };
         self.running_at(worker).into_iter().any(|task| {
-            let held = self.jobs.held.get(task).map(|held| held.job.id);
+            let held = self.jobs.loaded.get(task).map(|held| held.job.id);
             let is_it = job.is_some() && held == job;
             is_it || (owner.is_some() && self.owner_of_task(task, conn, DEPTH).as_ref() == owner)
         })
@@ -48,7 +48,7 @@ impl Plane {
     /// Whether who is at the other end may know which task this is.
     pub(crate) fn may_see_task(&mut self, conn: ConnId, task: TaskId) -> bool {
         let owner = self.owner_of_task(task, conn, DEPTH);
-        match self.load(task).origin {
+        match self.payload(task).origin {
             Origin::Job(job) => self.may_see(conn, owner.as_ref(), Some(job)),
             Origin::Call { conn: caller, .. } => caller == conn || self.is_administrator(conn),
             Origin::Free => false,
@@ -89,7 +89,7 @@ impl Plane {
     ) -> Option<Owner> {
         let running = self.running_at(worker);
         let named = running.iter().find(|task| {
-            let number = self.loads.number(**task);
+            let number = self.payloads.number(**task);
             parent == Some(u64::from(number))
         });
         if let Some(task) = named {
@@ -109,15 +109,15 @@ impl Plane {
     }
 
     fn running_at(&self, worker: WorkerId) -> Vec<TaskId> {
-        let tasks = self.core.lent_to(worker);
+        let tasks = self.core.assigned_to(worker);
         tasks.filter(|task| self.core.is_running(*task)).collect()
     }
 
     /// Whose a task is: a job's owner, or for a call who made it. `conn` is the client that asks, for a call whose
     /// caller is gone.
     fn owner_of_task(&self, task: TaskId, conn: ConnId, depth: usize) -> Option<Owner> {
-        match self.load(task).origin {
-            Origin::Job(_) => self.jobs.held.get(task)?.job.owner.clone(),
+        match self.payload(task).origin {
+            Origin::Job(_) => self.jobs.loaded.get(task)?.job.owner.clone(),
             Origin::Call { conn: caller, .. } => {
                 let Some(crate::net::Role::Client(client)) =
                     self.conns.get(caller).map(|conn| &conn.role)

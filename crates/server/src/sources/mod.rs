@@ -3,10 +3,10 @@
 mod access;
 pub(crate) mod end;
 pub(crate) mod jobs;
-mod load;
+mod payload;
 pub(crate) mod rpc;
 
-pub(crate) use load::{Load, Loads, Origin};
+pub(crate) use payload::{Origin, Payload, Payloads};
 
 /// What a client that met a limit is told to wait.
 pub(crate) const RETRY_MS: u32 = 100;

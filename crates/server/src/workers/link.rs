@@ -13,7 +13,7 @@ pub(crate) struct Pipe {
     pub(crate) fd: Fd,
     pub(crate) stream: Stream,
     /// Not read for now, because the log is behind.
-    pub(crate) resting: bool,
+    pub(crate) is_paused: bool,
 }
 
 /// What the edge knows of a worker: its process, its socket, its output.
@@ -80,7 +80,7 @@ impl Link {
     /// Whether output may stand in its pipes that it wrote before the frame at hand. `first` tells that the
     /// pipes were read in the turn that this frame began, as they are unless they rest.
     pub(crate) fn holds_output(&self, first: bool) -> bool {
-        self.pipes.iter().any(|pipe| !first || pipe.resting)
+        self.pipes.iter().any(|pipe| !first || pipe.is_paused)
     }
 
     /// Why it was ended by force, if it was, and what else tells what it died of.

@@ -5,7 +5,7 @@ use crate::observe::Stream;
 use crate::plane::{Plane, Todo};
 use crate::sources::end::is_error;
 use crate::sources::rpc::{Fault, offer};
-use crate::sources::{Load, Origin};
+use crate::sources::{Origin, Payload};
 use stoker_angel::ToAngel;
 use stoker_core::{Answer, Event, Exit, Span, TaskId, WorkerId};
 use stoker_os::{Signal, signal_process};
@@ -42,7 +42,7 @@ impl Plane {
             Type::Started => self.step(
                 Event::Started {
                     worker,
-                    task: self.loads.task(frame.id),
+                    task: self.payloads.task(frame.id),
                 },
                 None,
             ),
@@ -60,7 +60,7 @@ impl Plane {
     /// Reads a worker's pipes before an answer that did not itself wake the loop, so that what the
     /// worker wrote before it is logged under the right task. With a window that can't be told anyway.
     fn drain_before_answer(&mut self, worker: WorkerId) {
-        if self.core.lent_to(worker).nth(1).is_none() {
+        if self.core.assigned_to(worker).nth(1).is_none() {
             self.read_output_dry(worker);
         }
     }
@@ -130,7 +130,7 @@ impl Plane {
         self.step(
             Event::Answered {
                 worker,
-                task: self.loads.task(frame.id),
+                task: self.payloads.task(frame.id),
                 answer,
                 worked,
             },
@@ -151,8 +151,11 @@ impl Plane {
     fn worker_event(&mut self, worker: WorkerId, frame: &Frame<'_>) {
         match EventKind(frame.code) {
             EventKind::LOG => {
-                let task = self.loads.task(frame.id);
-                let held = self.core.lent_to(worker).any(|lent| lent == task);
+                let task = self.payloads.task(frame.id);
+                let held = self
+                    .core
+                    .assigned_to(worker)
+                    .any(|assigned| assigned == task);
                 let tag = if held {
                     self.task_label(task)
                 } else {
@@ -164,7 +167,7 @@ impl Plane {
                     Stream::Stdout
                 };
                 if held {
-                    self.jobs.held.write(task, frame.body);
+                    self.jobs.loaded.write(task, frame.body);
                 }
                 self.log_output(worker, stream, tag, frame.body);
             }
@@ -180,7 +183,7 @@ impl Plane {
                     link.last_words = Some(last_words(words));
                 }
             }
-            _ => self.job_event(worker, self.loads.task(frame.id), frame),
+            _ => self.job_event(worker, self.payloads.task(frame.id), frame),
         }
     }
 
@@ -189,7 +192,7 @@ impl Plane {
         &mut self,
         worker: WorkerId,
         task: TaskId,
-        ttl: Option<Span>,
+        time_left: Option<Span>,
         attempt: u16,
         crashes: u8,
     ) {
@@ -207,11 +210,11 @@ impl Plane {
             return;
         };
         let mut scratch = std::mem::take(&mut self.meta);
-        let number = self.loads.renumber(task);
-        let load = &self.loads[task];
-        let (meta, body) = match load.origin {
+        let number = self.payloads.renumber(task);
+        let payload = &self.payloads[task];
+        let (meta, body) = match payload.origin {
             Origin::Job(id) => {
-                let Some(held) = self.jobs.held.get(task) else {
+                let Some(held) = self.jobs.loaded.get(task) else {
                     return;
                 };
                 scratch.clear();
@@ -222,16 +225,16 @@ impl Plane {
                 job_meta(&mut scratch, &held.job, uuid, tries, crashes, limit);
                 (scratch.as_meta(), held.job.body())
             }
-            _ => (load.meta(), load.body()),
+            _ => (payload.meta(), payload.body()),
         };
-        let name = self.core.name(load.name);
-        let frame = request(name, load, number, ttl, attempt, meta, body);
-        let shared = match self.jobs.held.get(task) {
+        let name = self.core.name(payload.name);
+        let frame = request(name, payload, number, time_left, attempt, meta, body);
+        let shared = match self.jobs.loaded.get(task) {
             Some(held) if body.len() >= SHARED => Some(Shared {
                 bytes: held.job.bytes.clone(),
                 from: held.job.meta_len,
             }),
-            _ => load.large(),
+            _ => payload.large(),
         };
         if let Some(conn) = self.conns.get_mut(conn_id) {
             match shared {
@@ -246,8 +249,10 @@ impl Plane {
     /// Tells a worker that a task's answer is not wanted any more.
     pub(crate) fn cancel_on(&mut self, worker: WorkerId, task: TaskId) {
         // On the socket at once: a worker may rely on it being there before the soft signal comes.
-        if let Some(conn) = self.put_to(worker, Encode::new(Type::Cancel, self.loads.number(task)))
-        {
+        if let Some(conn) = self.put_to(
+            worker,
+            Encode::new(Type::Cancel, self.payloads.number(task)),
+        ) {
             self.flush_conn(conn);
         }
     }
@@ -313,20 +318,20 @@ fn answer_of(frame: &Frame<'_>) -> Answer {
 
 fn request<'a>(
     name: &'a str,
-    load: &Load,
+    payload: &Payload,
     number: u32,
-    ttl: Option<Span>,
+    time_left: Option<Span>,
     attempt: u16,
     meta: Meta<'a>,
     body: &'a [u8],
 ) -> Encode<'a> {
-    let ttl = ttl.map_or(0, |ttl| {
-        u32::try_from(ttl.as_millis().max(1)).unwrap_or(u32::MAX)
+    let ttl = time_left.map_or(0, |left| {
+        u32::try_from(left.as_millis().max(1)).unwrap_or(u32::MAX)
     });
     Encode {
-        flags: Flags(load.flags),
-        code: load.codec,
-        prio: load.prio,
+        flags: Flags(payload.flags),
+        code: payload.codec,
+        prio: payload.prio,
         ttl,
         attempt: u8::try_from(attempt).unwrap_or(u8::MAX),
         name,

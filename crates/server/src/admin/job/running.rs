@@ -9,7 +9,7 @@ use stoker_store::{Filter, Job, JobId};
 impl Plane {
     /// The jobs that run, in order of their ids.
     pub(super) fn running(&self, filter: &Filter) -> Vec<&Job> {
-        let held = self.jobs.held.iter();
+        let held = self.jobs.loaded.iter();
         let runs = held.filter(|(task, held)| self.core.is_running(*task) && !held.acked);
         let jobs = runs.map(|(_, held)| &held.job);
         let mut running: Vec<&Job> = jobs.filter(|job| means(filter, job)).collect();

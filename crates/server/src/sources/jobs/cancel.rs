@@ -38,9 +38,9 @@ impl Plane {
         self.alarms
             .set(self.now + ANSWER_WITHIN, Alarm::Cancelling(no));
         // Before anything that runs ends: what waits behind it must not begin.
-        let lent = self.take_back_to_cancel(no, waiting);
+        let assigned = self.take_back_to_cancel(no, waiting);
         let running = running.into_iter().filter(|_| !spares_running);
-        for job in running.chain(lent) {
+        for job in running.chain(assigned) {
             self.end_run_of(no, job);
         }
         self.part_cancelled(no, Ok((0, 0)));
@@ -48,15 +48,15 @@ impl Plane {
 
     /// Takes back what waits and has the store end it. Returns what a worker has already.
     fn take_back_to_cancel(&mut self, no: u64, waiting: Vec<JobId>) -> Vec<JobId> {
-        let (mut jobs, mut rests, mut lent) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut jobs, mut rests, mut assigned) = (Vec::new(), Vec::new(), Vec::new());
         for job in waiting {
             if let Some(job) = self.take_back(job) {
                 jobs.push(job);
-            } else if let Some(rest) = self.jobs.resting.remove(job) {
+            } else if let Some(rest) = self.jobs.parked.remove(job) {
                 // Its key stays blocked until it is known that it goes.
                 rests.push(rest);
-            } else if self.jobs.held.task_of(job).is_some() {
-                lent.push(job);
+            } else if self.jobs.loaded.task_of(job).is_some() {
+                assigned.push(job);
             } else {
                 self.cancel_in_store(no, job);
             }
@@ -65,7 +65,7 @@ impl Plane {
             self.jobs.cancellings.opened(no);
             self.change_recalled(Caller::Cancelling(no), Change::Cancel, jobs, rests);
         }
-        lent
+        assigned
     }
 
     /// A job that has just gone back to the store, which said that it was held before it knew.
@@ -81,11 +81,11 @@ impl Plane {
 
     /// Ends a job with its worker, if it does not stop by itself.
     fn end_run_of(&mut self, no: u64, job: JobId) {
-        let Some(task) = self.jobs.held.task_of(job) else {
+        let Some(task) = self.jobs.loaded.task_of(job) else {
             // It has ended while the others were taken back.
             return self.cancel_in_store(no, job);
         };
-        if let Some(held) = self.jobs.held.get_mut(task) {
+        if let Some(held) = self.jobs.loaded.get_mut(task) {
             held.cancelled_by.push(no);
             self.jobs.cancellings.opened(no);
         }

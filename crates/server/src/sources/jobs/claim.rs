@@ -1,7 +1,7 @@
 //! Jobs of queues that acknowledge on delivery: the store counts them as done before a worker gets them.
 
 use super::asked::Asked;
-use super::held::Held;
+use super::loaded::LoadedJob;
 use crate::observe::events;
 use crate::plane::Plane;
 use stoker_core::{Event, TaskId};
@@ -10,7 +10,7 @@ use stoker_store::{Ask, Ending, Job, JobId, NewJob};
 impl Plane {
     /// Has the store count a job as done. Its worker gets it once that is safe.
     pub(crate) fn claim(&mut self, task: TaskId) {
-        let Some(held) = self.jobs.held.get_mut(task) else {
+        let Some(held) = self.jobs.loaded.get_mut(task) else {
             return;
         };
         held.claimed = true;
@@ -33,7 +33,7 @@ impl Plane {
         if !self.is_job(task, job) {
             return;
         }
-        if let Some(held) = self.jobs.held.get_mut(task) {
+        if let Some(held) = self.jobs.loaded.get_mut(task) {
             (held.acked, held.is_safe) = (true, true);
         }
         self.step(Event::Claimed { task }, None);
@@ -41,13 +41,13 @@ impl Plane {
 
     /// Whether a task is still this job: numbers of tasks are used again.
     pub(crate) fn is_job(&self, task: TaskId, job: JobId) -> bool {
-        let held = self.jobs.held.get(task);
+        let held = self.jobs.loaded.get(task);
         held.is_some_and(|held| held.job.id == job)
     }
 
     /// A job that was claimed did not get to run before the server ends. Its record says done, so it is pushed
     /// anew, without the idempotency key that would lead to that record.
-    pub(crate) fn push_again(&mut self, held: Held) {
+    pub(crate) fn push_again(&mut self, held: LoadedJob) {
         let uuid = self.jobs.uuid(held.job.id);
         let text = format!(
             "job {uuid} was recorded as delivered and did not get to run before the shutdown: it is pushed again under a new id"

@@ -68,7 +68,7 @@ impl Plane {
         Ok(name)
     }
 
-    /// Sets the alarm by which queues expire, where there is none.
+    /// Sets the alarm by which queues that nobody uses are closed, where there is none.
     pub(crate) fn watch_for_unused(&mut self) {
         if !std::mem::replace(&mut self.jobs.watches_unused, true) {
             let at = self.now + self.config.queue_expiry;

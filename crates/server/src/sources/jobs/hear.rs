@@ -55,7 +55,7 @@ impl Plane {
                 self.lanes_refilled(queue, lanes, more);
             }
             Told::Backlog { queue, class, key } => self.has_backlog(queue, class, &key),
-            Told::Resting { rest } => self.put_to_rest(rest),
+            Told::Resting { rest } => self.park(rest),
             Told::Fetched { id, job } => {
                 self.jobs.loads_beyond = false;
                 self.fetched(id, job);
@@ -107,7 +107,11 @@ impl Plane {
     fn is_given_up(&mut self, ticket: Ticket) {
         match self.jobs.asked(ticket) {
             Some(Asked::Ack { worker, task, job })
-                if self.is_job(task, job) && self.core.lent_to(worker).any(|lent| lent == task) =>
+                if self.is_job(task, job)
+                    && self
+                        .core
+                        .assigned_to(worker)
+                        .any(|assigned| assigned == task) =>
             {
                 self.step(Event::Cancel { task, kill: true }, None);
             }
@@ -197,7 +201,7 @@ impl Plane {
 
     /// When the store or a resting job wants to be looked after, by the steady clock.
     pub(crate) fn next_job_due(&self) -> Option<u64> {
-        [self.jobs.store.next_due(), self.jobs.resting.next_due()]
+        [self.jobs.store.next_due(), self.jobs.parked.next_due()]
             .into_iter()
             .flatten()
             .min()
@@ -210,7 +214,7 @@ impl Plane {
         };
         let now_ms = steady_ms();
         if due <= now_ms {
-            self.wake_resting(now_ms);
+            self.unpark_due(now_ms);
             self.hear_store();
             self.settle();
         }

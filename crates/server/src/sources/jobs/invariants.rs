@@ -2,8 +2,8 @@
 //! its name.
 
 use super::asked::Asked;
-use super::edge::Jobs;
-use super::held::HeldJobs;
+use super::loaded::LoadedJobs;
+use super::state::Jobs;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use crate::users::UserId;
@@ -32,13 +32,13 @@ impl Jobs {
 impl Plane {
     /// Panics if what is known of jobs does not agree with the core, or with what the store was asked.
     pub(crate) fn check_jobs(&self) {
-        self.jobs.held.check();
-        for (task, held) in self.jobs.held.iter() {
+        self.jobs.loaded.check();
+        for (task, held) in self.jobs.loaded.iter() {
             assert!(
                 self.core.holds(task),
                 "a job is held that the core does not know"
             );
-            let origin = self.load(task).origin;
+            let origin = self.payload(task).origin;
             assert_eq!(
                 origin,
                 Origin::Job(held.job.id),
@@ -53,7 +53,7 @@ impl Plane {
             let pushes = self.jobs.waits_for_store().filter(is_its_own).count();
             assert_eq!(queue.pending, pushes as u64, "pushes under way of a queue");
         }
-        let loads = self.loads.taken();
+        let loads = self.payloads.taken();
         assert_eq!(
             loads,
             self.core.tasks(),
@@ -62,7 +62,7 @@ impl Plane {
     }
 }
 
-impl HeldJobs {
+impl LoadedJobs {
     fn check(&self) {
         let bytes: usize = self.iter().map(|(_, held)| held.size()).sum();
         assert_eq!(self.bytes(), bytes, "bytes of jobs that are held");

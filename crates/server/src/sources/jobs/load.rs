@@ -1,8 +1,8 @@
 //! Queues are opened, and jobs loaded from the store into the core as it has room.
 
 use super::close::Closed;
-use super::edge::JobQueue;
-use super::held::suspected;
+use super::loaded::suspected;
+use super::state::JobQueue;
 use crate::config::JobsConfig;
 use crate::observe::events;
 use crate::plane::{Plane, Todo};
@@ -75,7 +75,7 @@ impl Plane {
 
     /// Jobs that the core holds were loaded with the tries that their queue gave then.
     fn renew_tries(&mut self, queue: QueueNo) {
-        let held = self.jobs.held.iter();
+        let held = self.jobs.loaded.iter();
         for (task, held) in held.filter(|(_, held)| held.job.queue == queue) {
             let tries = self.jobs.tries_of(&held.job);
             self.core.set_tries(task, tries);
@@ -165,9 +165,9 @@ impl Plane {
         let origin = Origin::Job(job.id);
         let key = job.key.clone();
         let task = self
-            .loads
+            .payloads
             .insert(origin, name, (0, job.codec, class), &[], &[]);
-        self.jobs.held.insert(task, job);
+        self.jobs.loaded.insert(task, job);
         let new = NewTask {
             id: task,
             name,
@@ -175,7 +175,7 @@ impl Plane {
             class,
             order,
             origin: Promise::Job { tries },
-            ttl: None,
+            time_left: None,
             limit,
             attempt: run.attempt,
             crashes: suspected(run.crashes),
@@ -242,7 +242,7 @@ impl Plane {
             return true;
         }
         let queue = self.core.queue(queue);
-        queue.waiting == 0 && queue.lent == 0 && self.may_load_one()
+        queue.waiting == 0 && queue.assigned == 0 && self.may_load_one()
     }
 
     /// Whether a job may be loaded that others wait for: beyond the limit one at a time.
@@ -277,16 +277,16 @@ impl Plane {
     }
 
     /// A job waits for its next run, and its key with it.
-    pub(crate) fn put_to_rest(&mut self, rest: Rest) {
+    pub(crate) fn park(&mut self, rest: Rest) {
         if let Some(queue) = self.jobs.queue_id(rest.queue) {
             self.block_key(queue, &rest.key, true);
-            self.jobs.resting.insert(rest);
+            self.jobs.parked.insert(rest);
         }
     }
 
     /// Fetches jobs of ordered queues whose time has come.
-    pub(crate) fn wake_resting(&mut self, now_ms: u64) {
-        while let Some(job) = self.jobs.resting.take_due(now_ms) {
+    pub(crate) fn unpark_due(&mut self, now_ms: u64) {
+        while let Some(job) = self.jobs.parked.take_due(now_ms) {
             self.fetch(job);
         }
     }
@@ -302,10 +302,10 @@ impl Plane {
     /// A job that rested runs again, unless it has been ended or taken away meanwhile.
     pub(crate) fn fetched(&mut self, id: JobId, job: Option<Box<Job>>) {
         let Some(job) = job else {
-            self.wake_for_good(id);
+            self.unpark(id);
             return;
         };
-        if let Some(Rest { run, .. }) = self.jobs.resting.remove(id) {
+        if let Some(Rest { run, .. }) = self.jobs.parked.remove(id) {
             // A disk that fails may not have taken how its last run went.
             self.load_as(Job { run, ..*job }, true);
         }

@@ -5,30 +5,30 @@ mod cancel;
 mod cancelling;
 mod claim;
 mod close;
-mod closing;
-mod edge;
 mod exchange;
 pub(crate) mod failures;
 mod hear;
-mod held;
 #[cfg(feature = "sim")]
 mod invariants;
 mod load;
+mod loaded;
 mod open;
 mod outcome;
+mod parked;
 mod push;
 mod recall;
-mod resting;
 mod run;
+mod shutdown;
+mod state;
 mod view;
 
 pub(crate) use asked::{Asked, Operator, Reach};
 pub(crate) use cancel::ANSWER_WITHIN;
-pub(crate) use edge::Jobs;
 pub(crate) use exchange::{
     applicable, exported_error, exported_options, shown_state, stored_error, stored_options,
     stored_state,
 };
 pub(crate) use open::open_store;
 pub(crate) use push::refusal_of;
+pub(crate) use state::Jobs;
 pub(crate) use view::{failure, history_line, shown_job, view_of, whole_job};

@@ -1,13 +1,13 @@
 //! What the core decided of a job's run becomes an outcome in the store.
 
 use super::failures::BadRun;
-use super::held::Held;
+use super::loaded::LoadedJob;
 use crate::clock::wall_ms;
 use crate::plane::{Plane, Todo};
 use crate::sources::end::{ABANDONED, Victim, exit_text, is_error, ran, words_of};
 use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
 use stoker_store::{Ask, Bytes, Ending, Job, JobError, MAX_RESULT, Rest, Run, What, steady_ms};
-use stoker_wire::{Codec, Frame, Key, Status};
+use stoker_wire::{Codec, Frame, Status};
 
 impl Plane {
     /// Ends a job in its store.
@@ -51,7 +51,7 @@ impl Plane {
         self.end_in_store(&mut held, run, ending);
     }
 
-    fn end_in_store(&mut self, held: &mut Held, run: Run, ending: Ending) {
+    fn end_in_store(&mut self, held: &mut LoadedJob, run: Run, ending: Ending) {
         let told = self.ticket_of_end(std::mem::take(&mut held.cancelled_by));
         self.jobs.ask(Ask::End {
             job: held.job.id,
@@ -114,7 +114,7 @@ impl Plane {
         });
         if ordered {
             let Job { id, queue, key, .. } = held.job;
-            self.jobs.resting.insert(Rest {
+            self.jobs.parked.insert(Rest {
                 id,
                 queue,
                 key,
@@ -126,7 +126,7 @@ impl Plane {
 
     /// The job was not run and the server goes: it stays in its store.
     pub(crate) fn return_job(&mut self, task: TaskId) {
-        if let Some(mut held) = self.jobs.held.remove(task) {
+        if let Some(mut held) = self.jobs.loaded.remove(task) {
             self.tell_untold(&mut held);
             self.not_cancelled(std::mem::take(&mut held.cancelled_by));
             if held.claimed {
@@ -137,7 +137,7 @@ impl Plane {
 
     /// A job whose source has heard has ended after all. What it did meanwhile is worth telling if it failed.
     pub(crate) fn drop_job(&mut self, task: TaskId, answer: Option<&Frame<'_>>) {
-        let Some(mut held) = self.jobs.held.remove(task) else {
+        let Some(mut held) = self.jobs.loaded.remove(task) else {
             return;
         };
         self.jobs.runs_changed = true;
@@ -174,8 +174,8 @@ impl Plane {
         task: TaskId,
         facts: Facts,
         answer: Option<&Frame<'_>>,
-    ) -> Option<(QueueId, Held)> {
-        let mut held = self.jobs.held.remove(task)?;
+    ) -> Option<(QueueId, LoadedJob)> {
+        let mut held = self.jobs.loaded.remove(task)?;
         self.tell_untold(&mut held);
         let queue = self.jobs.queue_id(held.job.queue)?;
         self.jobs.runs_changed = true;
@@ -188,7 +188,7 @@ impl Plane {
         Some((queue, held))
     }
 
-    fn backoff_of(&self, queue: QueueId, held: &Held, runs: u16) -> Span {
+    fn backoff_of(&self, queue: QueueId, held: &LoadedJob, runs: u16) -> Span {
         let mut rng = Rng::new(held.job.id.0 ^ u64::from(runs));
         let own = held.job.options.as_deref();
         let own = own
@@ -206,7 +206,7 @@ impl Plane {
 }
 
 /// What a job has been through, this run included.
-pub(super) fn run_of(held: &Held, facts: Facts, answer: Option<&Frame<'_>>) -> Run {
+pub(super) fn run_of(held: &LoadedJob, facts: Facts, answer: Option<&Frame<'_>>) -> Run {
     let is_exception = answer.is_some_and(|answer| is_error(answer.status()));
     Run {
         attempt: facts.attempt,
@@ -221,7 +221,7 @@ pub(super) fn run_of(held: &Held, facts: Facts, answer: Option<&Frame<'_>>) -> R
 }
 
 /// Whether a job that failed a run has had its last, by rules that need the wall clock or more than a count.
-fn is_last(held: &Held, run: Run, cause: Cause) -> bool {
+fn is_last(held: &LoadedJob, run: Run, cause: Cause) -> bool {
     let Some(options) = held.job.options.as_deref() else {
         return false;
     };

@@ -15,7 +15,7 @@ impl Plane {
             count, mut held, ..
         } = changed;
         // What rests comes last: the first that waits behind it would begin as soon as it is gone.
-        held.sort_by_key(|job| self.jobs.resting.contains(*job));
+        held.sort_by_key(|job| self.jobs.parked.contains(*job));
         let reached = match what {
             Operator::Changed(Reach::Move { to, alone }) => {
                 return self.recall(conn, id, count, held, Change::Move { to }, alone);
@@ -27,7 +27,7 @@ impl Plane {
                 return self.cancel_held(conn, id, count, held, reach);
             }
             Operator::Changed(Reach::Release) => {
-                let hastened = held.iter().filter(|job| self.jobs.resting.hasten(**job));
+                let hastened = held.iter().filter(|job| self.jobs.parked.hasten(**job));
                 hastened.count()
             }
             _ => 0,
@@ -37,7 +37,7 @@ impl Plane {
     }
 
     pub(crate) fn runs(&self, job: JobId) -> bool {
-        let task = self.jobs.held.task_of(job);
+        let task = self.jobs.loaded.task_of(job);
         task.is_some_and(|task| self.core.is_running(task))
     }
 
@@ -55,7 +55,7 @@ impl Plane {
         for job in held {
             if let Some(job) = self.take_back(job) {
                 jobs.push(job);
-            } else if let Some(rest) = self.jobs.resting.remove(job) {
+            } else if let Some(rest) = self.jobs.parked.remove(job) {
                 // Its key stays blocked until it is known that it goes.
                 rests.push(rest);
             } else {
@@ -103,12 +103,12 @@ impl Plane {
 
     /// Takes a job out of the core's hands, unless a worker has it.
     pub(super) fn take_back(&mut self, job: JobId) -> Option<Job> {
-        let task = self.jobs.held.task_of(job)?;
-        if self.core.is_lent(task) {
+        let task = self.jobs.loaded.task_of(job)?;
+        if self.core.is_assigned(task) {
             return None;
         }
         // Nobody is told of its end, because it has not ended.
-        let mut held = self.jobs.held.remove(task)?;
+        let mut held = self.jobs.loaded.remove(task)?;
         self.tell_untold(&mut held);
         // Should it come back: it may have run, and goes before all others of its key then.
         held.job.order = self.core.order_of(task);
@@ -117,8 +117,8 @@ impl Plane {
     }
 
     /// A job rests no more, and nothing waits for it.
-    pub(crate) fn wake_for_good(&mut self, job: JobId) -> Option<Rest> {
-        let rest = self.jobs.resting.remove(job)?;
+    pub(crate) fn unpark(&mut self, job: JobId) -> Option<Rest> {
+        let rest = self.jobs.parked.remove(job)?;
         self.unblock(&rest);
         Some(rest)
     }
@@ -153,7 +153,7 @@ impl Plane {
         for rest in rests {
             match left.contains(&rest.id) {
                 // Its key was never unblocked.
-                true => self.jobs.resting.insert(rest),
+                true => self.jobs.parked.insert(rest),
                 false => self.unblock(&rest),
             }
         }

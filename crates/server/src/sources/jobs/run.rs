@@ -1,7 +1,7 @@
 //! What happens between a job's delivery and its end.
 
 use super::asked::Asked;
-use super::held::Held;
+use super::loaded::LoadedJob;
 use super::outcome::run_of;
 use crate::observe::Stream;
 use crate::plane::{Alarm, Plane};
@@ -17,7 +17,7 @@ const TELL_EVERY: Span = Span::from_millis(100);
 impl Plane {
     /// A worker is about to get a job.
     pub(crate) fn note_delivery(&mut self, task: TaskId) {
-        let Some(held) = self.jobs.held.get_mut(task) else {
+        let Some(held) = self.jobs.loaded.get_mut(task) else {
             return;
         };
         self.jobs.runs_changed = true;
@@ -32,7 +32,7 @@ impl Plane {
 
     /// The core has taken a job's acknowledgement; now its store must.
     pub(crate) fn acknowledge(&mut self, task: TaskId, facts: Facts) {
-        let Some(held) = self.jobs.held.get_mut(task) else {
+        let Some(held) = self.jobs.loaded.get_mut(task) else {
             return;
         };
         if std::mem::replace(&mut held.acked, true) {
@@ -66,7 +66,7 @@ impl Plane {
         if !self.is_job(task, job) {
             return;
         }
-        if let Some(held) = self.jobs.held.get_mut(task) {
+        if let Some(held) = self.jobs.loaded.get_mut(task) {
             held.is_safe = true;
         }
         self.tell_acked(worker, task);
@@ -76,36 +76,40 @@ impl Plane {
     fn tell_acked(&mut self, worker: WorkerId, task: TaskId) {
         let event = Encode {
             code: EventKind::ACK.0,
-            ..Encode::new(Type::Event, self.loads.number(task))
+            ..Encode::new(Type::Event, self.payloads.number(task))
         };
         self.put_to(worker, event);
     }
 
     /// What a worker tells of a job that it runs.
     pub(crate) fn job_event(&mut self, worker: WorkerId, task: TaskId, frame: &Frame<'_>) {
-        if !self.core.lent_to(worker).any(|lent| lent == task) {
+        if !self
+            .core
+            .assigned_to(worker)
+            .any(|assigned| assigned == task)
+        {
             return;
         }
-        if !matches!(self.loads[task].origin, Origin::Job(_)) {
+        if !matches!(self.payloads[task].origin, Origin::Job(_)) {
             return;
         }
         match EventKind(frame.code) {
             EventKind::ACK => {
                 // A repeated acknowledgement is confirmed only once the first one is on the disk.
-                let again = self.jobs.held.get(task).is_some_and(|held| held.is_safe);
+                let again = self.jobs.loaded.get(task).is_some_and(|held| held.is_safe);
                 self.step(Event::Acknowledged { worker, task }, None);
                 if again {
                     self.tell_acked(worker, task);
                 }
             }
             EventKind::PROGRESS => {
-                if let Some(held) = self.jobs.held.get_mut(task) {
+                if let Some(held) = self.jobs.loaded.get_mut(task) {
                     held.progress = progress_of(frame.body).or(held.progress.take());
                     self.tell_progress(task);
                 }
             }
             EventKind::CHECKPOINT if frame.body.len() <= MAX_CHECKPOINT => {
-                self.jobs.held.save(task, frame.body);
+                self.jobs.loaded.save(task, frame.body);
                 self.tell_progress(task);
             }
             EventKind::CHECKPOINT => {
@@ -124,7 +128,7 @@ impl Plane {
     /// not keep the store from its work. What comes in between is told a moment later.
     fn tell_progress(&mut self, task: TaskId) {
         let now = self.now;
-        let Some(held) = self.jobs.held.get_mut(task) else {
+        let Some(held) = self.jobs.loaded.get_mut(task) else {
             return;
         };
         if now.since(held.told_at) >= TELL_EVERY {
@@ -141,7 +145,7 @@ impl Plane {
 
     /// A job told something of itself too soon after what it had told before. Now is the time.
     pub(crate) fn tell_what_waited(&mut self, task: TaskId) {
-        if let Some(held) = self.jobs.held.get_mut(task) {
+        if let Some(held) = self.jobs.loaded.get_mut(task) {
             held.is_put_off = false;
             if held.has_untold() {
                 self.tell_progress(task);
@@ -150,7 +154,7 @@ impl Plane {
     }
 
     /// Tells the store what it has not heard of a job.
-    pub(crate) fn tell_untold(&mut self, held: &mut Held) {
+    pub(crate) fn tell_untold(&mut self, held: &mut LoadedJob) {
         for ask in held.untold().into_iter().flatten() {
             self.jobs.ask(ask);
         }
@@ -165,10 +169,10 @@ impl Plane {
         let mut jobs = Vec::new();
         for worker in self.core.workers() {
             let slots = usize::from(worker.slots).max(1);
-            for task in self.core.lent_to(worker.id).take(slots) {
+            for task in self.core.assigned_to(worker.id).take(slots) {
                 if let Some(held) = self
                     .jobs
-                    .held
+                    .loaded
                     .get(task)
                     .filter(|held| !held.claimed && !held.acked)
                 {

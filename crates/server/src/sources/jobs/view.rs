@@ -9,7 +9,7 @@ use super::exchange::{exported_options, shown_state};
 
 /// A job as every list has it.
 pub(crate) fn shown_job(plane: &Plane, view: &View) -> Shown {
-    let task = plane.jobs.held.task_of(view.id);
+    let task = plane.jobs.loaded.task_of(view.id);
     let runs = task.is_some_and(|task| plane.core.is_running(task));
     let is_running = runs && !view.state.is_final();
     let options = view.options.as_deref();

@@ -438,7 +438,7 @@ impl Plane {
             return;
         };
         if let Role::Worker(worker) = conn.role
-            && self.core.lent_to(worker).next().is_none()
+            && self.core.assigned_to(worker).next().is_none()
         {
             conn.half_close();
         }
@@ -452,7 +452,7 @@ impl Plane {
         };
         let is_worker = matches!(conn.role, Role::Worker(_));
         // A worker is always read: not reading its answers because much waits for it would be a deadlock.
-        let rests = conn.closing || conn.resting || conn.unread;
+        let rests = conn.closing || conn.is_paused || conn.unread;
         let read = !rests && (is_worker || !conn.is_clogged());
         let write = !conn.out.is_empty();
         self.memory.count_output(conn);

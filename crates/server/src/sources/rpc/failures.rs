@@ -29,7 +29,7 @@ impl Plane {
         answer: Option<&Frame<'_>>,
     ) {
         // What cut it off was logged when that happened.
-        let is_logged = self.loads.take_logged(task);
+        let is_logged = self.payloads.take_logged(task);
         let Some((event, what)) = bad_end(outcome, answer).filter(|_| !is_logged) else {
             return;
         };
@@ -102,17 +102,17 @@ impl Plane {
             self.log.put(entry);
         }
         if !again {
-            self.loads.set_logged(task);
+            self.payloads.set_logged(task);
         }
     }
 
     /// A line about a call, unless there were too many of its service lately.
     fn bad_call(&mut self, task: TaskId, bad: &BadCall<'_>) -> Option<Entry> {
-        let load = self.load(task);
-        if !matches!(load.origin, Origin::Call { .. }) {
+        let payload = self.payload(task);
+        if !matches!(payload.origin, Origin::Call { .. }) {
             return None;
         }
-        let name = load.name;
+        let name = payload.name;
         if !self.admits_failure(self.core.queue_of_name(name)) {
             return None;
         }

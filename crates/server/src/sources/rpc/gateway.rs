@@ -1,6 +1,6 @@
 //! Gateways: clients that ask for others.
 
-use super::accept::Fault;
+use super::fault::Fault;
 use crate::net::{ConnId, Role};
 use crate::observe::events;
 use crate::plane::Plane;

@@ -1,6 +1,6 @@
 //! The first frame of a connection: who is there.
 
-use super::accept::Fault;
+use super::fault::Fault;
 use crate::MAX_FRAME;
 use crate::net::{Client, ConnId, Role};
 use crate::plane::Plane;

@@ -5,7 +5,7 @@ use crate::plane::Plane;
 use crate::sources::Origin;
 use crate::sources::RETRY_MS;
 use crate::sources::end::{ABANDONED, Victim, exit_text, ran};
-use stoker_core::{Exit, Facts, Outcome, Span, TaskId};
+use stoker_core::{Facts, Outcome, Span, TaskId};
 use stoker_wire::{Codec, Encode, Flags, Frame, Key, Meta, MetaBuf, Status, Type};
 
 impl Plane {
@@ -25,7 +25,7 @@ impl Plane {
         answer: Option<&Frame<'_>>,
     ) {
         self.count_call(task, outcome, facts, answer);
-        let Origin::Call { conn, id, oneway } = self.loads[task].origin else {
+        let Origin::Call { conn, id, oneway } = self.payloads[task].origin else {
             return;
         };
         if oneway {
@@ -49,7 +49,7 @@ impl Plane {
         answer: Option<&Frame<'_>>,
     ) {
         let now = self.now;
-        let name = self.loads[task].name;
+        let name = self.payloads[task].name;
         if let Some(answer) = answer {
             self.answer_sizes.record(name, answer.body.len());
         }
@@ -68,7 +68,7 @@ impl Plane {
         if !well {
             return self.log_failed_call(task, outcome, facts, answer);
         }
-        let body = self.loads[task].body();
+        let body = self.payloads[task].body();
         self.quarantine.note_success(self.core.name(name), body);
     }
 

@@ -78,7 +78,7 @@ impl Plane {
         };
         let head = (frame.flags.0, frame.code, frame.prio);
         let task = self
-            .loads
+            .payloads
             .insert(origin, name, head, frame.meta.bytes(), frame.body);
         if let Some(user) = self.conns.get(id).and_then(|conn| conn.user) {
             self.charge(user, task);
@@ -96,7 +96,7 @@ impl Plane {
             class: frame.priority(),
             order: 0,
             origin: Promise::Call { idempotent },
-            ttl: (frame.ttl > 0).then(|| Span::from_millis(u64::from(frame.ttl))),
+            time_left: (frame.ttl > 0).then(|| Span::from_millis(u64::from(frame.ttl))),
             limit: None,
             attempt: 0,
             crashes: 0,

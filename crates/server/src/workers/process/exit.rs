@@ -59,7 +59,7 @@ impl Plane {
         let Some(link) = slot.take() else { return };
         link.pipes
             .iter()
-            .filter(|pipe| !pipe.resting)
+            .filter(|pipe| !pipe.is_paused)
             .for_each(|pipe| self.poller.remove(&pipe.fd));
         if let Some(pidfd) = &link.pidfd {
             self.poller.remove(pidfd);

@@ -83,22 +83,22 @@ impl Plane {
 
     /// Stops reading a pipe until the log has caught up. Its worker may block; nobody else does.
     fn rest(&mut self, id: WorkerId, stream: Stream) {
-        self.set_resting(id, stream, true);
+        self.set_paused(id, stream, true);
         let token = Link::token(id);
-        if !self.resting.contains(&token) {
-            self.resting.push(token);
+        if !self.paused_outputs.contains(&token) {
+            self.paused_outputs.push(token);
         }
     }
 
     /// Stops reading a worker's socket until the log has caught up: its events are log lines too.
     pub(crate) fn rest_socket(&mut self, id: WorkerId, conn: ConnId) {
         if let Some(conn) = self.conns.get_mut(conn) {
-            conn.resting = true;
+            conn.is_paused = true;
         }
         self.watch(conn);
         let token = Link::token(id);
-        if !self.resting.contains(&token) {
-            self.resting.push(token);
+        if !self.paused_outputs.contains(&token) {
+            self.paused_outputs.push(token);
         }
     }
 
@@ -107,12 +107,12 @@ impl Plane {
             return;
         };
         if let Some(conn) = self.conns.get_mut(conn) {
-            conn.resting = false;
+            conn.is_paused = false;
         }
         self.watch(conn);
     }
 
-    fn set_resting(&mut self, id: WorkerId, stream: Stream, resting: bool) {
+    fn set_paused(&mut self, id: WorkerId, stream: Stream, is_paused: bool) {
         let Some(link) = self
             .links
             .get_mut(id.slot as usize)
@@ -122,12 +122,12 @@ impl Plane {
         };
         let token = Link::token(id);
         for pipe in link.pipes.iter_mut().filter(|pipe| pipe.stream == stream) {
-            pipe.resting = resting;
+            pipe.is_paused = is_paused;
             let source = crate::net::Source::Output {
                 worker: token,
                 stderr: stream == Stream::Stderr,
             };
-            match resting {
+            match is_paused {
                 // A descriptor of which nothing is wanted would still report its end, again and again.
                 true => self.poller.remove(&pipe.fd),
                 false => {
@@ -143,22 +143,22 @@ impl Plane {
         if self.log.is_behind() {
             return;
         }
-        for token in std::mem::take(&mut self.resting) {
+        for token in std::mem::take(&mut self.paused_outputs) {
             let Some(id) = self.worker_of_token(token) else {
                 continue;
             };
             let Some(link) = self.link(id) else { continue };
             if link.log.is_full() {
-                self.resting.push(token);
+                self.paused_outputs.push(token);
                 continue;
             }
-            let resting = link
+            let is_paused = link
                 .pipes
                 .iter()
-                .filter(|pipe| pipe.resting)
+                .filter(|pipe| pipe.is_paused)
                 .map(|pipe| pipe.stream);
-            for stream in resting.collect::<Vec<Stream>>() {
-                self.set_resting(id, stream, false);
+            for stream in is_paused.collect::<Vec<Stream>>() {
+                self.set_paused(id, stream, false);
             }
             self.wake_socket(id);
         }
@@ -180,11 +180,11 @@ impl Plane {
 
     /// The task that a worker is at, as log lines name it. With a window, all that it may be at.
     pub(crate) fn present_task(&self, id: WorkerId) -> String {
-        let mut lent = self.core.lent_to(id);
-        let Some(first) = lent.next() else {
+        let mut assigned = self.core.assigned_to(id);
+        let Some(first) = assigned.next() else {
             return String::new();
         };
-        match lent.last() {
+        match assigned.last() {
             None => self.task_label(first),
             Some(last) => format!("{}..{}", self.task_label(first), self.task_label(last)),
         }
@@ -192,19 +192,19 @@ impl Plane {
 
     /// Output of a worker that has one job is that job's.
     fn keep_output(&mut self, id: WorkerId, bytes: &[u8]) {
-        let mut lent = self.core.lent_to(id);
-        let (first, second) = (lent.next(), lent.next());
-        drop(lent);
+        let mut assigned = self.core.assigned_to(id);
+        let (first, second) = (assigned.next(), assigned.next());
+        drop(assigned);
         if let (Some(task), None) = (first, second) {
-            self.jobs.held.write(task, bytes);
+            self.jobs.loaded.write(task, bytes);
         }
     }
 
     pub(crate) fn task_label(&self, task: TaskId) -> String {
-        let load = self.load(task);
-        match load.origin {
+        let payload = self.payload(task);
+        match payload.origin {
             Origin::Job(job) => self.jobs.uuid(job).to_string(),
-            _ => format!("{}#{}", self.core.name(load.name), task.0 + 1),
+            _ => format!("{}#{}", self.core.name(payload.name), task.0 + 1),
         }
     }
 }

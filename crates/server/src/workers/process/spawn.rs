@@ -121,7 +121,7 @@ impl Plane {
             Pipe {
                 fd,
                 stream,
-                resting: false,
+                is_paused: false,
             }
         });
         if let Some(link) = self.link_mut(id) {

@@ -33,7 +33,7 @@ pub(crate) enum Origin {
 
 /// What the core does not need of a task: where it came from, and its body.
 #[derive(Debug)]
-pub(crate) struct Load {
+pub(crate) struct Payload {
     pub(crate) origin: Origin,
     pub(crate) name: NameId,
     pub(crate) flags: u8,
@@ -56,7 +56,7 @@ pub(crate) struct Load {
     round: u32,
 }
 
-impl Load {
+impl Payload {
     pub(crate) fn meta(&self) -> Meta<'_> {
         // It was checked when its frame was read.
         Meta::parse(&self.bytes[..self.meta_len]).unwrap_or_default()
@@ -82,15 +82,15 @@ impl Load {
 
 /// The loads of all tasks that the core holds, by the task's number.
 #[derive(Debug, Default)]
-pub(crate) struct Loads {
-    slots: Vec<Load>,
+pub(crate) struct Payloads {
+    slots: Vec<Payload>,
     free: Vec<TaskId>,
     bytes: usize,
     /// Capacity of the buffers of free numbers.
     kept: usize,
 }
 
-impl Loads {
+impl Payloads {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -98,8 +98,8 @@ impl Loads {
     /// Gives a task another number, before it goes to a worker: a second answer to an earlier delivery names
     /// none of today's, although the place is used again at once.
     pub(crate) fn renumber(&mut self, id: TaskId) -> u32 {
-        let load = &mut self.slots[id.index()];
-        load.round = load.round.wrapping_add(1);
+        let payload = &mut self.slots[id.index()];
+        payload.round = payload.round.wrapping_add(1);
         self.number(id)
     }
 
@@ -111,9 +111,10 @@ impl Loads {
     /// The task that has this number; [`NO_TASK`] where there is none.
     pub(crate) fn task(&self, number: u32) -> TaskId {
         let place = (number & ((1 << PLACE_BITS) - 1)).wrapping_sub(1);
-        let load = self.slots.get(place as usize);
-        let is_it =
-            load.is_some_and(|load| load.round << PLACE_BITS == number & (u32::MAX << PLACE_BITS));
+        let payload = self.slots.get(place as usize);
+        let is_it = payload.is_some_and(|payload| {
+            payload.round << PLACE_BITS == number & (u32::MAX << PLACE_BITS)
+        });
         if is_it { TaskId(place) } else { NO_TASK }
     }
 
@@ -124,16 +125,16 @@ impl Loads {
 
     /// Notes whose call a task is. Returns the bytes that it takes.
     pub(crate) fn charge(&mut self, id: TaskId, user: UserId) -> usize {
-        let load = &mut self.slots[id.index()];
-        load.user = Some(user);
-        load.len() + TASK
+        let payload = &mut self.slots[id.index()];
+        payload.user = Some(user);
+        payload.len() + TASK
     }
 
     /// Whose call a task was, and the bytes that it took.
     pub(crate) fn discharge(&mut self, id: TaskId) -> Option<(UserId, usize)> {
-        let load = &mut self.slots[id.index()];
-        let user = load.user.take()?;
-        Some((user, load.len() + TASK))
+        let payload = &mut self.slots[id.index()];
+        let user = payload.user.take()?;
+        Some((user, payload.len() + TASK))
     }
 
     pub(crate) fn clear_for_worker(&mut self, id: TaskId) {
@@ -162,7 +163,7 @@ impl Loads {
     ) -> TaskId {
         let id = self.free.pop().unwrap_or_else(|| {
             let (origin, bytes) = (Origin::Free, Vec::new());
-            self.slots.push(Load {
+            self.slots.push(Payload {
                 origin,
                 name,
                 flags: 0,
@@ -183,70 +184,72 @@ impl Loads {
             );
             TaskId(self.slots.len() as u32 - 1)
         });
-        let load = &mut self.slots[id.index()];
-        (load.origin, load.name) = (origin, name);
-        (load.flags, load.codec, load.prio) = head;
-        load.meta_len = meta.len();
-        self.kept = self.kept.saturating_sub(load.bytes.capacity());
-        load.bytes.extend_from_slice(meta);
+        let payload = &mut self.slots[id.index()];
+        (payload.origin, payload.name) = (origin, name);
+        (payload.flags, payload.codec, payload.prio) = head;
+        payload.meta_len = meta.len();
+        self.kept = self.kept.saturating_sub(payload.bytes.capacity());
+        payload.bytes.extend_from_slice(meta);
         match body.len() < LARGE {
-            true => load.bytes.extend_from_slice(body),
-            false => load.large = Some(body.into()),
+            true => payload.bytes.extend_from_slice(body),
+            false => payload.large = Some(body.into()),
         }
-        self.bytes += load.len() + TASK;
+        self.bytes += payload.len() + TASK;
         id
     }
 
     /// Frees a task's number. Small buffers stay, so that a warm server allocates nothing for them.
     pub(crate) fn remove(&mut self, id: TaskId) {
-        let load = &mut self.slots[id.index()];
-        debug_assert!(load.origin != Origin::Free);
-        self.bytes -= load.len() + TASK;
-        load.origin = Origin::Free;
-        load.bytes.clear();
-        load.large = None;
-        (load.cleared, load.logged) = (false, false);
-        let capacity = load.bytes.capacity();
+        let payload = &mut self.slots[id.index()];
+        debug_assert!(payload.origin != Origin::Free);
+        self.bytes -= payload.len() + TASK;
+        payload.origin = Origin::Free;
+        payload.bytes.clear();
+        payload.large = None;
+        (payload.cleared, payload.logged) = (false, false);
+        let capacity = payload.bytes.capacity();
         if capacity > KEPT || self.kept + capacity > KEPT_OF_ALL {
-            load.bytes = Vec::new();
+            payload.bytes = Vec::new();
         }
-        self.kept += load.bytes.capacity();
+        self.kept += payload.bytes.capacity();
         self.free.push(id);
     }
 }
 
 /// For whoever counts again.
 #[cfg(feature = "sim")]
-impl Loads {
+impl Payloads {
     /// Calls that are charged to their users, and the bytes that they take.
     pub(crate) fn charged(&self) -> impl Iterator<Item = (TaskId, UserId, usize)> {
         let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(at, load)| Some((TaskId(at as u32), load.user?, load.len() + TASK)))
+        slots.filter_map(|(at, payload)| {
+            Some((TaskId(at as u32), payload.user?, payload.len() + TASK))
+        })
     }
 
     /// What is reserved for answers, all in all.
     pub(crate) fn reserved(&self) -> usize {
-        self.slots.iter().map(|load| load.reserved).sum()
+        self.slots.iter().map(|payload| payload.reserved).sum()
     }
 
     /// Numbers that are in use.
     pub(crate) fn taken(&self) -> usize {
-        let taken = |load: &&Load| load.origin != Origin::Free;
+        let taken = |payload: &&Payload| payload.origin != Origin::Free;
         let bytes: usize = self
             .slots
             .iter()
             .filter(taken)
-            .map(|load| load.len() + TASK)
+            .map(|payload| payload.len() + TASK)
             .sum();
         assert_eq!(self.bytes, bytes, "bytes of tasks");
         self.slots.iter().filter(taken).count()
     }
 }
 
-impl std::ops::Index<TaskId> for Loads {
-    type Output = Load;
+impl std::ops::Index<TaskId> for Payloads {
+    type Output = Payload;
 
-    fn index(&self, id: TaskId) -> &Load {
+    fn index(&self, id: TaskId) -> &Payload {
         &self.slots[id.index()]
     }
 }

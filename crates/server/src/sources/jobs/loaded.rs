@@ -6,7 +6,7 @@ use stoker_wire::IdMap;
 
 /// A job that stands in the core, and what is gathered of its run.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LoadedJob {
     pub(crate) job: Job,
     /// Crashes that the core was not told of (see `suspected`).
     pub(crate) spared: u8,
@@ -32,7 +32,7 @@ pub(crate) struct Held {
     pub(crate) cancelled_by: Vec<u64>,
 }
 
-impl Held {
+impl LoadedJob {
     pub(crate) fn new(job: Job) -> Self {
         Self {
             spared: job.run.crashes - suspected(job.run.crashes),
@@ -105,13 +105,13 @@ pub(super) fn suspected(crashes: u8) -> u8 {
 
 /// The jobs that stand in the core, by the numbers of their tasks.
 #[derive(Debug, Default)]
-pub(crate) struct HeldJobs {
-    slots: Vec<Option<Held>>,
+pub(crate) struct LoadedJobs {
+    slots: Vec<Option<LoadedJob>>,
     by_id: IdMap<JobId, TaskId>,
     bytes: usize,
 }
 
-impl HeldJobs {
+impl LoadedJobs {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -121,12 +121,12 @@ impl HeldJobs {
             self.slots.resize_with(task.index() + 1, || None);
         }
         self.by_id.insert(job.id, task);
-        let held = Held::new(job);
+        let held = LoadedJob::new(job);
         self.bytes += held.size();
         self.slots[task.index()] = Some(held);
     }
 
-    pub(crate) fn remove(&mut self, task: TaskId) -> Option<Held> {
+    pub(crate) fn remove(&mut self, task: TaskId) -> Option<LoadedJob> {
         let held = self.slots.get_mut(task.index())?.take()?;
         self.by_id.remove(&held.job.id);
         self.bytes -= held.size();
@@ -152,11 +152,11 @@ impl HeldJobs {
         }
     }
 
-    pub(crate) fn get(&self, task: TaskId) -> Option<&Held> {
+    pub(crate) fn get(&self, task: TaskId) -> Option<&LoadedJob> {
         self.slots.get(task.index())?.as_ref()
     }
 
-    pub(crate) fn get_mut(&mut self, task: TaskId) -> Option<&mut Held> {
+    pub(crate) fn get_mut(&mut self, task: TaskId) -> Option<&mut LoadedJob> {
         self.slots.get_mut(task.index())?.as_mut()
     }
 
@@ -164,7 +164,7 @@ impl HeldJobs {
         self.by_id.get(&job).copied()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (TaskId, &Held)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TaskId, &LoadedJob)> {
         let slots = self.slots.iter().enumerate();
         slots.filter_map(|(at, held)| Some((TaskId(at as u32), held.as_ref()?)))
     }

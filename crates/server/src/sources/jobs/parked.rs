@@ -5,13 +5,13 @@ use stoker_store::{JobId, Rest};
 
 /// Jobs of ordered queues between two runs. Their payloads wait in the store.
 #[derive(Debug, Default)]
-pub(crate) struct Resting {
+pub(crate) struct ParkedJobs {
     jobs: HashMap<JobId, Rest>,
     /// Those that are not being fetched, by when they are due.
     by_due: BTreeSet<(u64, JobId)>,
 }
 
-impl Resting {
+impl ParkedJobs {
     pub(crate) fn insert(&mut self, rest: Rest) {
         self.by_due.insert((rest.due_ms, rest.id));
         self.jobs.insert(rest.id, rest);

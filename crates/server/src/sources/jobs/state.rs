@@ -3,8 +3,8 @@
 use super::asked::Asked;
 use super::cancelling::Cancellings;
 use super::close::Closed;
-use super::held::HeldJobs;
-use super::resting::Resting;
+use super::loaded::LoadedJobs;
+use super::parked::ParkedJobs;
 use crate::config::JobsConfig;
 use crate::net::ConnId;
 use crate::plane::Todo;
@@ -24,12 +24,12 @@ pub(crate) struct Jobs {
     pub(crate) is_uncounted: bool,
     /// What it has told and nobody has looked at.
     pub(crate) told: Vec<Told>,
-    pub(crate) held: HeldJobs,
+    pub(crate) loaded: LoadedJobs,
     /// By the queue's number in the core; services have none.
     queues: Vec<Option<JobQueue>>,
     by_no: HashMap<QueueNo, QueueId>,
     /// Jobs of ordered queues between two runs: they keep their places.
-    pub(crate) resting: Resting,
+    pub(crate) parked: ParkedJobs,
     /// With their generations: a place is used again.
     asked: Vec<(u32, Option<Asked>)>,
     free: Vec<usize>,
@@ -87,10 +87,10 @@ impl Jobs {
             is_uncounted: false,
             store,
             told: Vec::new(),
-            held: HeldJobs::default(),
+            loaded: LoadedJobs::default(),
             queues: Vec::new(),
             by_no: HashMap::new(),
-            resting: Resting::default(),
+            parked: ParkedJobs::default(),
             asked: Vec::new(),
             free: Vec::new(),
             closed: HashMap::new(),
@@ -196,7 +196,7 @@ impl Jobs {
         match self.inline {
             // It shares what the core holds.
             true => self.store.bytes(),
-            false => self.store.bytes() + self.held.bytes(),
+            false => self.store.bytes() + self.loaded.bytes(),
         }
     }
 
