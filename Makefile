@@ -7,10 +7,11 @@ SEEDS ?= 100000
 SEED ?= 1
 ROUNDS ?= 1000
 
-.PHONY: help run test bench build setup check attack campaign sim fuzz bless clean
+.PHONY: help run quick test bench build setup check attack campaign sim fuzz bless clean
 
 help:
 	@echo 'make run    set up, build, and watch a Laravel application go through warm workers'
+	@echo 'make quick  what to run while working: half a minute once everything is built'
 	@echo 'make test   set up and pass all tests'
 	@echo 'make bench  measure against the references (about 15 minutes)'
 	@echo 'make attack SEED=$(SEED)  attack a running Stoker in every way that is known, and check the bounds'
@@ -20,6 +21,16 @@ help:
 
 run: build
 	php examples/laravel/demo.php $(STOKER)
+
+# A sample of everything: style and structure, the core's rules, both sides of the API, the real binary, and some seeds.
+quick:
+	@scripts/modules
+	@sim/prove --check
+	@cargo fmt --all --check
+	cargo test --quiet -p stoker-core --test table
+	cargo test --quiet -p stoker-api -p stoker-wire -p stoker-workers
+	cargo test --quiet -p stoker --test it -- check:: jobs:: rpc:: requests:: exec::
+	$(SIM) --no-shrink --seeds 300
 
 test: setup check
 	cargo build --workspace --all-targets --quiet
