@@ -199,7 +199,7 @@ fn clear(path: &Path) -> Result<(), SocketError> {
     let in_the_way = |why: String| SocketError::InTheWay(path.to_owned(), why);
     // Connecting to a plain file is refused too, and that is no socket of a dead server.
     if !metadata.file_type().is_socket() {
-        return Err(in_the_way("it is no socket".to_owned()));
+        return Err(in_the_way("it is not a socket".to_owned()));
     }
     match UnixStream::connect(path) {
         Ok(peer) if is_served(&peer) => return Err(SocketError::Served(path.to_owned())),

@@ -65,7 +65,7 @@ impl Ledger {
         }
     }
 
-    /// What is still there of an ordered key, and waited between two runs, none behind it has overtaken.
+    /// No job of an ordered key has overtaken one before it that waited between two runs and is still there.
     fn check_places(&self, stored: &Stored, setup: &Setup) {
         for no in stored.jobs.keys() {
             let Some(job) = self.jobs.get(*no as usize) else {

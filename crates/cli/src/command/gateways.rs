@@ -31,7 +31,7 @@ impl Passed {
         for fd in (FIRST..FIRST + count).map(owned) {
             let address = getsockname(&fd).map_err(|error| {
                 Failure::Config(format!(
-                    "systemd passed a descriptor that is no socket: {error}"
+                    "systemd passed a descriptor that is not a socket: {error}"
                 ))
             })?;
             all.push((fd, address));

@@ -1,7 +1,7 @@
 //! Jobs: found, shown and changed, one or many.
 
 use super::export_import::{export, export_one, import};
-use super::look::{print_whole, show};
+use super::show::{print_whole, show};
 use crate::args::{Filter, Jobs, Which};
 use crate::client::Client;
 use crate::exit::{Failure, Result};

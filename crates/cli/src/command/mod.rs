@@ -6,9 +6,9 @@ mod check;
 mod export_import;
 mod gateways;
 mod jobs;
-mod look;
 mod push;
 mod serve;
+mod show;
 mod steer;
 mod store;
 
@@ -33,12 +33,12 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Call(call) => call::call(&mut connect()?, &call, timeout),
         Command::Push(push) => push::push(&mut connect()?, &push, json),
         Command::Jobs(jobs) => jobs::jobs(&mut connect()?, &jobs, json),
-        Command::Queues { action: None } => look::queues(&mut connect()?, json),
+        Command::Queues { action: None } => show::queues(&mut connect()?, json),
         Command::Queues {
             action: Some(QueuesAction::Remove { queue }),
         } => steer::remove_queue(&mut connect()?, &queue, json),
-        Command::Workers => look::workers(&mut connect()?, json),
-        Command::Quarantine(which) => look::quarantine(&mut connect()?, &which, json),
+        Command::Workers => show::workers(&mut connect()?, json),
+        Command::Quarantine(which) => show::quarantine(&mut connect()?, &which, json),
 
         Command::Store(what) => store::store(&what, json),
         Command::Pause { queue, create } => steer::pause(&mut connect()?, &queue, create, json),

@@ -59,7 +59,7 @@ pub(crate) fn set(client: &mut Client, set: &Set, json: bool) -> Result {
 }
 
 fn limit(text: &str) -> Result<Limit> {
-    let bad = |_| Failure::Usage(format!("'{text}' is neither a number nor none"));
+    let bad = |_| Failure::Usage(format!("invalid limit '{text}': expected a number or none"));
     match text {
         "none" => Ok(Limit::None),
         text => text.parse().map(Limit::Of).map_err(bad),
@@ -86,7 +86,11 @@ pub(crate) fn scale(client: &mut Client, pool: &str, workers: Option<&str>, json
 
 fn size(workers: &str) -> Result<(u32, u32)> {
     let (min, max) = workers.split_once("..").unwrap_or((workers, workers));
-    let bad = |_| Failure::Usage(format!("'{workers}' is neither a number nor MIN..MAX"));
+    let bad = |_| {
+        Failure::Usage(format!(
+            "invalid number of workers '{workers}': expected a number or MIN..MAX, as 4 or 2..8"
+        ))
+    };
     Ok((min.parse().map_err(bad)?, max.parse().map_err(bad)?))
 }
 

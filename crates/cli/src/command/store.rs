@@ -78,7 +78,7 @@ fn show(path: &Path, json: bool) -> Result {
         found.log_bytes
     );
     print(&facts)?;
-    super::look::show("queues", &found.queues, &QUEUES)
+    super::show::show("queues", &found.queues, &QUEUES)
 }
 
 const QUEUES: [Column<Described>; 8] = [

@@ -274,7 +274,7 @@ const NOT_THERE: &[(&str, &str)] = &[
     ),
     (
         "command = [\"./run.sh\"]",
-        ":2: pool.p.command: there is no file DIR/./run.sh\n    mend the path; it is relative to the pool's \
+        ":2: pool.p.command: there is no file DIR/./run.sh\n    correct the path; it is relative to the pool's \
          directory",
     ),
     (
@@ -284,7 +284,7 @@ const NOT_THERE: &[(&str, &str)] = &[
     ),
     (
         "command = [\"sh\"]\ndirectory = \"gone\"\nuser = \"no-such-user\"",
-        ":3: pool.p.directory: there is no directory DIR/gone\n    make it, or mend the path; it is relative to \
+        ":3: pool.p.directory: there is no directory DIR/gone\n    make it, or correct the path; it is relative to \
          the configuration file\n\
          :4: pool.p.user: there is no user 'no-such-user'\n    name one of /etc/passwd, or give uid or uid:gid \
          as numbers",
@@ -292,14 +292,14 @@ const NOT_THERE: &[(&str, &str)] = &[
     (
         "command = [\"sh\"]\n[store]\npath = \"sub\"\n[log]\nfile = \"gone/log\"",
         ":4: store.path: sub is a directory\n    name a file, as \"sub/stoker.db\"\n\
-         :6: log.file: there is no directory DIR/gone for it\n    make it, or mend the path; it is relative to \
+         :6: log.file: there is no directory DIR/gone for it\n    make it, or correct the path; it is relative to \
          the configuration file",
     ),
     (
         "command = [\"sh\"]\n[store]\npath = \"gone/jobs.db\"\n[stoker]\nsocket = \"gone/s.sock\"",
-        ":4: store.path: there is no directory DIR/gone for it\n    make it, or mend the path; it is relative to \
+        ":4: store.path: there is no directory DIR/gone for it\n    make it, or correct the path; it is relative to \
          the configuration file\n\
-         :6: stoker.socket: there is no directory DIR/gone for it\n    make it, or mend the path; it is relative \
+         :6: stoker.socket: there is no directory DIR/gone for it\n    make it, or correct the path; it is relative \
          to the configuration file",
     ),
 ];

@@ -471,7 +471,7 @@ fn what_was_set_of_a_queue_is_told_and_can_be_taken_back() {
         &app,
         &["set", "mails", "--limit", "some"],
         2,
-        "'some' is neither a number nor none",
+        "invalid limit 'some': expected a number or none",
     );
     bad(
         &app,
@@ -537,7 +537,7 @@ fn workers_are_shown_scaled_and_reloaded() {
         &app,
         &["scale", "p", "some"],
         2,
-        "'some' is neither a number nor MIN..MAX",
+        "invalid number of workers 'some': expected a number or MIN..MAX",
     );
 }
 

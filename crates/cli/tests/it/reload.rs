@@ -247,7 +247,7 @@ fn a_reload_says_what_needs_a_restart() {
     let restart = json!(["stoker.socket_mode", "stoker.socket_group", "log.format"]);
     assert_eq!(answer["restart"], restart);
     assert_eq!(answer["applied"], json!(["stoker.max_inflight"]));
-    app.wait_for_log("*stoker.toml has changed in what needs a restart: stoker.socket_mode, *");
+    app.wait_for_log("*stoker.toml has changes that need a restart: stoker.socket_mode, *");
     let output = app.cli(&["reload"]);
     assert_eq!(
         (output.code, output.stdout.as_str()),

@@ -61,7 +61,7 @@ impl Plane {
             (
                 &report.restart,
                 &events::RELOAD_NEEDS_RESTART,
-                format!("{file} has changed in what needs a restart"),
+                format!("{file} has changes that need a restart"),
             ),
         ];
         for (keys, event, what) in lines {

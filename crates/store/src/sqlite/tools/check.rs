@@ -73,12 +73,12 @@ const RULES: [(&str, &str); 13] = [
     (
         "SELECT DISTINCT job FROM history WHERE job NOT IN (SELECT id FROM jobs) AND job NOT IN \
          (SELECT id FROM ended) AND job NOT IN (SELECT id FROM damaged)",
-        "the history is no job's",
+        "the history belongs to no job",
     ),
     (
         "SELECT DISTINCT job FROM kept WHERE job NOT IN (SELECT id FROM jobs) AND job NOT IN \
          (SELECT id FROM ended) AND job NOT IN (SELECT id FROM remains) AND job NOT IN (SELECT id FROM damaged)",
-        "what is kept is no job's",
+        "what is kept belongs to no job",
     ),
     (
         "SELECT id FROM damaged",

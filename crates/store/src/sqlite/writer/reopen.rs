@@ -34,7 +34,7 @@ impl Writer {
             // One that had not come so far may meet the number of the one before it, of which nobody knew.
             Ok(()) if was_committing && self.serial == under_way => Fate::Committed,
             Err(_) if was_committing => {
-                // What is in it must not be seen to before it is known to last.
+                // Nothing may follow from it before it is known to be on the disk.
                 self.is_broken = true;
                 Fate::Unknown
             }

@@ -63,7 +63,7 @@ impl Writer {
         }
     }
 
-    /// Tries what is due of that which could not be read.
+    /// Tries again what could not be read, if it is due.
     pub(super) fn read_parked(&mut self) {
         for _ in 0..self.parked.len() {
             let Some(Parked { unread, pace }) = self.parked.pop_front() else {

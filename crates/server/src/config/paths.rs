@@ -135,7 +135,7 @@ impl Places<'_> {
                 self.check_script(pool, &directory);
             } else {
                 let what = format!("there is no directory {}", directory.display());
-                let hint = "make it, or mend the path; it is relative to the configuration file";
+                let hint = "make it, or correct the path; it is relative to the configuration file";
                 self.wrong(&["pool", &pool.name, "directory"], what, hint);
             }
         }
@@ -190,7 +190,7 @@ impl Places<'_> {
             let path = directory.join(program);
             if !path.is_file() {
                 let what = format!("there is no file {}", path.display());
-                let hint = "mend the path; it is relative to the pool's directory";
+                let hint = "correct the path; it is relative to the pool's directory";
                 self.wrong(&key, what, hint);
             } else if !is_executable(&path) {
                 let what = format!("{} is not executable", path.display());
@@ -243,7 +243,7 @@ fn no_directory_for(path: &Path) -> (String, String) {
     let parent = path.parent().unwrap_or(path).display();
     (
         format!("there is no directory {parent} for it"),
-        "make it, or mend the path; it is relative to the configuration file".to_owned(),
+        "make it, or correct the path; it is relative to the configuration file".to_owned(),
     )
 }
 
