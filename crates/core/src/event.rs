@@ -161,7 +161,7 @@ pub enum Answer {
     Retry(Option<Span>),
     /// The code gives the job up, or the answer to a call is an error.
     Failed,
-    /// The code failed in a way that another run may mend.
+    /// The code failed in a way that another run may not.
     Error,
     Cancelled,
     /// The worker never started it.

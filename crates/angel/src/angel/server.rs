@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use stoker_os::Fd;
 
-/// The code of a server that found a mistake which no restart mends (EX_CONFIG of `sysexits.h`).
+/// The code of a server that had an unrecoverable error (EX_CONFIG of `sysexits.h`).
 const MISTAKEN: i32 = 78;
 /// Deaths after which a server that never got as far as asking for a worker is given up.
 const HOPELESS: usize = 2;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One mistake in a configuration file: where it is, what it is, and how to mend it.
+/// One mistake in a configuration file: where it is, what it is, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// 1-based; 0 when the mistake has no one place.

@@ -1,4 +1,4 @@
-//! Reads one section's keys, and turns what is wrong into mistakes that say how to mend them.
+//! Reads one section's keys, and turns what is wrong into mistakes that say how to correct them.
 
 use super::{Mistake, parse_size, parse_time};
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use stoker_core::Span;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Gathers mistakes over a whole file, so that a user mends them in one go.
+/// Gathers mistakes over a whole file, so that a user corrects them in one go.
 pub(crate) struct Mistakes<'a> {
     source: &'a str,
     pub(crate) found: Vec<Mistake>,

@@ -115,7 +115,7 @@ pub(crate) fn words_of(answer: Option<&Frame<'_>>) -> JobError {
     }
 }
 
-/// Whether a run ended in an error that another run may mend: what the code says of itself can change, a fault
+/// Whether a run ended in an error that another run may not have: what the code says of itself can change, a fault
 /// of the request can't.
 pub(crate) fn is_error(status: Status) -> bool {
     matches!(

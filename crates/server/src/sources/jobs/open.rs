@@ -96,7 +96,7 @@ fn open_file(
             }
             _ => error.into(),
         }),
-        // Starting again will not mend it: this is for whoever reads the message.
+        // Starting again will not help: this is for whoever reads the message.
         Err(error) => Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
     }
 }

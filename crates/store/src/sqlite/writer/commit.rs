@@ -79,7 +79,7 @@ impl Writer {
         work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
         self.distrusts_log |= self.folding.as_ref().is_some_and(Folding::has_failed);
-        self.mend().map_err(|error| broken(&error))?;
+        self.reopen().map_err(|error| broken(&error))?;
         let is_short = self.find_files().map_err(|error| unseen(&error))?;
         let frames = u64::from(self.frames.load(Ordering::Relaxed));
         self.set_level(must_last)?;

@@ -30,7 +30,7 @@ impl Writer {
         // Mending takes over the file's own number.
         let under_way = self.serial + 1;
         self.is_broken = true;
-        match self.mend() {
+        match self.reopen() {
             // One that had not come so far may meet the number of the one before it, of which nobody knew.
             Ok(()) if was_committing && self.serial == under_way => Fate::Committed,
             Err(_) if was_committing => {
@@ -43,7 +43,7 @@ impl Writer {
     }
 
     /// Opens everything anew, if that is due.
-    pub(super) fn mend(&mut self) -> Result<(), StoreError> {
+    pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
         if !self.is_broken && !self.distrusts_log {
             return Ok(());
         }

@@ -27,7 +27,7 @@ impl Writer {
         if asks.is_empty() && is_well && !self.is_due() && !self.queues.has_new() {
             return;
         }
-        if let Err(error) = self.mend() {
+        if let Err(error) = self.reopen() {
             let trouble = self.fail(&broken(&error));
             return self.put_off(asks, &trouble);
         }
