@@ -32,7 +32,7 @@ pub(crate) fn print_either(json: bool, value: &str, text: &str) -> Result {
 }
 
 /// `1 job`, `2 jobs`.
-pub(crate) fn jobs(count: u64) -> String {
+pub(crate) fn counted_jobs(count: u64) -> String {
     stoker_server::counted(count, "job")
 }
 

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::exit::{Failure, Result};
-use crate::output::{jobs, print_either, print_json};
+use crate::output::{counted_jobs, print_either, print_json};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader, stdin};
@@ -98,7 +98,11 @@ pub(super) fn import(client: &mut Client, file: Option<&Path>, json: bool) -> Re
         batch.jobs.push(job);
     }
     count += batch.send(client, count)?;
-    print_either(json, &json!({"count": count}).to_string(), &jobs(count))
+    print_either(
+        json,
+        &json!({"count": count}).to_string(),
+        &counted_jobs(count),
+    )
 }
 
 /// Jobs that go together, with the numbers of their lines.
@@ -139,7 +143,7 @@ impl Batch {
 }
 
 fn bad_line(number: u64, wrong: &str, before: u64) -> Failure {
-    let so_far = jobs(before);
+    let so_far = counted_jobs(before);
     Failure::Failed(format!(
         "line {number}: {wrong} ({so_far} imported before it)"
     ))

@@ -5,7 +5,7 @@ use super::show::{print_whole, show};
 use crate::args::{Filter, Jobs, Which};
 use crate::client::Client;
 use crate::exit::{Failure, Result};
-use crate::output::{jobs, print, print_either, print_json, print_payload};
+use crate::output::{counted_jobs, print, print_either, print_json, print_payload};
 use crate::table::Column;
 use serde_json::json;
 use std::io::{IsTerminal, Write, stderr, stdin};
@@ -38,7 +38,7 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
                 filter,
                 ..job::Count::default()
             })?;
-            print_either(json, &reply.json, &jobs(reply.answer.count))
+            print_either(json, &reply.json, &counted_jobs(reply.answer.count))
         }
         Jobs::Show { id, note } => show_job(client, id, *note, json),
         Jobs::Failures { filter, limit } => failures(client, filter, *limit, json),
@@ -75,7 +75,7 @@ pub(crate) fn jobs(client: &mut Client, jobs: &Jobs, json: bool) -> Result {
             let body = super::call::json_body(Some(body))?.into_owned();
             let (id, codec) = (job_id(id)?, None);
             let reply = client.own(&job::Edit { id, body, codec })?;
-            print_either(json, &reply.json, &jobs(reply.answer.count))
+            print_either(json, &reply.json, &counted_jobs(reply.answer.count))
         }
         Jobs::Export { id: Some(id), .. } => export_one(client, job_id(id)?),
         Jobs::Export { filter, .. } => export(client, self::filter(filter)?),
@@ -152,7 +152,11 @@ fn change<R: Request<Answer = Changed>>(
     let is_one = target.id.is_some();
     if which.dry_run {
         let count = count(client, change, &target)?;
-        return print_either(json, &json!({"count": count}).to_string(), &jobs(count));
+        return print_either(
+            json,
+            &json!({"count": count}).to_string(),
+            &counted_jobs(count),
+        );
     }
     if !is_one && !which.yes && !is_meant(client, change, &target)? {
         return Ok(());
@@ -160,7 +164,7 @@ fn change<R: Request<Answer = Changed>>(
     // As many as there are, in slices that do not hold up the producers.
     client.wait_for_ever();
     let reply = client.own(&request(target))?;
-    print_either(json, &reply.json, &jobs(reply.answer.count))
+    print_either(json, &reply.json, &counted_jobs(reply.answer.count))
 }
 
 fn target(which: &Which) -> Result<Target> {
@@ -195,7 +199,7 @@ fn is_meant(client: &mut Client, change: Change, target: &Target) -> Result<bool
         return Ok(true);
     }
     let count = count(client, change, target)?;
-    eprint!("{} {}? [y/N] ", change.name(), jobs(count));
+    eprint!("{} {}? [y/N] ", change.name(), counted_jobs(count));
     stderr().flush()?;
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;

@@ -3,7 +3,7 @@
 use super::serve::read;
 use crate::args::{Store, StoreFile};
 use crate::exit::{Failure, Result};
-use crate::output::{jobs, print, print_either, print_json};
+use crate::output::{counted_jobs, print, print_either, print_json};
 use crate::table::Column;
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -115,7 +115,11 @@ fn check(path: &Path, json: bool) -> Result {
     } = &found;
     let mut lines: Vec<String> = problems.iter().chain(notes).cloned().collect();
     if problems.is_empty() {
-        let verdict = format!("{}: {}, nothing is wrong", path.display(), jobs(*jobs));
+        let verdict = format!(
+            "{}: {}, nothing is wrong",
+            path.display(),
+            counted_jobs(*jobs)
+        );
         lines.push(verdict);
     }
     let value = json!({"jobs": jobs, "problems": problems, "notes": notes});
