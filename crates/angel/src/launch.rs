@@ -6,7 +6,7 @@
     reason = "no safe wrapper starts a program with a death signal but by a copy of this process"
 )]
 
-use crate::spawn::HARMLESS;
+use crate::signals::HARMLESS;
 use libc::{SIG_DFL, SIGCHLD, SIGPIPE, c_char, c_int, c_void};
 use rustix::fd::BorrowedFd;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};

@@ -1,30 +1,21 @@
 //! Starting processes: what each kind of them gets.
 
 use crate::launch::Launch;
+use crate::signals::HARMLESS;
 use crate::{Gateway, Spec, env, environment, user};
-use libc::{SIG_IGN, SIGPWR, c_int};
+use libc::SIG_IGN;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
-use signal_hook::consts::{
-    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
-};
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-
-/// Signals that end a program which has not heard of them, and tell of nothing that is wrong with it. The angel
-/// hears them all. The server ignores them: who signals a whole session or control group means the angel, which
-/// passes on what it makes of that.
-pub(crate) const HARMLESS: [c_int; 11] = [
-    SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
-];
 
 /// How glibc gives memory back in the server and in gateways: a large buffer at once, instead of keeping what is as large as the
 /// largest that was ever freed. What the server counts is then what it takes. Other allocators ignore this.

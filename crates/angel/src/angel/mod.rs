@@ -10,7 +10,8 @@ use crate::listening::{Listening, News};
 use crate::socket::Socket;
 use crate::watchdog::{Timeouts, Watchdog};
 use crate::{
-    End, Gateway, Heartbeat, Level, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, spawn,
+    End, Gateway, Heartbeat, Level, Previous, Spec, ToAngel, ToServer, WorkerKey, procfs, signals,
+    spawn,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -127,7 +128,7 @@ struct Angel {
 impl Angel {
     fn new(options: Options) -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
-        let wanted = [SIGCHLD].into_iter().chain(spawn::HARMLESS);
+        let wanted = [SIGCHLD].into_iter().chain(signals::HARMLESS);
         let signals = SignalDelivery::with_pipe(read, write, SignalOnly, wanted)?;
         let gateways = options.gateways.into_iter().map(gateways::Running::new);
         let gateways = gateways.collect::<io::Result<_>>()?;
