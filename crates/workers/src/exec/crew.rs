@@ -1,7 +1,7 @@
 //! Threads that follow the programs, one each. They are kept: making one costs as much as half of a short program.
 
 use std::io;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -11,7 +11,7 @@ type Work = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 pub(super) struct Crew {
     /// Those that have nothing to do. The last one that ended is the next one to begin: its stack is warm.
-    idle: Arc<Mutex<Vec<Sender<Work>>>>,
+    idle: Arc<Mutex<Vec<SyncSender<Work>>>>,
 }
 
 impl Crew {
@@ -24,8 +24,9 @@ impl Crew {
             .map_err(|_| io::Error::other("the thread has ended"))
     }
 
-    fn hire(&self) -> io::Result<Sender<Work>> {
-        let (sender, receiver) = channel::<Work>();
+    fn hire(&self) -> io::Result<SyncSender<Work>> {
+        // One that is idle is given one task.
+        let (sender, receiver) = sync_channel::<Work>(1);
         let (me, idle) = (sender.clone(), self.idle.clone());
         thread::Builder::new().spawn(move || {
             for work in receiver {
@@ -37,6 +38,6 @@ impl Crew {
     }
 }
 
-fn lock(idle: &Mutex<Vec<Sender<Work>>>) -> std::sync::MutexGuard<'_, Vec<Sender<Work>>> {
+fn lock(idle: &Mutex<Vec<SyncSender<Work>>>) -> std::sync::MutexGuard<'_, Vec<SyncSender<Work>>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
