@@ -174,7 +174,7 @@ fn an_adapter_with_one_slot_gets_nothing_ahead() {
     w.learn(&job(mail), Span(50));
     let tasks = w.bring_many(9, &job(mail));
     for task in &tasks {
-        assert_eq!(w.lent(&tasks), [*task]);
+        assert_eq!(w.assigned(&tasks), [*task]);
         w.done(*task);
     }
 }
