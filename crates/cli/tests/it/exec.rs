@@ -158,13 +158,17 @@ fn one_that_overruns_its_time_is_ended_while_its_adapter_goes() {
     assert!(!app.log().contains("is killed"), "{}", app.log());
 }
 
-/// What a program said before it died is not what its adapter says.
+/// What a program said before it died is told of its task, and is not what its adapter says.
 #[test]
 fn an_adapter_has_no_last_words_of_its_programs() {
     let app = start("");
     let mut client = app.client();
     let id = client.push(&Ask::push("q", "cries"));
-    client.job_in(&id, "failed");
+    let job = client.job_in(&id, "failed");
+    assert_eq!(
+        job["error"]["message"],
+        "it killed 3 workers, the last one by signal 11 (SEGV): crying"
+    );
     app.wait_for_log("*crying*");
     procs::signal(app.pids()[0], Signal::KILL);
     let line = app.wait_for_log("*p-1 died by signal 9 (KILL)*");
