@@ -180,6 +180,7 @@ impl World {
                 About::Steered(queue, Steered::Paused, number)
             }
             Effect::Resumes(queue) => {
+                self.ledger.goes_on(queue);
                 let number = self.ledger.steering.asks(queue, Steered::Resumed);
                 About::Steered(queue, Steered::Resumed, number)
             }

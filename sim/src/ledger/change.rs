@@ -205,6 +205,19 @@ impl Ledger {
         self.changes.len() - 1
     }
 
+    /// A queue goes on while changes are under way: what waits in it may be with a worker before they get there.
+    pub(crate) fn goes_on(&mut self, queue: usize) {
+        let (jobs, changes) = (&self.jobs, self.changes.iter_mut());
+        for change in changes.filter(|change| !change.is_over) {
+            for (no, reach, _) in &mut change.meant {
+                let job = &jobs[*no as usize];
+                if job.state == State::Waits && job.queues.contains(&queue) {
+                    *reach = (*reach).min(Reach::Maybe);
+                }
+            }
+        }
+    }
+
     /// Its client has hung up.
     pub(crate) fn abandons(&mut self, at: usize) {
         self.changes[at].is_abandoned = true;
