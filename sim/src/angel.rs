@@ -8,6 +8,7 @@ use crate::model::{Model, Task};
 use crate::peer::Peer;
 use crate::pulls::Pull;
 use crate::restart::Moment;
+use crate::setup::Pool;
 use crate::slots::Slots;
 use crate::worker::Worker;
 use crate::world::{ANGEL, SERVER, World};
@@ -115,13 +116,22 @@ impl World {
         let pool = self.pools.get(&key).and_then(|pool| self.setup.pool(pool));
         let pool = pool.map(|pool| &self.setup.pools[pool]);
         let (slots, pulls) = pool.map_or((1, false), |pool| (pool.slots, pool.pulls));
+        let adapts = pool.is_some_and(Pool::is_exec);
         let mut worker = Worker::new(key, pid, Peer::new(ours), Model::that_runs());
         (worker.outputs, worker.name) = ([out, err], spec.name.clone());
         worker.is_soft = lively.is_soft(self.dice("workers"));
-        if slots > 1 {
+        let told = spec.env.iter().find(|(name, _)| name == "STOKER_SLOTS");
+        let of_file = (slots.to_string(), adapts);
+        assert!(
+            told.map_or(!adapts, |(_, told)| (told.clone(), true) == of_file),
+            "an adapter is told {told:?} slots, of {slots}"
+        );
+        if adapts {
+            (worker.slots, worker.is_soft) = (Some(Slots::of_adapter(slots)), true);
+        } else if slots > 1 {
             worker.slots = Some(Slots::new(slots));
         }
-        if slots == 1 && !pulls {
+        if worker.slots.is_none() && !pulls {
             let tasks = spec.env.iter().find(|(name, _)| name == "STOKER_TASKS");
             worker.model.left = tasks.and_then(|(_, tasks)| tasks.parse().ok());
         }

@@ -14,6 +14,8 @@ pub(crate) enum Act {
     Writes,
     /// The process is killed.
     Dies,
+    /// The program of this task alone is killed, which its adapter reports.
+    Crashes,
     /// Asks for something itself, and waits for the answer.
     Asks,
     /// Asks for another run, after a time of its own or that of its queue.

@@ -23,6 +23,7 @@ mod model;
 mod nested;
 mod operator;
 mod peer;
+mod programs;
 mod pulls;
 mod push;
 mod reload;

@@ -292,6 +292,7 @@ impl World {
                 worker.crashes = true;
                 self.dies(key, true);
             }
+            Some(Act::Crashes) => unreachable!("it is no adapter"),
             Some(Act::Hangs) => {
                 run.acts.push_back((HANGS, Act::Dies));
                 self.plan_run(key);
@@ -322,6 +323,7 @@ impl World {
             }
             match task.is_job {
                 true => self.ledger.ends(task.no, answer, &self.setup),
+                false if matches!(answer, Answer::Dies(_)) => self.ledger.calls.died(task.no),
                 false => self.ledger.calls.ended(task.no),
             }
         }

@@ -4,8 +4,9 @@ use crate::agenda::What;
 use crate::ledger::{Ack, Answer};
 use crate::lively::Act;
 use crate::model::Task;
+use crate::programs::of_program;
 use crate::runs::{BLOCKED, HANGS};
-use crate::worker::task_of;
+use crate::worker::{Worker, task_of};
 use crate::world::World;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use stoker_wire::Type;
 /// A task that such a worker has.
 pub(crate) struct Held {
     /// Which of all runs that is, or will be.
-    no: u64,
+    pub(crate) no: u64,
     pub(crate) task: Task,
     pub(crate) is_begun: bool,
     /// Its code has said that it is done.
@@ -34,6 +35,8 @@ pub(crate) struct Slots {
     has_left: bool,
     /// Its process is about to end.
     pub(crate) is_gone: bool,
+    /// It starts a program per task.
+    pub(crate) is_adapter: bool,
 }
 
 /// What came on its socket.
@@ -53,6 +56,14 @@ impl Slots {
             is_told: false,
             has_left: false,
             is_gone: false,
+            is_adapter: false,
+        }
+    }
+
+    pub(crate) fn of_adapter(most: u16) -> Self {
+        Self {
+            is_adapter: true,
+            ..Self::new(most)
         }
     }
 
@@ -72,7 +83,7 @@ impl Slots {
         self.held.iter().map(|held| held.task)
     }
 
-    fn find(&mut self, no: u64) -> Option<&mut Held> {
+    pub(crate) fn find(&mut self, no: u64) -> Option<&mut Held> {
         self.held.iter_mut().find(|held| held.no == no)
     }
 
@@ -81,7 +92,7 @@ impl Slots {
         Some(self.held.remove(at))
     }
 
-    fn of_id(&mut self, id: u32) -> Option<&mut Held> {
+    pub(crate) fn of_id(&mut self, id: u32) -> Option<&mut Held> {
         self.held.iter_mut().find(|held| held.task.id == id)
     }
 }
@@ -133,6 +144,7 @@ impl World {
                     self.ledger.acknowledged(no, Ack::Safe);
                 }
             }
+            Heard::Cancel(id) if slots.is_adapter => self.program_is_cancelled(key, id),
             Heard::Cancel(id) => {
                 let Some(held) = slots.of_id(id) else { return };
                 held.is_cancelled = true;
@@ -164,6 +176,10 @@ impl World {
         });
         let (has, most) = (slots.held.len(), slots.most);
         assert!(has <= most, "worker {key} has {has} tasks, in {most} slots");
+        if slots.is_adapter {
+            self.slot_begins(key, no);
+            return self.plan_slot(key, no);
+        }
         self.agenda.plan(steady() + wait, What::RunGoesOn(key, no));
     }
 
@@ -172,7 +188,7 @@ impl World {
         worker.is_some_and(|worker| worker.slots.is_some())
     }
 
-    fn slots(&mut self, key: u64) -> Option<&mut Slots> {
+    pub(crate) fn slots(&mut self, key: u64) -> Option<&mut Slots> {
         self.workers.get_mut(&key)?.slots.as_mut()
     }
 
@@ -220,11 +236,16 @@ impl World {
         let Some(task) = self.slots(key).and_then(|slots| Some(slots.find(no)?.task)) else {
             return;
         };
-        let acts = self.acts_of(key, task);
+        let mut acts = self.acts_of(key, task);
+        if self.workers.get(&key).is_some_and(Worker::is_adapter) {
+            acts = acts.into_iter().filter_map(of_program).collect();
+        }
         if let Some(held) = self.slots(key).and_then(|slots| slots.find(no)) {
             (held.is_begun, held.acts) = (true, acts);
         }
-        if let Some(worker) = self.workers.get_mut(&key) {
+        // One with one slot has begun whatever it was sent.
+        let several = |worker: &&mut Worker| worker.width() > 1;
+        if let Some(worker) = self.workers.get_mut(&key).filter(several) {
             worker.send("STARTED", task.id, b"");
         }
         self.flush(key);
@@ -251,9 +272,14 @@ impl World {
                 }
                 self.dies(key, true);
             }
+            Act::Crashes => self.program_dies(key, no),
             Act::Hangs => {
-                if let Some(held) = self.slots(key).and_then(|slots| slots.find(no)) {
-                    held.acts.push_back((HANGS, Act::Dies));
+                if let Some(slots) = self.slots(key)
+                    && let adapts = slots.is_adapter
+                    && let Some(held) = slots.find(no)
+                {
+                    let end = if adapts { Act::Crashes } else { Act::Dies };
+                    held.acts.push_back((HANGS, end));
                 }
             }
             // Nobody has it do that.
@@ -309,7 +335,7 @@ impl World {
         self.flush(key);
     }
 
-    fn slots_answer(&mut self, key: u64, no: u64, frame: &str, answer: Answer) {
+    pub(crate) fn slots_answer(&mut self, key: u64, no: u64, frame: &str, answer: Answer) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };

@@ -127,7 +127,7 @@ impl World {
         task.is_job && self.ledger.jobs[task.no as usize].may_be_stopped
     }
 
-    fn is_late(&self, worker: &Worker, task: Task) -> bool {
+    pub(crate) fn is_late(&self, worker: &Worker, task: Task) -> bool {
         let limit = match task.is_job {
             true => self.limit_of(worker, task.no),
             false => self.limit_of_pool(worker),

@@ -137,7 +137,7 @@ const NAMED: [(&str, Remove); 16] = [
     }),
     ("break", |setup| std::mem::take(&mut setup.has_break)),
     ("slots", |setup| {
-        let all = setup.pools.iter_mut();
+        let all = setup.pools.iter_mut().filter(|pool| !pool.is_exec());
         let several = all.filter_map(|pool| (pool.slots > 1).then_some(&mut pool.slots));
         several.map(|slots| *slots = 1).count() > 0
     }),

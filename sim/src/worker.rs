@@ -73,6 +73,9 @@ pub(crate) struct Worker {
 /// A worker that is ready for so long was so when a call came that is answered now.
 const SETTLED: Duration = Duration::from_secs(5);
 
+/// What programs die of.
+const SEGV: u32 = 11;
+
 impl Worker {
     /// One that has said nothing yet, and whose output nobody reads.
     pub(crate) fn new(key: u64, pid: i32, peer: Peer, model: Model) -> Self {
@@ -107,10 +110,9 @@ impl Worker {
 
     /// What it offers: all that there is, of which its pool serves some.
     pub(crate) fn hello(&mut self, setup: &Setup, pool: &str) {
-        let calls: Vec<String> = setup
-            .services_of(pool)
-            .map(|name| format!("{name}.ask"))
-            .collect();
+        let calls = setup.services_of(pool).map(|name| format!("{name}.ask"));
+        // An adapter names none: it serves whatever its pool does.
+        let calls: Vec<String> = calls.filter(|_| !self.is_adapter()).collect();
         let mut hello = serde_json::json!({
             "v": [1], "role": "worker", "name": "sim", "pid": self.pid, "calls": calls, "jobs": ["*"],
             "soft_cancel": self.is_soft, "pull": self.pull.is_some(), "slots": self.slots.as_ref().map_or(1, |slots| slots.most),
@@ -167,6 +169,11 @@ impl Worker {
             None => self.model.is_free(),
         };
         self.is_ready && !self.is_rogue && is_free
+    }
+
+    /// It starts a program per task.
+    pub(crate) fn is_adapter(&self) -> bool {
+        self.slots.as_ref().is_some_and(|slots| slots.is_adapter)
     }
 
     /// Tasks at once.
@@ -243,6 +250,7 @@ impl Worker {
             "ERROR" => (Type::Res, Status::EXCEPTION.0, b"Boom"),
             "RETRY" => (Type::Res, Status::RETRY.0, b""),
             "FAILED" => (Type::Res, Status::FAILED.0, b"never"),
+            "CRASHED" => (Type::Res, Status::CRASHED.0, text.as_bytes()),
             "RETURNED" => (Type::Res, Status::RETURNED.0, b""),
             "CANCELLED" => (Type::Res, Status::CANCELLED.0, b"cancelled"),
             other => panic!("no frame is called {other}"),
@@ -259,6 +267,9 @@ impl Worker {
             let ms = after.as_millis() as u32;
             meta.push(Key::RETRY_AFTER, &ms.to_be_bytes());
         }
+        if frame == "CRASHED" {
+            meta.push(Key::SIGNAL, &SEGV.to_be_bytes());
+        }
         if kind == Type::Res {
             self.last_answered = Some(id);
         }
@@ -270,7 +281,7 @@ impl Worker {
             body,
             ..Encode::new(kind, id)
         });
-        if frame != "LOG" {
+        if !matches!(frame, "LOG" | "CRASHED") {
             self.printed = text;
         }
     }

@@ -52,6 +52,8 @@ pub(crate) enum Answer {
     Retry(Option<Duration>),
     Failed,
     Cancelled,
+    /// Its program died, or was ended, and its adapter lives on.
+    Dies(Death),
 }
 
 /// How far an acknowledgement sent by the job's own code has got.
@@ -338,6 +340,7 @@ impl Job {
                 self.goes_on(None, queues);
             }
             Answer::Retry(after) => self.goes_on(after, queues),
+            Answer::Dies(_) => unreachable!("the ledger counts it as a death"),
         }
     }
 

@@ -338,6 +338,7 @@ impl Ledger {
 
     pub(crate) fn ends(&mut self, no: u64, answer: Answer, setup: &Setup) {
         let event = match answer {
+            Answer::Dies(death) => return self.died(no, death, setup),
             Answer::Done => "answered done",
             Answer::Error => "answered error",
             Answer::Retry(_) => "answered retry",

@@ -140,10 +140,11 @@ impl Setup {
         for pool in &mut pools {
             pool.slots = *dice.of_all(&[1, 1, 1, 2, 4, 16]);
             pool.pulls = pool.slots == 1 && dice.percent(25);
+            pool.takes_programs();
         }
         let mut spare: Vec<u64> = pools
             .iter()
-            .map(|pool| least_workers(&pool.section))
+            .map(|pool| least_slots(&pool.section))
             .collect();
         let queues = (0..dice.within(1, 4)).map(|no| {
             let pool = dice.below(pools.len() as u64) as usize;
@@ -326,6 +327,20 @@ impl Pool {
     }
 }
 
+impl Pool {
+    /// A program per task, which an adapter starts, in so many slots as the pool has workers.
+    pub(crate) fn is_exec(&self) -> bool {
+        is_exec(&self.section)
+    }
+
+    fn takes_programs(&mut self) {
+        if self.is_exec() {
+            self.slots = written_workers(&self.section).1 as u16;
+            self.pulls = false;
+        }
+    }
+}
+
 impl Queue {
     fn read(pool: usize, section: Section) -> Self {
         let times = section.millis("keep_done_for", 86_400_000).into_iter();
@@ -406,11 +421,27 @@ impl Quotas {
     }
 }
 
-fn least_workers(section: &Section) -> u64 {
-    workers_of(section).0
+fn is_exec(section: &Section) -> bool {
+    section.get("strategy") == Some(sections::EXEC)
 }
 
+/// Tasks that a pool can surely run at once, where each of its workers runs one.
+fn least_slots(section: &Section) -> u64 {
+    match is_exec(section) {
+        true => written_workers(section).1,
+        false => workers_of(section).0,
+    }
+}
+
+/// How many processes a pool has at the least and at the most.
 fn workers_of(section: &Section) -> (u64, u64) {
+    match is_exec(section) {
+        true => (1, 1),
+        false => written_workers(section),
+    }
+}
+
+fn written_workers(section: &Section) -> (u64, u64) {
     let text = section.get("workers").unwrap_or_default();
     let digits = text.split(|letter: char| !letter.is_ascii_digit());
     let mut numbers = digits.filter_map(|part| part.parse().ok());

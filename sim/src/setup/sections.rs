@@ -4,6 +4,10 @@
 use super::section::Section;
 use crate::dice::Dice;
 
+/// A program per task.
+pub(super) const EXEC: &str = "\"exec\"";
+const STRATEGIES: &[&str] = &["\"loop\"", "\"spare\"", EXEC];
+
 pub(super) fn stoker(dice: &mut Dice) -> Section {
     let mut section = Section::new("stoker".to_owned());
     section.put("watchdog", dice.of_all(&["\"none\"", "\"60s\""]));
@@ -44,8 +48,8 @@ pub(super) fn pool(dice: &mut Dice, name: &str) -> Section {
     section.maybe(dice, "boot_timeout", &["\"1s\"", "\"5s\""]);
     times(dice, &mut section);
     section.maybe(dice, "memory_limit", &["\"64MB\"", "\"1GB\""]);
-    section.maybe(dice, "strategy", &["\"loop\"", "\"spare\""]);
-    if section.get("strategy") != Some("\"spare\"") {
+    section.maybe(dice, "strategy", STRATEGIES);
+    if !matches!(section.get("strategy"), Some("\"spare\"" | EXEC)) {
         section.maybe(dice, "max_tasks", &["1", "7", "100"]);
     }
     section.maybe(dice, "max_age", &["\"1s\"", "\"30s\""]);

@@ -1,0 +1,67 @@
+//! The adapter of a pool with `strategy = "exec"`: a worker whose every task is a program of its own.
+
+use crate::ledger::{Answer, Death};
+use crate::lively::Act;
+use crate::model::Task;
+use crate::world::World;
+use std::time::Duration;
+
+/// What a program can do of what a task's code does: it writes, and ends.
+pub(crate) fn of_program((after, act): (Duration, Act)) -> Option<(Duration, Act)> {
+    let act = match act {
+        Act::Writes | Act::Does("prints a line" | "log") => Act::Does("log"),
+        Act::Dies => Act::Crashes,
+        // Its adapter dies, and all that it runs with it.
+        Act::Does("exits") => Act::Dies,
+        Act::Does("fails" | "throws") => Act::Does("throws"),
+        Act::Does("returned" | "returns") | Act::BreaksProtocol => Act::Does("returns"),
+        Act::Retries(_) => Act::Retries(None),
+        Act::Hangs => Act::Hangs,
+        _ => return None,
+    };
+    Some((after, act))
+}
+
+impl World {
+    /// The program of a task dies by a signal: that is a crash of this task alone.
+    pub(crate) fn program_dies(&mut self, key: u64, no: u64) {
+        let Some(worker) = self.workers.get_mut(&key) else {
+            return;
+        };
+        let held = worker.slots.as_mut().and_then(|slots| slots.find(no));
+        if let Some(held) = held {
+            worker.printed = held.task.mark();
+        }
+        self.slots_answer(key, no, "CRASHED", Answer::Dies(Death::Crash));
+    }
+
+    /// The program of a task is ended, because it was cancelled or its time is up.
+    pub(crate) fn program_is_cancelled(&mut self, key: u64, id: u32) {
+        let held = self.slots(key).and_then(|slots| slots.of_id(id));
+        let Some((no, task)) = held.map(|held| (held.no, held.task)) else {
+            return;
+        };
+        let answer = match task.is_job {
+            true => self.meaning_of_cancel(key, task),
+            false => Answer::Cancelled,
+        };
+        self.slots_answer(key, no, "CANCELLED", answer);
+    }
+
+    fn meaning_of_cancel(&self, key: u64, task: Task) -> Answer {
+        let job = &self.ledger.jobs[task.no as usize];
+        if job.is_to_cancel && job.changing == 0 && job.is_sure() {
+            return Answer::Cancelled;
+        }
+        if job.may_be_cancelled() || job.may_be_stopped || !job.is_sure() {
+            return Answer::Dies(Death::Unclear);
+        }
+        let worker = &self.workers[&key];
+        assert!(
+            self.is_late(worker, task),
+            "job {}: it is to be ended, and was neither cancelled nor late",
+            task.no
+        );
+        Answer::Dies(Death::Overdue)
+    }
+}
