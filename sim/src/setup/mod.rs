@@ -13,6 +13,9 @@ pub(crate) use section::Section;
 pub(crate) use setting::Setting;
 use std::time::Duration;
 
+/// Of a hundred runs so many more fail where most are not the last of their job.
+pub(crate) const STORM: u64 = 40;
+
 /// The time of a break: longer than a call is refused for what it did.
 const BREAK: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2_600));
 /// After it clients begin anew within this time.
@@ -471,7 +474,7 @@ fn trouble(dice: &mut Dice) -> Trouble {
         return none;
     }
     // In some most runs are not the last of their job.
-    let storm = if dice.percent(10) { 40 } else { 0 };
+    let storm = if dice.percent(10) { STORM } else { 0 };
     let mut some = |most| {
         if dice.percent(50) {
             dice.below(most)
