@@ -136,6 +136,7 @@ impl World {
             }
             client.push(job, &drawn.name, &options);
         }
+        self.change_meets_claim(queue);
     }
 
     /// Pushes once more what this user has pushed under an idempotency key. Returns whether there is such a job.

@@ -317,6 +317,10 @@ impl Client {
                             ledger.changed(at, None, setup)
                         }
                         Status::RESOURCE_EXHAUSTED => ledger.not_changed(at),
+                        // That it can't be written is said of one only if it was not.
+                        Status::UNAVAILABLE if ledger.is_of_one(at) && !ledger.has_drained() => {
+                            ledger.not_changed(at);
+                        }
                         other if ledger.may_fail(other) => ledger.changed(at, None, setup),
                         other => panic!(
                             "a change was answered {other:?}: {}",

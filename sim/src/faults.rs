@@ -188,6 +188,7 @@ impl World {
         let most = *self.dice("faults").of_all(&[100, 3_000, 20_000]);
         let lasts = self.dice("faults").millis(20, most);
         self.agenda.plan(steady() + lasts, What::DiskHeals);
+        self.change_meets_fault();
     }
 
     pub(crate) fn disk_heals(&mut self) {

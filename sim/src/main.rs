@@ -20,6 +20,7 @@ mod late;
 mod ledger;
 mod lively;
 mod model;
+mod moments;
 mod nested;
 mod operator;
 mod peer;

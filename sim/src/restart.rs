@@ -61,6 +61,8 @@ pub(crate) enum Moment {
     Again,
     /// A worker begins a task and has another one behind it.
     Behind,
+    /// The same, and the task takes a while.
+    Stuck,
     /// An operator wants jobs to be changed.
     Change,
     /// Another server has begun.
@@ -68,10 +70,11 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Crash,
         Self::Again,
         Self::Behind,
+        Self::Stuck,
         Self::Change,
         Self::Start,
     ];

@@ -181,16 +181,18 @@ impl World {
         let no = self.runs;
         self.note_begin(key, task);
         let waits = |worker: &Worker| worker.model.next_waiting().is_some();
-        if self.workers.get(&key).is_some_and(waits) {
-            self.is_moment(Moment::Behind);
-        }
+        let has_behind = self.workers.get(&key).is_some_and(waits);
         if let Some(worker) = self.workers.get_mut(&key) {
             worker.run = Some(Run {
                 no,
                 task,
-                acts,
+                acts: acts.clone(),
                 is_planned: false,
             });
+        }
+        if has_behind {
+            self.is_moment(Moment::Behind);
+            self.is_stuck(&acts);
         }
     }
 

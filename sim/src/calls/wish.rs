@@ -28,6 +28,8 @@ pub(crate) struct Wish {
 impl Wish {
     pub(crate) fn draw(dice: &mut Dice, setup: &Setup, uid: u32) -> Self {
         let crashes = setup.trouble.crash > 0;
+        // Only after a long break is the same call let in again.
+        let deadly = if setup.has_break { 30 } else { 6 };
         Self {
             service: dice.below(setup.services.len() as u64) as usize,
             uid,
@@ -37,7 +39,7 @@ impl Wish {
             priority: dice.below(8) as u8,
             key: dice.percent(40).then(|| format!("c{}", dice.below(3))),
             is_nested: false,
-            deadly: (dice.percent(6) && crashes).then(|| *dice.of_all(&["deadly", "lethal"])),
+            deadly: (dice.percent(deadly) && crashes).then(|| *dice.of_all(&["deadly", "lethal"])),
         }
     }
 

@@ -218,6 +218,11 @@ impl Ledger {
         }
     }
 
+    /// Whether a change means one job by its id.
+    pub(crate) fn is_of_one(&self, at: usize) -> bool {
+        self.changes[at].filter.one.is_some()
+    }
+
     /// Its client has hung up.
     pub(crate) fn abandons(&mut self, at: usize) {
         self.changes[at].is_abandoned = true;
@@ -271,6 +276,45 @@ impl Ledger {
             _ => None,
         });
         targets.collect()
+    }
+
+    /// Jobs that wait, of those that run in order only: those between two runs if there are any, or else those with another
+    /// one behind them, or else all.
+    pub(crate) fn jobs_in_line(&self, setup: &Setup) -> Vec<u64> {
+        let is_ordered = |job: &Job| job.queue().is_some_and(|queue| setup.queues[queue].ordered);
+        let waits =
+            |job: &Job| job.push == Push::Accepted && job.state == State::Waits && job.is_sure();
+        let all = self.jobs.iter().enumerate().filter(|(_, job)| waits(job));
+        let all: Vec<(u64, &Job)> = all.map(|(no, job)| (no as u64, job)).collect();
+        let has_mate = |no: u64, of: &Job| {
+            let mut others = all.iter().rev().take_while(|(other, _)| *other > no);
+            others.any(|(_, job)| job.queues == of.queues && job.options.key == of.options.key)
+        };
+        let ordered = || all.iter().filter(|(_, job)| is_ordered(job));
+        let numbers = |(no, _): &(u64, &Job)| *no;
+        let between: Vec<u64> = ordered()
+            .filter(|(_, job)| job.is_between_runs)
+            .map(numbers)
+            .collect();
+        let first: Vec<u64> = ordered()
+            .filter(|(no, job)| has_mate(*no, job))
+            .map(numbers)
+            .collect();
+        match (between.is_empty(), first.is_empty()) {
+            (false, _) => between,
+            (true, false) => first,
+            _ => all.iter().map(numbers).collect(),
+        }
+    }
+
+    /// Some jobs that have come to a queue last and wait.
+    pub(crate) fn newest_of(&self, queue: usize) -> Vec<u64> {
+        let newest = self.jobs.iter().enumerate().rev().take(20);
+        let waits = newest.filter(|(_, job)| {
+            let is_there = job.push == Push::Accepted && job.queue() == Some(queue);
+            is_there && job.state == State::Waits && job.is_sure()
+        });
+        waits.map(|(no, _)| no as u64).take(4).collect()
     }
 
     /// No worker gets a job that waits: its queue has been paused for long.

@@ -1,0 +1,68 @@
+//! What operators want of a job at a moment at which it meets something else: the disk fails, the job stands behind another
+//! one that runs for a while, or it is about to be recorded as delivered.
+
+use crate::ledger::{Filter, Verb};
+use crate::lively::Act;
+use crate::operator::Effect;
+use crate::restart::Moment;
+use crate::world::World;
+use serde_json::Value;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A run that lasts so long is seen by all who look.
+const LONG: Duration = Duration::from_millis(5);
+
+impl World {
+    /// The disk fails. The server takes the job back at once, and can't write what becomes of it.
+    pub(crate) fn change_meets_fault(&mut self) {
+        let to = self.queue_for_move();
+        let jobs = self.ledger.jobs_in_line(&self.setup);
+        self.change_one(&jobs, 70, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+    }
+
+    /// A run begins and has others behind it, which its worker does not look at for a while.
+    pub(crate) fn is_stuck(&mut self, acts: &VecDeque<(Duration, Act)>) {
+        let lasts: Duration = acts.iter().map(|(after, _)| *after).sum();
+        if lasts < LONG {
+            return;
+        }
+        self.is_moment(Moment::Stuck);
+        let to = self.queue_for_move();
+        let behind = self.jobs_behind();
+        self.change_one(&behind, 30, &[Verb::Cancel, Verb::Cancel, Verb::Move(to)]);
+    }
+
+    /// A job was pushed to a queue that acknowledges on delivery: those before it are about to be recorded, and it may get
+    /// the number of one that is taken away.
+    pub(crate) fn change_meets_claim(&mut self, queue: usize) {
+        if self.setup.queues[queue].on_delivery.known() == Some(true) {
+            let to = self.queue_for_move();
+            let jobs = self.ledger.newest_of(queue);
+            self.change_one(&jobs, 20, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+        }
+    }
+
+    fn queue_for_move(&mut self) -> usize {
+        let queues = self.setup.queues.len() as u64;
+        self.dice("moments").below(queues) as usize
+    }
+
+    /// In so many of a hundred cases the first client has one of these jobs changed.
+    fn change_one(&mut self, jobs: &[u64], percent: u64, verbs: &[Verb]) {
+        let serves = self.draining.is_none() && self.waits_since.is_none();
+        let is_wanted = self.dice("moments").percent(percent) && self.setup.operations > 0;
+        if jobs.is_empty() || !serves || !is_wanted {
+            return;
+        }
+        let filter = Filter {
+            one: Some(*self.dice("moments").of_all(jobs)),
+            ..Filter::default()
+        };
+        let verb = *self.dice("moments").of_all(verbs);
+        self.operate(
+            0,
+            ("stoker.job", Value::Null, Effect::Changes(verb, filter)),
+        );
+    }
+}
