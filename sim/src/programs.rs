@@ -50,15 +50,17 @@ impl World {
 
     fn meaning_of_cancel(&self, key: u64, task: Task) -> Answer {
         let job = &self.ledger.jobs[task.no as usize];
-        if job.is_to_cancel && job.changing == 0 && job.is_sure() {
+        let worker = &self.workers[&key];
+        let is_late = self.is_late(worker, task);
+        // One that was cancelled and then retried may be too late with its next run.
+        if job.is_to_cancel && !is_late && job.changing == 0 && job.is_sure() {
             return Answer::Cancelled;
         }
         if job.may_be_cancelled() || job.may_be_stopped || !job.is_sure() {
             return Answer::Dies(Death::Unclear);
         }
-        let worker = &self.workers[&key];
         assert!(
-            self.is_late(worker, task),
+            is_late,
             "job {}: it is to be ended, and was neither cancelled nor late",
             task.no
         );
