@@ -167,7 +167,7 @@ fn an_adapter_has_no_last_words_of_its_programs() {
     let job = client.job_in(&id, "failed");
     assert_eq!(
         job["error"]["message"],
-        "it killed 3 workers, the last one by signal 11 (SEGV): crying"
+        "its program crashed 3 times, the last time by signal 11 (SEGV): crying"
     );
     app.wait_for_log("*crying*");
     procs::signal(app.pids()[0], Signal::KILL);
