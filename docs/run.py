@@ -67,6 +67,7 @@ PAGES = {
 }
 LOOKS = re.compile(r"stoker (jobs (list|show|count|failures)|queues|workers|quarantine)\b|cat |php artisan queue:failed")
 PATIENCE = 20.0  # seconds until a page is wrong about what comes
+AT_ONCE = 8  # pages
 APPLICATION = ["app", "artisan", "bootstrap", "config", "database"]
 AUTOLOAD = """<?php
 error_reporting(E_ALL & ~E_DEPRECATED); // Debian's Laravel under PHP 8.2, until Laravel takes over
@@ -389,12 +390,18 @@ def run(name, top, binary):
 
 
 def run_each(found):
-    """All pages at once, each by a process that adopts what its page leaves behind."""
+    """Some pages at a time, each by a process that adopts what its page leaves behind."""
     keep = ["--keep"] if found.keep else []
     command = [sys.executable, __file__, "--binary", found.binary, *keep]
-    runs = [subprocess.Popen([*command, name]) for name in found.page or PAGES]
+    waiting, runs, codes = list(found.page or PAGES), [], []
     try:
-        return all([run.wait() == 0 for run in runs])
+        while waiting or runs:
+            while waiting and len(runs) < AT_ONCE:
+                runs.append(subprocess.Popen([*command, waiting.pop()]))
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            codes += [run.returncode for run in runs if run.poll() is not None]
+            runs = [run for run in runs if run.returncode is None]
+        return not any(codes)
     finally:
         for run in runs:
             run.terminate()
