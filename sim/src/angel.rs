@@ -256,7 +256,11 @@ impl World {
             // A prefetched task is timed from its start, which the server may date later than the worker.
             (true, Some(least)) if ran + NEAR < least && !leaves && !is_killed => Death::Crash,
             (false, Some(least)) if ran >= least && !leaves && self.draining.is_none() => {
-                Death::Overdue
+                // It may have ended by itself before its time was up, and be seen to end after that.
+                match worker.leaves_by_itself() {
+                    true => Death::Unclear,
+                    false => Death::Overdue,
+                }
             }
             _ => Death::Unclear,
         }

@@ -10,6 +10,7 @@ use crate::operator::{self, Effect};
 use crate::peer::Peer;
 use crate::push::Options;
 use crate::restart::Moment;
+use crate::worker::Worker;
 use crate::world::{SOCKET, World};
 use std::path::Path;
 use std::rc::Rc;
@@ -284,6 +285,10 @@ impl World {
     /// All jobs have ended: they are listed, then queues and workers, and then the server ends.
     fn look_at_rest(&mut self) {
         let soon = Duration::from_secs(1);
+        if self.workers.values().any(Worker::holds) {
+            // One that counts as done may run on.
+            return self.plan_end(soon, What::Rests);
+        }
         let Some(client) = self.clients[0]
             .as_mut()
             .filter(|client| client.open.is_empty())

@@ -187,6 +187,7 @@ impl World {
             disk.reopen();
         }
         let stored = self.check_what_survived();
+        self.ledger.is_down = false;
         let (control, theirs) = sim::records();
         let angel = &mut self.angel;
         angel.control = control;
@@ -317,6 +318,7 @@ impl World {
     fn dies_now(&mut self, death: Death) {
         self.note(|| format!("the server dies: {death:?}"));
         self.kills.left -= 1;
+        self.ledger.is_down = true;
         self.ledger.cut_changes(death == Death::PowerCut);
         self.note_hands();
         if let Some(disk) = self.disk.clone().filter(|disk| !disk.is_down()) {

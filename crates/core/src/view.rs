@@ -138,6 +138,12 @@ impl Core {
         self.tasks.get(task).map_or(0, |task| task.order)
     }
 
+    /// Attempts and crashes of a task so far; none of one that is not there.
+    pub fn counts_of(&self, task: TaskId) -> (u16, u8) {
+        let task = self.tasks.get(task);
+        task.map_or((0, 0), |task| (task.attempt, task.crashes))
+    }
+
     /// Whether a worker has a task, started or not.
     pub fn is_assigned(&self, task: TaskId) -> bool {
         let task = self.tasks.get(task);

@@ -159,9 +159,11 @@ impl Ledger {
             let is_far = job.not_before > now + REACHED && job.state == State::Waits;
             let is_held_up = sent.is_some_and(|sent| !sent.contains(&no)) && self.is_held_up(job);
             let is_idle = is_far || is_held_up;
-            let reach = job
-                .named_by(no, &filter)
-                .min(job.reached_by(verb, &filter, is_idle, setup));
+            let reach = match self.is_down {
+                true => Reach::Maybe,
+                false => job.reached_by(verb, &filter, is_idle, setup),
+            };
+            let reach = job.named_by(no, &filter).min(reach);
             let is_forgotten =
                 matches!(job.state, State::Ended(_)) && self.may_be_missing(job, setup);
             let reach = if is_forgotten {
@@ -437,7 +439,7 @@ impl Ledger {
             .for_each(|rate| rate.jobs.retain(|job| *job != no));
         let job = &mut self.jobs[no as usize];
         job.is_to_cancel |= verb == Verb::Cancel;
-        job.given_back = 0;
+        (job.given_back, job.changed_at) = (0, now);
         match verb {
             Verb::Cancel if sure => {
                 job.end(End::Cancelled);

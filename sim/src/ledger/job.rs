@@ -114,6 +114,8 @@ pub(crate) struct Job {
     pub(crate) displaced: bool,
     /// Operators' changes under way that may concern it.
     pub(crate) changing: u32,
+    /// When the last of them was asked for or answered.
+    pub(crate) changed_at: Duration,
     pub(crate) attempts: Count,
     pub(crate) exceptions: Count,
     pub(crate) crashes: Count,
@@ -198,6 +200,7 @@ impl Job {
             may_rest: false,
             displaced: options.due_at.is_some(),
             changing: 0,
+            changed_at: Duration::ZERO,
             attempts: Count::default(),
             exceptions: Count::default(),
             crashes: Count::default(),

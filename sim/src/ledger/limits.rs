@@ -55,7 +55,9 @@ impl Ledger {
             return;
         };
         let waits = |job: &&Job| {
-            let is_old = job.push == Push::Accepted && job.answered_at < new.asked_at;
+            // What operators bring into a queue is not limited, and may come behind the push.
+            let came_at = job.answered_at.max(job.changed_at);
+            let is_old = job.push == Push::Accepted && came_at < new.asked_at;
             let is_there = job.queue() == Some(new.queues[0]);
             is_old
                 && is_there

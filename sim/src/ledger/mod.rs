@@ -70,6 +70,8 @@ pub(crate) struct Ledger {
     pub(crate) writer_turns: u64,
     /// Servers that have died.
     deaths: u64,
+    /// One is dead, and the next has not begun: nobody knows what is in the store.
+    pub(crate) is_down: bool,
     /// Failed jobs that are run again at a rate.
     rates: Vec<change::Rate>,
     /// Each job as the server lists it at the end.

@@ -6,7 +6,7 @@ use crate::net::ConnId;
 use crate::plane::Plane;
 use std::collections::HashSet;
 use stoker_core::Event;
-use stoker_store::{Ask, Change, Changed, Job, JobId, Rest, State, Trouble, Which};
+use stoker_store::{Ask, Change, Changed, Job, JobId, QueueNo, Rest, State, Trouble, Which};
 
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.
@@ -112,6 +112,11 @@ impl Plane {
         self.tell_untold(&mut held);
         // Should it come back: it may have run, and goes before all others of its key then.
         held.job.order = self.core.order_of(task);
+        let (attempt, crashes) = self.core.counts_of(task);
+        held.job.run.attempt = attempt;
+        held.job.run.crashes = crashes.saturating_add(held.spared);
+        // Until it is known that it goes, nothing may overtake it.
+        self.block(held.job.queue, &held.job.key, true);
         self.step(Event::Cancel { task, kill: false }, None);
         Some(held.job)
     }
@@ -119,13 +124,13 @@ impl Plane {
     /// A job rests no more, and nothing waits for it.
     pub(crate) fn unpark(&mut self, job: JobId) -> Option<Rest> {
         let rest = self.jobs.parked.remove(job)?;
-        self.unblock(&rest);
+        self.block(rest.queue, &rest.key, false);
         Some(rest)
     }
 
-    fn unblock(&mut self, rest: &Rest) {
-        if let Some(queue) = self.jobs.queue_id(rest.queue) {
-            self.block_key(queue, &rest.key, false);
+    fn block(&mut self, queue: QueueNo, key: &[u8], blocked: bool) {
+        if let Some(queue) = self.jobs.queue_id(queue) {
+            self.block_key(queue, key, blocked);
         }
     }
 
@@ -154,12 +159,17 @@ impl Plane {
             match left.contains(&rest.id) {
                 // Its key was never unblocked.
                 true => self.jobs.parked.insert(rest),
-                false => self.unblock(&rest),
+                false => self.block(rest.queue, &rest.key, false),
             }
         }
-        // Each goes back to where its order says. Its key goes on waiting if it did: another job of it may rest.
-        let jobs = jobs.into_iter().filter(|job| left.contains(&job.id));
-        jobs.for_each(|job| self.load_job(job));
+        for job in jobs {
+            let (queue, key) = (job.queue, job.key.clone());
+            if left.contains(&job.id) {
+                // It goes back to where its order says.
+                self.load_job(job);
+            }
+            self.block(queue, &key, false);
+        }
         match caller {
             Caller::Operator {
                 conn,

@@ -69,12 +69,16 @@ impl Writer {
         // single one can be blamed, and none is brought to its last crash by what another did.
         let suspects = ran.iter().filter(|(_, crashes)| *crashes > 0).count();
         for (brief, crashes) in ran {
-            match crashes + 1 >= DEADLY && suspects == 1 {
+            let is_deadly = crashes + 1 >= DEADLY && suspects == 1;
+            // This may come late, if the disk failed until now. What was handed over meanwhile had its next run.
+            let is_held = self.lanes.is_held(brief.id);
+            let most = if is_held { u8::MAX } else { DEADLY - 1 };
+            match is_deadly && !is_held {
                 true => {
                     self.quarantine(brief, crashes + 1, batch)?;
                 }
                 false => {
-                    self.crashed(brief, (crashes + 1).min(DEADLY - 1).max(crashes), batch.now)?;
+                    self.crashed(brief, (crashes + 1).min(most).max(crashes), batch.now)?;
                 }
             }
         }
