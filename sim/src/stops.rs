@@ -78,7 +78,7 @@ impl World {
             let mut at_hand = worker.at_hand(unread).filter(|task| task.is_job);
             let is_meant = if reason.contains(": its task was cancelled") {
                 at_hand.any(|task| self.may_be_stopped(task))
-            } else if reason.contains(": its task ran longer than it may") {
+            } else if reason.contains(": its task exceeded its timeout") {
                 worker
                     .at_hand(unread)
                     .any(|task| !task.is_job || self.is_late(worker, task))

@@ -1,9 +1,9 @@
-//! Starting a program without a copy of this process: the child borrows its memory until it is another program. To copy
-//! the angel, only to throw the copy away, costs more than all else that it does for a worker.
+//! Starts a program without copying this process: the child shares its memory until the exec. Copying the angel's memory, only
+//! to discard the copy, was the largest part of what the angel did for a worker.
 
 #![expect(
     unsafe_code,
-    reason = "no safe wrapper starts a program with a death signal but by a copy of this process"
+    reason = "no safe wrapper starts a program with a parent-death signal without a fork"
 )]
 
 use crate::signals::HARMLESS;
@@ -124,7 +124,7 @@ extern "C" fn child(shared: *mut c_void) -> c_int {
     unsafe { libc::_exit(127) }
 }
 
-/// Every signal does to the child what it does to a new program. None may be handled in the parent's memory.
+/// Restores the default action of every signal: a handler must not run in the memory of the parent.
 fn hear_signals() {
     for signal in HARMLESS.into_iter().chain([SIGCHLD, SIGPIPE]) {
         // SAFETY: the table of handlers is the child's own; the default installs no code.
@@ -196,7 +196,7 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     all.chain([ptr::null()]).collect()
 }
 
-/// A child that has not become a program says nothing by its end.
+/// The exit of a child that never became the program is nobody else's to see.
 fn bury(pid: c_int) {
     if let Some(pid) = Pid::from_raw(pid) {
         rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).ok();

@@ -192,7 +192,7 @@ pub(crate) struct Push {
     /// A second push with this key returns the id of the first job
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency: Option<String>,
-    /// The job's type, for people and filters
+    /// The job's type, for display and filters
     #[arg(long = "type", value_name = "NAME")]
     pub(crate) kind: Option<String>,
     /// How long the result is kept [default: the queue's]

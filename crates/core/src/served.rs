@@ -4,7 +4,7 @@ use crate::names::{Unknown, service_of};
 use crate::queue::Queue;
 use crate::{Core, Kind, NameId, Origin, PoolConfig, PoolId, QueueConfig, QueueId, TaskId};
 
-/// Methods of one service that are told apart; callers may invent names, so there is an end to it.
+/// Methods of one service that are counted separately. Callers can invent names, so their number is limited.
 const METHODS: u32 = 1_000;
 /// Queues that only producers have named, because some pool serves any. Those that are configured or
 /// announced always find room.

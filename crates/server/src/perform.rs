@@ -347,7 +347,7 @@ impl Plane {
 fn killed_for(why: Why) -> Option<&'static str> {
     Some(match why {
         Why::BootTimeout => "it was not ready within boot_timeout",
-        Why::TaskTimeout => "its task ran longer than it may (timeout)",
+        Why::TaskTimeout => "its task exceeded its timeout",
         Why::Cancelled => "its task was cancelled",
         Why::Memory => "it used more memory than memory_limit allows within a task",
         Why::Misbehaved => "it broke the protocol",

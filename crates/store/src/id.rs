@@ -1,6 +1,8 @@
 //! Numbers of jobs, and the UUIDs that people see.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use uuid::Uuid;
 
 /// A job's number in its store: the millisecond in which it was made and a count within it, so numbers
@@ -10,6 +12,29 @@ pub struct JobId(pub u64);
 
 /// Bits of a job's number that count within a millisecond.
 const COUNT: u32 = 15;
+
+/// A map by numbers of jobs.
+pub(crate) type JobMap<V> = HashMap<JobId, V, BuildHasherDefault<JobHasher>>;
+
+/// One multiplication: numbers of jobs are well spread already.
+#[derive(Default)]
+pub(crate) struct JobHasher(u64);
+
+impl Hasher for JobHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
 
 impl JobId {
     /// When it was made, Unix milliseconds.

@@ -89,7 +89,7 @@ pub struct Options {
     pub max_exceptions: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
-    /// What it is, for people and filters: a class or a name.
+    /// Its type, for display and filters: a class or a name.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// How long its result is kept after it ended, milliseconds; `None` for the queue's.

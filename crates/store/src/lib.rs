@@ -22,6 +22,7 @@ pub use ask::{
 pub use driver::Part;
 pub use driver::{Abilities, Clock, Driver, Keep, Opened, steady_clock, steady_ms, wall_clock};
 pub use fingerprint::fingerprint;
+pub(crate) use id::JobMap;
 pub use id::{Ids, JobId};
 pub use job::{
     Bytes, Ending, Holder, Job, JobError, NewJob, Note, Options, Owner, QueueNo, Rest, Run, State,

@@ -51,6 +51,9 @@ fn after_an_error_work_goes_on_by_itself() {
         job: Box::new(big),
     });
     world.wait(|told| matches!(told, Told::Failing(Some(Trouble::Io(_)))));
+    let stats = world.driver().stats();
+    assert!(stats.commits > 0 && stats.failed_commits > 0, "{stats:?}");
+    assert!(stats.file_bytes > 0 && stats.journal_bytes > 0, "{stats:?}");
     // Whether that one is in the file can't be told before the file can be read; others are refused.
     assert!(matches!(
         world.push(job(queue)),
@@ -111,4 +114,30 @@ fn after_an_error_work_goes_on_by_itself() {
     assert_eq!(world.view(runs).unwrap().run.crashes, 1);
     assert_eq!(world.state(held), Some(State::Done));
     assert_eq!(world.count(Filter::default()), 4);
+    // What would be its last crash comes to be written when it has had another run: that one counts.
+    world.ask(Ask::Running { jobs: vec![runs] });
+    world.settle();
+    world.crash();
+    world.queue("mails");
+    world.refill_jobs(queue, 0, b"", 9);
+    world.ask(Ask::Running { jobs: vec![runs] });
+    world.settle();
+    limit_to_log(&world);
+    world.crash();
+    world.queue("mails");
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
+    let crashes: Vec<_> = jobs.iter().map(|job| (job.id, job.run.crashes)).collect();
+    assert_eq!(crashes[crashes.len() - 1], (runs, 3));
+    world.ask(Ask::End {
+        job: runs,
+        run: jobs[jobs.len() - 1].run,
+        ending: Ending::Done { result: None },
+        told: None,
+        output: None,
+    });
+    limit(None);
+    world.wait(|told| matches!(told, Told::Failing(None)));
+    world.settle();
+    let view = world.view(runs).unwrap();
+    assert_eq!((view.state, view.run.crashes), (State::Done, 3));
 }

@@ -237,7 +237,7 @@ fields! {
         pub max_exceptions: Option<Number<1, 65_535>> = "max_exceptions",
         /// At most one unfinished job of a queue has this
         pub unique: Option<Unique> = "unique",
-        /// What it is, for people and filters
+        /// Type of the job, for display and filters
         pub kind: Option<Text<255>> = "type",
         /// How long its result is kept
         pub keep_result_ms: Option<Number<0, { u64::MAX }>> = "keep_result_ms",

@@ -158,7 +158,7 @@ fn one_that_overruns_its_time_is_ended_while_its_adapter_goes() {
     assert!(!app.log().contains("is killed"), "{}", app.log());
 }
 
-/// What a program said before it died is told of its task, and is not what its adapter says.
+/// The last words of a program are reported with its task, not as those of its adapter.
 #[test]
 fn an_adapter_has_no_last_words_of_its_programs() {
     let app = start("");

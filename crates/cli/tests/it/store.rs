@@ -82,7 +82,7 @@ fn a_job_that_ran_when_the_server_died_runs_again_and_counts_a_crash() {
 fn jobs_behind_one_that_ran_when_the_server_died_count_no_crash() {
     let app = start_of("quick;serve", "workers = 1");
     let mut client = app.client();
-    // Short runs first, until the broker lends ahead.
+    // Short runs first, until the broker prefetches.
     for _ in 0..64 {
         let id = client.push(&Ask::push("mails", "ok"));
         client.job_in(&id, "done");

@@ -234,7 +234,7 @@ fn what_only_waited_behind_a_death_is_served_by_the_next_worker() {
 fn a_window_that_loses_its_worker_blames_the_first_unanswered_task() {
     let app = start_of("quick;serve", "workers = 1");
     let mut client = app.client();
-    // Short runs first, until the broker lends ahead.
+    // Short runs first, until the broker prefetches.
     for _ in 0..64 {
         client.call("t.again", "ok");
     }

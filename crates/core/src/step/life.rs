@@ -1,4 +1,4 @@
-//! Workers start, become ready, and are told to go.
+//! The life of a worker: it starts, becomes ready, and is asked to exit.
 
 use crate::pool::Health;
 use crate::step::death::OF_USE;

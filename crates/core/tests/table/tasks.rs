@@ -80,7 +80,7 @@ fn one_that_does_not_end_by_itself_is_ended() {
     assert!(w.was_killed(worker, Why::Spent));
 }
 
-/// A pool may bound workers that know nothing of it: they are told to go.
+/// The limit of a pool holds for workers that do not know it: they are asked to exit after their last task.
 #[test]
 fn a_worker_that_knows_no_bound_is_told_to_go() {
     let (mut w, pool) = World::ready(PoolConfig {

@@ -138,7 +138,7 @@ pub(crate) const OPTIONS: &[PushOption] = &[
         "type",
         Key::JOB_TYPE,
         Kind::Text(255),
-        "Type of the job, for people and filters",
+        "Type of the job, for display and filters",
     ),
     option(
         "keep-result",

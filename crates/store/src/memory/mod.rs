@@ -7,14 +7,13 @@ mod queue;
 mod remains;
 
 use crate::{
-    Abilities, Ask, Clock, Driver, Ending, Ids, Job, JobError, JobId, Keep, NewJob, Opened, Pushed,
-    QueueNo, Run, State, Ticket, Told, What,
+    Abilities, Ask, Clock, Driver, Ending, Ids, Job, JobError, JobId, JobMap, Keep, NewJob, Opened,
+    Pushed, QueueNo, Run, State, Ticket, Told, What,
 };
 use entry::Entry;
 use queue::{Place, QueueOf};
 use remains::Remains;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use stoker_os::BorrowedFd;
@@ -23,7 +22,7 @@ pub struct MemoryStore {
     clock: Clock,
     steady: Clock,
     ids: Ids,
-    jobs: HashMap<JobId, Entry, BuildHasherDefault<JobHasher>>,
+    jobs: JobMap<Entry>,
     queues: Vec<QueueOf>,
     /// What is due by the wall clock, and what is by the steady one.
     due: [BTreeSet<(u64, JobId)>; 2],
@@ -39,26 +38,6 @@ pub struct MemoryStore {
     empty: Arc<[u8]>,
 }
 
-/// A job's number is its own hash, but for the bits that a map looks at.
-#[derive(Default)]
-struct JobHasher(u64);
-
-impl Hasher for JobHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, id: u64) {
-        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
 impl MemoryStore {
     /// `max_ended_bytes`: what payloads of ended jobs may take; the oldest make room.
     #[must_use]
@@ -67,7 +46,7 @@ impl MemoryStore {
             clock,
             steady,
             ids: Ids::new(stoker_os::chance(), 0),
-            jobs: HashMap::default(),
+            jobs: JobMap::default(),
             queues: Vec::new(),
             due: Default::default(),
             told: Vec::new(),

@@ -1,4 +1,4 @@
-//! Threads that follow the programs, one each. They are kept: making one costs as much as half of a short program.
+//! Threads that follow the programs, one each. They are reused, because a thread for each program would cost a short program a lot.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -7,15 +7,15 @@ use std::thread;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// As many threads as ever had to work at once: twice the slots at the most, since one answers before it is idle.
+/// As many threads as have ever been busy at once: at most twice the slots, since a thread answers before it is idle.
 #[derive(Default)]
 pub(super) struct Crew {
-    /// Those that have nothing to do. The last one that ended is the next one to begin: its stack is warm.
+    /// The idle ones, the most recently used last.
     idle: Arc<Mutex<Vec<SyncSender<Work>>>>,
 }
 
 impl Crew {
-    /// Runs it on a thread of its own. An error if there has to be another thread, and there can't.
+    /// Runs it on a thread of its own. Fails if that takes another thread, and none can be created.
     pub(super) fn run(&mut self, work: Work) -> io::Result<()> {
         let thread = lock(&self.idle).pop();
         let thread = thread.map_or_else(|| self.hire(), Ok)?;
@@ -25,7 +25,7 @@ impl Crew {
     }
 
     fn hire(&self) -> io::Result<SyncSender<Work>> {
-        // One that is idle is given one task.
+        // An idle thread is given one piece of work at a time.
         let (sender, receiver) = sync_channel::<Work>(1);
         let (me, idle) = (sender.clone(), self.idle.clone());
         thread::Builder::new().spawn(move || {

@@ -14,6 +14,6 @@ final class TimedOut extends MaxAttemptsExceededException
 {
     public function __construct(string $job)
     {
-        parent::__construct("$job ran longer than it may, and its worker was ended");
+        parent::__construct("$job exceeded its timeout, and its worker was killed");
     }
 }

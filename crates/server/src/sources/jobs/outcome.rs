@@ -256,7 +256,7 @@ fn error_of(outcome: Outcome, answer: Option<&Frame<'_>>) -> JobError {
         ),
         Outcome::TimedOut => (
             "TimedOut",
-            "it ran longer than it may, and its worker was ended".into(),
+            "it exceeded its timeout, and its worker was killed".into(),
         ),
         Outcome::Abandoned => ("Abandoned", ABANDONED.into()),
         _ => return words_of(answer),

@@ -1,8 +1,7 @@
 //! What the scheduler holds of each lane.
 
-use crate::{JobId, QueueNo};
+use crate::{JobId, JobMap, QueueNo};
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// What the scheduler holds. Only in memory: with the process that held them, jobs are held no more.
@@ -16,7 +15,7 @@ pub(in crate::sqlite) struct Lanes {
     free: Vec<u32>,
     /// By queue and class.
     numbers: BTreeMap<(QueueNo, u8), Numbers>,
-    held: HashMap<JobId, Held, BuildHasherDefault<JobHasher>>,
+    held: JobMap<Held>,
     /// By queue: how many held jobs are ready ones.
     ready: Vec<u64>,
 }
@@ -39,26 +38,6 @@ struct Held {
     lane: u32,
     /// It failed a run and is held until the next one; its row is not a ready one.
     resting: bool,
-}
-
-/// A job's number is its own hash, but for the bits that a map looks at.
-#[derive(Default)]
-pub(in crate::sqlite) struct JobHasher(u64);
-
-impl Hasher for JobHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, id: u64) {
-        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
 }
 
 impl Lane {
