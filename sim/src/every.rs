@@ -6,7 +6,7 @@ use crate::dice::Dice;
 use crate::ledger::{Ledger, Verb};
 use crate::operator::{self, Effect};
 use crate::push::Options;
-use crate::setup::Setup;
+use crate::setup::{Setup, edit};
 use std::collections::BTreeSet;
 use stoker_os::sim;
 use stoker_wire::Key;
@@ -76,6 +76,76 @@ fn every_key_of_the_configuration_is_drawn() {
         }
     }
     assert!(known > 60, "the page was read");
+}
+
+/// Keys that no reload changes, though the server would take it.
+const NOT_RELOADED: [(&str, &str); 14] = [
+    ("pool.command", "always the same: nothing is executed"),
+    (
+        "pool.workers",
+        "`stoker scale` is drawn, which is the same to the core",
+    ),
+    ("pool.directory", "the angel's; always the same"),
+    ("pool.env", "the angel's"),
+    ("pool.env_clear", "the angel's"),
+    ("pool.env_pass", "the angel's"),
+    ("pool.user", "the angel changes users; it needs an account"),
+    (
+        "pool.protocol",
+        "processes without the protocol get no tasks",
+    ),
+    ("pool.strategy", "what a worker is stays as it was drawn"),
+    ("pool.token", "guests have the one that was drawn"),
+    ("stoker.watchdog", "the angel's"),
+    ("queue.pool", "who serves which queue stays as it was drawn"),
+    (
+        "queue.reserve",
+        "who has which reserve must be known to judge who waits",
+    ),
+    (
+        "queue.keep",
+        "who has which reserve must be known to judge who waits",
+    ),
+];
+
+#[test]
+fn every_key_is_reloaded_or_needs_a_restart() {
+    let page = include_str!("../../docs/reference/config.md");
+    let restart = page
+        .lines()
+        .find_map(|line| line.split_once("need a restart: "));
+    let (_, restart) = restart.expect("the page names them");
+    let mut section = String::new();
+    for line in page.lines() {
+        if let Some(head) = line.strip_prefix("## `[") {
+            let end = head.find(['.', ']']).expect("a section");
+            section = head[..end].to_owned();
+            continue;
+        }
+        let Some(key) = line.strip_prefix("| `") else {
+            continue;
+        };
+        let key = key.split('`').next().unwrap_or_default();
+        let drawn: &[&str] = match section.as_str() {
+            "queue" => &edit::OF_QUEUE,
+            "service" => &edit::OF_SERVICE,
+            "pool" => &edit::OF_POOL,
+            "stoker" => &edit::OF_SERVER,
+            _ => &[],
+        };
+        let name = format!("{section}.{key}");
+        let of_queue = name.replace("service.", "queue.");
+        let known = |name: &str| {
+            let written = name.replace("queue.", "queue.NAME.");
+            let restarts = restart.contains(&format!("`{name}`"));
+            let excused = NOT_RELOADED.iter().any(|(known, _)| *known == name);
+            restarts || excused || restart.contains(&format!("`{written}`"))
+        };
+        assert!(
+            drawn.contains(&key) || known(&name) || known(&of_queue),
+            "no reload changes {name}: add it to setup/edit.rs"
+        );
+    }
 }
 
 #[test]

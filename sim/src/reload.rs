@@ -3,7 +3,7 @@
 use crate::agenda::What;
 use crate::client::About;
 use crate::dice::Dice;
-use crate::setup::{Queue, Setup};
+use crate::setup::{Setup, To};
 use crate::world::World;
 use std::path::Path;
 use std::rc::Rc;
@@ -15,43 +15,29 @@ pub(crate) const FILE: &str = "/stoker.toml";
 const SETTLED: Duration = Duration::from_secs(1);
 /// A reload that was not answered is asked for again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Keys of a queue that change. The others keep their value for the whole seed.
-pub(crate) const KEYS: [&str; 10] = [
-    "tries",
-    "max_waiting",
-    "keep_done",
-    "keep_failed",
-    "limit",
-    "per_key",
-    "weight",
-    "age_step",
-    "keep_payloads",
-    "keep_results",
-];
-
-/// One queue as the file is to say.
+/// One section as the file is to have it.
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
     /// Which of all edits it is.
     no: u64,
-    at: usize,
-    to: Queue,
+    to: To,
     is_written: bool,
-    is_of_limit: bool,
+    /// The queue of which the limit changes.
+    limits: Option<usize>,
 }
 
 impl Edit {
-    /// One key of one queue has another value, or none any more.
     fn draw(no: u64, dice: &mut Dice, setup: &Setup) -> Self {
-        let at = dice.below(setup.queues.len() as u64) as usize;
-        let key = *dice.of_all(&KEYS);
-        let to = setup.queues[at].with_another(dice, key);
+        let (to, key) = To::draw(dice, setup);
+        let limits = match &to {
+            To::Queue(at, _) if key == "limit" => Some(*at),
+            _ => None,
+        };
         Self {
             no,
-            at,
             to,
             is_written: false,
-            is_of_limit: key == "limit",
+            limits,
         }
     }
 }
@@ -66,9 +52,17 @@ impl World {
         self.edits += 1;
         let no = self.edits;
         let edit = Edit::draw(no, self.dice("operator"), &setup);
-        Rc::make_mut(&mut self.setup).queues[edit.at].may_become(&edit.to);
-        if edit.is_of_limit {
-            self.ledger.steering.changes_limit(edit.at);
+        Rc::make_mut(&mut self.setup).may_become(&edit.to);
+        match &edit.to {
+            To::Service(at, to)
+                if to.is_idempotent.known() != self.setup.services[*at].is_idempotent.known() =>
+            {
+                self.ledger.calls.may_repeat(*at);
+            }
+            _ => {}
+        }
+        if let Some(queue) = edit.limits {
+            self.ledger.steering.changes_limit(queue);
         }
         self.edit = Some(edit);
         self.agenda.plan(steady() + SETTLED, What::FileChanges);
@@ -78,14 +72,13 @@ impl World {
     pub(crate) fn edits_limit(&self, queue: usize) -> bool {
         self.edit
             .as_ref()
-            .is_some_and(|edit| edit.at == queue && edit.is_of_limit)
+            .is_some_and(|edit| edit.limits == Some(queue))
     }
 
     pub(crate) fn file_changes(&mut self) {
         let Some(edit) = &mut self.edit else { return };
         edit.is_written = true;
-        let section = edit.to.section.clone();
-        Rc::make_mut(&mut self.setup).queues[edit.at].section = section;
+        Rc::make_mut(&mut self.setup).is_written(&edit.to);
         sim::put_file(Path::new(FILE), self.setup.text().into_bytes());
         self.reload();
     }
@@ -113,13 +106,15 @@ impl World {
     }
 
     pub(crate) fn reload_holds(&mut self, no: u64) {
-        if let Some(edit) = self.edit.take_if(|edit| edit.no == no) {
-            let limit = edit.to.section.number("limit", u64::MAX);
-            let of_file = self.ledger.steering.of_file(edit.at, limit);
-            let queue = &mut Rc::make_mut(&mut self.setup).queues[edit.at];
-            queue.has_become(&edit.to);
-            if of_file {
-                queue.limit.is_as(&edit.to.limit);
+        let Some(edit) = self.edit.take_if(|edit| edit.no == no) else {
+            return;
+        };
+        let setup = Rc::make_mut(&mut self.setup);
+        setup.has_become(&edit.to);
+        if let To::Queue(at, to) = edit.to {
+            let limit = to.section.number("limit", u64::MAX);
+            if self.ledger.steering.of_file(at, limit) {
+                setup.queues[at].limit.is_as(&to.limit);
             }
         }
     }

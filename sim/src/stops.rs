@@ -1,7 +1,7 @@
 //! Whom the server interrupts or has killed: only workers whose own task was cancelled or took too long.
 
 use crate::model::Task;
-use crate::setup::Setup;
+use crate::setup::{Pool, Setup};
 use crate::worker::Worker;
 use crate::world::World;
 use std::time::Duration;
@@ -177,8 +177,9 @@ impl World {
 impl Setup {
     /// From when a process is to go until it is gone.
     fn longest_grace(&self) -> Duration {
-        let graces = self.pools.iter().map(|pool| {
-            let grace = |key| pool.section.millis(key, 20_000).unwrap_or(20_000);
+        let sections = self.pools.iter().flat_map(Pool::sections);
+        let graces = sections.map(|section| {
+            let grace = |key| section.millis(key, 20_000).unwrap_or(20_000);
             grace("kill_grace").max(grace("stop_grace"))
         });
         Duration::from_millis(graces.max().unwrap_or(20_000)) + 2 * UNREAD

@@ -257,11 +257,13 @@ impl World {
         let pools = ready.filter_map(|worker| {
             let pool = self.setup.pool(self.pools.get(&worker.key)?)?;
             // What it has may be the last that it gets.
-            let section = &self.setup.pools[pool].section;
-            let is_bound = section
-                .get("max_tasks")
-                .or(section.get("strategy"))
-                .is_some();
+            let mut sections = self.setup.pools[pool].sections();
+            let is_bound = sections.any(|section| {
+                section
+                    .get("max_tasks")
+                    .or(section.get("strategy"))
+                    .is_some()
+            });
             (!is_bound || !worker.holds()).then_some(pool)
         });
         self.ledger

@@ -68,9 +68,13 @@ impl Core {
         }
     }
 
-    /// Replaces what an operator decided about a pool. Workers feel it as they are replaced.
+    /// Replaces what an operator decided about a pool. Its workers have the new limits from now on; what they are told at
+    /// their start they feel as they are replaced.
     pub fn configure_pool(&mut self, id: PoolId, config: PoolConfig) {
         self.pools[id.index()].config = config;
+        for worker in self.pools[id.index()].workers.clone() {
+            self.set_worker_timer(worker);
+        }
         self.resize(id);
     }
 

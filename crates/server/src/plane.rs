@@ -57,6 +57,8 @@ pub(crate) enum Todo {
     Disconnect {
         worker: WorkerId,
     },
+    /// What a pool is like has changed within a step: another one acts on it.
+    Tick,
 }
 
 /// Something that is looked at again when its time has come.
@@ -189,6 +191,7 @@ impl Plane {
                 Todo::Measured { worker, rss } => self.step(Event::Measured { worker, rss }, None),
                 Todo::KillDialled { worker } => self.kill_dialled(worker),
                 Todo::Disconnect { worker } => self.disconnect(worker),
+                Todo::Tick => self.step(Event::Tick, None),
             }
         }
     }

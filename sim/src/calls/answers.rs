@@ -37,7 +37,7 @@ impl Calls {
             Status::DEADLINE_EXCEEDED => self.check_deadline(no, call, &text, setup),
             Status::RESOURCE_EXHAUSTED => self.check_exhausted(no, call, &text, setup),
             Status::WORKER_DIED => assert!(
-                !call.is_repeatable,
+                !call.is_surely_repeatable,
                 "call {no}: was not run again, and may be"
             ),
             Status::QUARANTINED => self.check_quarantined(no, call, &text),
@@ -112,7 +112,7 @@ impl Calls {
         let most = service.max_wait_ms.all().min().unwrap_or(u64::MAX);
         let is_long = wait > Duration::from_millis(most);
         assert!(
-            is_long || runs.longest * FACTOR as u32 + wait >= call.ttl,
+            is_long || runs.longest * FACTOR as u32 + wait >= call.least_ttl,
             "call {no}: shed behind {others} others that take {} µs each, of {slots} slots: {wait:?} are not too long",
             runs.cost
         );
@@ -131,7 +131,7 @@ impl Calls {
             return assert!(ran, "call {no}: ran too long, in no time");
         }
         let runs = self.runs[call.wish.service];
-        let left = (call.asked_at.saturating_add(call.ttl)).saturating_sub(now + NEAR);
+        let left = (call.asked_at.saturating_add(call.least_ttl)).saturating_sub(now + NEAR);
         assert!(
             left <= runs.longest + SENT || self.has_hostiles,
             "call {no}: has {left:?} left, and its time is said to be up: {text}"

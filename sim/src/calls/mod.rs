@@ -24,9 +24,13 @@ struct Call {
     wish: Wish,
     /// It may begin more than once.
     is_repeatable: bool,
+    /// Whatever a reload says of its service.
+    is_surely_repeatable: bool,
     asked_at: Duration,
     /// How long it has from when a server reads it.
     ttl: Duration,
+    /// The least that it may have, if a reload is under way.
+    least_ttl: Duration,
     /// Requests of its client that were open when it was made.
     open_beside: u64,
     /// Its client has cancelled it, or hung up.
@@ -108,12 +112,13 @@ impl Calls {
     pub(crate) fn ask(&mut self, wish: Wish, open_beside: u64, setup: &Setup) -> u64 {
         let service = &setup.services[wish.service];
         let own = wish.ttl_ms.map(u64::from);
-        let ttl = own.or_else(|| service.timeout_ms.all().max());
-        let is_configured = service.is_idempotent.all().any(|is| is);
+        let millis = |ttl: Option<u64>| ttl.map_or(Duration::MAX, Duration::from_millis);
         self.all.push(Call {
-            is_repeatable: wish.is_idempotent || is_configured,
+            is_repeatable: wish.is_idempotent || service.is_idempotent.had(true),
+            is_surely_repeatable: wish.is_idempotent || !service.is_idempotent.had(false),
             asked_at: steady(),
-            ttl: ttl.map_or(Duration::MAX, Duration::from_millis),
+            ttl: millis(own.or_else(|| service.timeout_ms.all().max())),
+            least_ttl: millis(own.or_else(|| service.timeout_ms.all().min())),
             open_beside,
             left_at: None,
             answered_at: None,
@@ -125,6 +130,15 @@ impl Calls {
             wish,
         });
         self.all.len() as u64
+    }
+
+    /// A reload is to say otherwise whether calls of a service may run again.
+    pub(crate) fn may_repeat(&mut self, service: usize) {
+        let of_service =
+            |call: &&mut Call| call.wish.service == service && !call.wish.is_idempotent;
+        for call in self.all.iter_mut().filter(of_service) {
+            (call.is_repeatable, call.is_surely_repeatable) = (true, false);
+        }
     }
 
     pub(crate) fn is_deadly(&self, no: u64) -> bool {
@@ -205,7 +219,8 @@ impl Calls {
         );
         let left = until.saturating_sub(steady());
         let told = Duration::from_millis(u64::from(frame.ttl));
-        let is_told = told <= call.ttl && told + NEAR >= left.min(call.ttl);
+        let least = left.saturating_sub(call.ttl - call.least_ttl);
+        let is_told = told <= call.ttl && told + NEAR >= least.min(call.least_ttl);
         assert!(
             is_told || frame.ttl == 0 && call.ttl == Duration::MAX,
             "call {no}: a worker is told {told:?}, of {left:?} at the least and {:?}",

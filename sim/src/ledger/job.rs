@@ -392,16 +392,17 @@ impl Job {
         let own = &self.options.backoff_ms;
         let nth = self.attempts.low.max(1) as usize - 1;
         let known = self.attempts.low == self.attempts.high;
-        let list: &[u32] = match (own.is_empty(), self.queue()) {
-            (false, _) => own,
-            (true, Some(queue)) => &queues[queue].backoff_ms,
+        let lists: &[Vec<u32>] = match (own.is_empty(), self.queue()) {
+            (false, _) => std::slice::from_ref(own),
+            (true, Some(queue)) => &queues[queue].backoffs_ms,
             (true, None) => &[],
         };
-        let wait = match known {
-            true => list.get(nth).or(list.last()),
-            false => list.iter().min(),
+        let least = |list: &Vec<u32>| match known {
+            true => list.get(nth).or(list.last()).copied().unwrap_or(0),
+            false => list.iter().copied().min().unwrap_or(0),
         };
-        Duration::from_millis(u64::from(wait.copied().unwrap_or(0)))
+        let wait = lists.iter().map(least).min().unwrap_or(0);
+        Duration::from_millis(u64::from(wait))
     }
 
     /// Its worker died while it ran.

@@ -1,5 +1,6 @@
 //! What a seed is about: a configuration, how busy it is, and how much goes wrong.
 
+pub(crate) mod edit;
 mod options;
 mod section;
 mod sections;
@@ -9,6 +10,7 @@ use crate::dice::Dice;
 use crate::operator;
 use crate::stopping::draw_stops;
 use crate::storing::Store;
+pub(crate) use edit::To;
 pub(crate) use section::Section;
 pub(crate) use setting::Setting;
 use std::time::Duration;
@@ -29,6 +31,8 @@ const LEAVING: u64 = 4;
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) section: Section,
+    /// As it was before reloads.
+    pub(crate) former: Vec<Section>,
     /// The longest that a task may run, milliseconds; `None` for no bound.
     pub(crate) task_timeout_ms: Setting<Option<u64>>,
     pub(crate) crash_budget: Setting<u32>,
@@ -45,8 +49,8 @@ pub(crate) struct Queue {
     pub(crate) section: Section,
     pub(crate) pool: usize,
     pub(crate) tries: Setting<u16>,
-    /// What a list of waits says; empty if there is none.
-    pub(crate) backoff_ms: Vec<u32>,
+    /// What each list of waits says that it ever had; empty if there is none.
+    pub(crate) backoffs_ms: Vec<Vec<u32>>,
     pub(crate) ordered: bool,
     /// Acknowledged when it is delivered: it runs at most once.
     pub(crate) on_delivery: Setting<bool>,
@@ -266,8 +270,10 @@ impl Setup {
 
     /// How many tasks a worker may get, where it gets none ahead.
     pub(crate) fn most_tasks(&self, pool: usize) -> Option<u64> {
-        let most = self.pools[pool].section.number("max_tasks", 0);
-        (most > 0 && self.is_unhurried()).then_some(most)
+        let bounds = self.pools[pool].sections();
+        let mut bounds = bounds.map(|section| section.number("max_tasks", 0));
+        let most = bounds.try_fold(0, |most: u64, bound| (bound > 0).then_some(most.max(bound)));
+        most.filter(|_| self.is_unhurried())
     }
 
     /// How many workers a pool may have, by its section.
@@ -290,9 +296,10 @@ impl Setup {
 
     /// What workers have to finish and go when the server ends.
     pub(crate) fn longest_stop_grace(&self) -> Duration {
-        let graces = self.pools.iter().map(|pool| {
-            let task = pool.section.millis("task_timeout", 60_000);
-            let grace = pool.section.millis("stop_grace", task.unwrap_or(60_000));
+        let sections = self.pools.iter().flat_map(Pool::sections);
+        let graces = sections.map(|section| {
+            let task = section.millis("task_timeout", 60_000);
+            let grace = section.millis("stop_grace", task.unwrap_or(60_000));
             grace.unwrap_or(60_000)
         });
         Duration::from_millis(graces.max().unwrap_or(0))
@@ -325,12 +332,18 @@ impl Pool {
             crash_budget: Setting::new(section.number("crash_budget", 3) as u32),
             slots: 1,
             pulls: false,
+            former: Vec::new(),
             section,
         }
     }
 }
 
 impl Pool {
+    /// Its sections of all times: what was begun under one that was replaced may go on.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
+        self.former.iter().chain([&self.section])
+    }
+
     /// A program per task, which an adapter starts, in so many slots as the pool has workers.
     pub(crate) fn is_exec(&self) -> bool {
         is_exec(&self.section)
@@ -352,7 +365,7 @@ impl Queue {
             name: section.head.replace("queue.", ""),
             pool,
             tries: Setting::new(section.number("tries", 1) as u16),
-            backoff_ms: backoff_of(section.get("backoff").unwrap_or_default()),
+            backoffs_ms: vec![backoff_of(section.get("backoff").unwrap_or_default())],
             ordered: section.get("ordered") == Some("true"),
             on_delivery: Setting::new(section.get("ack") == Some("\"delivery\"")),
             max_waiting: Setting::new(section.number("max_waiting", 10_000_000)),
@@ -364,37 +377,6 @@ impl Queue {
             forgets_soon: times.min().is_some_and(|least| least < 10_000_000),
             section,
         }
-    }
-}
-
-impl Queue {
-    /// The same with another value of one key, or with none.
-    pub(crate) fn with_another(&self, dice: &mut Dice, key: &'static str) -> Self {
-        let mut none = 0;
-        let drawn = sections::queue(dice, &self.name, "", &mut none);
-        let mut section = self.section.clone();
-        section.take_over(key, &drawn);
-        if section.number("limit", u64::MAX) < section.number("reserve", 0) {
-            section.take("limit");
-        }
-        Self::read(self.pool, section)
-    }
-
-    /// A reload is to make it another one.
-    pub(crate) fn may_become(&mut self, to: &Self) {
-        self.tries.changes_as(&to.tries);
-        self.max_waiting.changes_as(&to.max_waiting);
-        self.limit.changes_as(&to.limit);
-        self.per_key.changes_as(&to.per_key);
-        self.is_strict.changes_as(&to.is_strict);
-        self.keep_done.changes_as(&to.keep_done);
-        self.keep_failed.changes_as(&to.keep_failed);
-    }
-
-    /// A reload has. What was forgotten, or runs, under the settings before is so still.
-    pub(crate) fn has_become(&mut self, to: &Self) {
-        self.tries.is_as(&to.tries);
-        self.max_waiting.is_as(&to.max_waiting);
     }
 }
 

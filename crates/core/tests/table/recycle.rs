@@ -226,6 +226,22 @@ fn a_worker_that_grows_on_while_it_is_replaced_is_killed() {
     assert!(w.was_killed(old, Why::Memory));
 }
 
+/// A reload brings the limit while it has a task. Simulation, seed 858 of 2026-11-23.
+#[test]
+fn a_limit_that_a_reload_brings_holds_for_tasks_that_run() {
+    let (mut w, mail, worker) = pool_with(workers(1));
+    w.bring(job(mail));
+    w.pass(secs(1));
+    let config = PoolConfig {
+        memory_limit: 100 * MB,
+        ..workers(1)
+    };
+    w.core.configure_pool(PoolId(0), config);
+    w.pass(secs(1));
+    let measured = w.count(|action| *action == Action::Measure { worker });
+    assert!((4..=5).contains(&measured), "{measured} in a second");
+}
+
 /// One that is idle did nobody harm: it is only replaced.
 #[test]
 fn an_idle_worker_is_not_killed_for_its_memory() {

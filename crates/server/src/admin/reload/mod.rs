@@ -6,7 +6,7 @@ use super::{Answered, Caller, Refused};
 use crate::config::{Launch, Pool as PoolSpec};
 use crate::net::ConnId;
 use crate::observe::events;
-use crate::plane::Plane;
+use crate::plane::{Plane, Todo};
 use apply::Report;
 use std::collections::HashMap;
 use stoker_angel::{MAX_MESSAGE, ToAngel};
@@ -197,6 +197,7 @@ impl Plane {
             if let Some(before) = before {
                 self.undo_trial(&name, before);
                 self.configure_pool(pool);
+                self.todo.push_back(Todo::Tick);
             }
         }
         for reload in self.reloads.ended(pool, &result) {
