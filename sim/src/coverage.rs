@@ -6,7 +6,7 @@ use crate::push::Options;
 use crate::setup::{Queue, Setup};
 use std::collections::BTreeMap;
 
-const EVENTS: [&str; 17] = [
+const EVENTS: [&str; 16] = [
     "push answered",
     "push unknown",
     "delivered",
@@ -16,7 +16,6 @@ const EVENTS: [&str; 17] = [
     "answered error",
     "answered retry",
     "answered failed",
-    "answered cancelled",
     "acknowledged",
     "dropped",
     "lied about",
@@ -131,40 +130,82 @@ impl Coverage {
         }
     }
 
-    /// A line for each event and state, with the options that were never drawn.
-    pub(crate) fn print(&self) {
+    /// A line for each event and state, with the options that were never drawn there. Returns whether something that can be
+    /// was not, among so many that it should have been.
+    pub(crate) fn print(&self) -> bool {
+        let mut has_holes = false;
         println!("event, state: how often; options that were never seen there");
         for (event, states) in EVENTS.iter().zip(self.table.iter()) {
             for (state, cells) in STATES.iter().zip(states) {
                 let all: u64 = cells.iter().map(|cell| u64::from(*cell)).sum();
                 if let Some(why) = impossible(event, state) {
+                    println!("  {event}, {state}: can't be: {why}");
                     assert_eq!(all, 0, "{event} of a job that is {state}: {why}");
                     continue;
                 }
                 let zero = FEATURES.iter().zip(cells).filter(|(_, cell)| **cell == 0);
                 let zero: Vec<&str> = zero.map(|(feature, _)| *feature).collect();
                 println!("  {event}, {state}: {all}; {}", zero.join(" "));
+                let is_hole = |feature: &&str| never(event, state, feature).is_none();
+                has_holes |= all == 0 || all >= MANY && zero.iter().any(is_hole);
             }
+        }
+        for (event, state, feature, why) in NEVER {
+            println!("  {event}, {state}, {feature}: can't be: {why}");
         }
         for (name, count) in &self.names {
             println!("  {name}: {count}");
         }
+        has_holes
     }
+}
+
+/// Of so many jobs that see an event in a state some have each option.
+const MANY: u64 = 20_000;
+
+/// Options that a job can't have to which this happens.
+const NEVER: [(&str, &str, &str, &str); 1] = [(
+    "push answered",
+    "runs",
+    "queue.ack",
+    "it counts as done as soon as it begins",
+)];
+
+fn never(event: &str, state: &str, feature: &str) -> Option<&'static str> {
+    let is_it =
+        |(of, at, has, _): &&(&str, &str, &str, _)| (*of, *at, *has) == (event, state, feature);
+    NEVER.iter().find(is_it).map(|(.., why)| *why)
 }
 
 /// Why a job can't see this event in this state.
 fn impossible(event: &str, state: &str) -> Option<&'static str> {
-    match event {
-        "begins" if state != "held" => Some("only what a worker holds begins"),
-        "answered done" | "answered error" | "answered retry" | "answered failed"
-        | "answered cancelled" | "acknowledged"
-            if state == "held" || state == "waits" =>
-        {
-            Some("only what runs is answered")
+    let is_of_run = matches!(
+        event,
+        "answered done"
+            | "answered error"
+            | "answered retry"
+            | "answered failed"
+            | "acknowledged"
+            | "crashed"
+            | "overran its time"
+            | "was cut off"
+    );
+    match (event, state) {
+        ("begins", "held") => None,
+        ("begins", _) => Some("only what a worker holds begins"),
+        ("push answered", "cancelled") | ("push unknown", "suspended" | "cancelled") => {
+            Some("what a change surely reaches was accepted before")
         }
-        "crashed" | "overran its time" if state == "held" || state == "waits" => {
-            Some("only what runs crashes")
-        }
+        ("delivered", "runs") => Some("one run at a time"),
+        ("dropped" | "lied about", "held") => None,
+        ("dropped", _) => Some("only what a worker holds is dropped"),
+        ("lied about", _) => Some("what runs when its worker breaks the protocol is cut off"),
+        ("returned", "suspended") => Some("what a worker holds can't be suspended"),
+        ("returned", "cancelled") => Some("a cancel is answered when its worker has let go of it"),
+        (_, "waits" | "held") if is_of_run => Some("only what runs ends, or says that it is done"),
+        (_, "suspended") if is_of_run => Some("what runs can't be suspended"),
+        (_, "failed") if is_of_run => Some("what has failed does not run"),
+        (_, "cancelled") if is_of_run => Some("a cancel is answered when the run has ended"),
         _ => None,
     }
 }

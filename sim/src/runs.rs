@@ -1,7 +1,8 @@
 //! What workers do with their tasks.
 
 use crate::agenda::What;
-use crate::ledger::{Ack, Answer, Death};
+use crate::client::{About, Client};
+use crate::ledger::{Ack, Answer, Death, Push};
 use crate::lively::Act;
 use crate::model::{Follows, Task};
 use crate::pulls::of_pull;
@@ -233,6 +234,24 @@ impl World {
         match task.is_job {
             true => self.ledger.begins(task.no, pid, &self.setup),
             false => self.ledger.calls.begins(task.no, &self.setup),
+        }
+        self.may_lose_client(task);
+    }
+
+    /// The client of a job that runs, and whose push has not been answered yet, may hang up just now: mostly there is no such
+    /// moment.
+    fn may_lose_client(&mut self, task: Task) {
+        let job = self.ledger.jobs.get(task.no as usize);
+        let is_open = task.is_job && job.is_some_and(|job| job.push == Push::Open);
+        if !is_open || self.setup.trouble.hang_up == 0 || !self.dice("impatience").percent(10) {
+            return;
+        }
+        let is_its = |client: &Option<Client>| {
+            let mut open = client.iter().flat_map(|client| client.open.values());
+            open.any(|about| *about == About::Job(task.no))
+        };
+        if let Some(no) = self.clients.iter().position(is_its) {
+            self.hang_up(no);
         }
     }
 
