@@ -69,6 +69,7 @@ attack: build
 	cargo test -p stoker-attack -- --all --strict --jobs 1 --seed $(SEED) --binary $(CURDIR)/$(STOKER)
 
 campaign: build
+	cargo build --quiet --release --manifest-path sim/Cargo.toml --target-dir target/sim
 	campaign/run.py --seed $(SEED) --rounds $(ROUNDS) --jobs 2
 
 sim: setup

@@ -50,6 +50,8 @@ def options():
     parser.add_argument("--expect-loss", action="store_true", help="with sync off; fail unless something is lost")
     parser.add_argument("--only", action="append", choices=sorted(deck.BY_NAME), help="this fault; may be given again")
     parser.add_argument("--binary", type=Path, default=ROOT / "target" / "release" / "stoker", help="the Stoker to kill")
+    simulation = ROOT / "target" / "sim" / "release" / "stoker-sim"
+    parser.add_argument("--simulation", type=Path, default=simulation, help="the program that draws queues and pushes")
     parser.add_argument("--keep", action="store_true", help="keep the folder in any case")
     parser.add_argument("--quiet", action="store_true", help="no line per round")
     found = parser.parse_args()
@@ -57,6 +59,8 @@ def options():
         parser.error("--expect-loss goes with --powercut: a killed process loses nothing that was written")
     if not found.binary.exists():
         parser.error(f"there is no {found.binary}: cargo build --release")
+    if not found.simulation.exists():
+        parser.error(f"there is no {found.simulation}: cargo build --release --manifest-path sim/Cargo.toml --target-dir target/sim")
     if not shutil.which("php"):
         parser.error("needs php")
     found.say = (lambda text: None) if found.quiet else (lambda text: print(f"… {text}", file=sys.stderr, flush=True))

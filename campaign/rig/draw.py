@@ -2,10 +2,10 @@
 
 import json
 import random
+import subprocess
 
 from rig.producers import Producer, Push
 
-QUEUES = 6
 # Workers of the pools that serve them. Several tasks are assigned ahead to a worker of one slot, so few are enough.
 POOLS = {"quick-one": 1, "quick-three": 3}
 DEPTH = 150  # jobs on their way in a queue, above which none is pushed to it
@@ -16,14 +16,20 @@ BACKOFF = [[0], [1, 5], [20, 80]]  # ms
 FAULTS = [(), (), ("throw",), ("release",), ("throw", "release"), ("ack",), ("ack", "throw")]
 
 
-class Queue:
-    """The options of one queue."""
+# Keys of a queue that change nothing of what the ledgers judge.
+SPICE = ("weight", "limit", "per_key", "age_step", "keep_payloads", "keep_results")
 
-    def __init__(self, dice, number):
+
+class Queue:
+    """The options of one queue, most of them as the simulation draws them."""
+
+    def __init__(self, dice, number, drawn):
         self.name = f"drawn-{number}"
         self.pool = dice.choice(sorted(POOLS))
-        self.once = dice.random() < 0.5  # acknowledged on delivery
-        self.ordered = dice.random() < 0.35
+        keys, self.pushes = drawn["keys"], drawn["pushes"]
+        self.spice = "".join(f"{key} = {keys[key]}\n" for key in SPICE if key in keys)
+        self.ordered = keys.get("ordered") == "true"
+        self.once = keys.get("ack") == '"delivery"' or dice.random() < 0.3  # acknowledged on delivery
         self.tries = dice.choice(TRIES)
         self.backoff = dice.choice(BACKOFF)
         self.faults = dice.choice(FAULTS)
@@ -31,17 +37,13 @@ class Queue:
         if self.ordered:
             self.faults = tuple(fault for fault in self.faults if fault != "ack")
         self.slow = dice.random() < 0.4  # handlers of 0 to 2 ms; else of 0, which is when most is assigned ahead
-        self.keys = dice.choice([0, 1, 4])
-        self.uniques = dice.random() < 0.3
-        self.priorities = not self.ordered and dice.random() < 0.5
-        self.delays = not self.ordered and dice.random() < 0.3
 
     def config(self):
         backoff = json.dumps([f"{ms}ms" for ms in self.backoff])
         ack = "delivery" if self.once else "done"
         return (
             f'[queue.{self.name}]\npool = "{self.pool}"\nack = "{ack}"\nordered = {str(self.ordered).lower()}\n'
-            f"tries = {self.tries}\nbackoff = {backoff}\n"
+            f"tries = {self.tries}\nbackoff = {backoff}\n{self.spice}"
         )
 
     def push(self, n, dice):
@@ -50,7 +52,9 @@ class Queue:
         # A release is a run as well, so it may not be the last that is allowed: that would be a failure of its own.
         if how == "release" and fail >= self.tries:
             how = "throw"
-        unique = f"{self.name}-u{dice.randint(1, 20)}" if self.uniques and dice.random() < 0.3 else None
+        drawn = dice.choice(self.pushes)
+        # So many keys that not all wait for one.
+        unique = f"{self.name}-{drawn['unique']}-{dice.randint(1, 5)}" if drawn["unique"] else None
         return Push(
             n,
             self.name,
@@ -59,19 +63,21 @@ class Queue:
             how=how or "throw",
             tries=self.tries,
             sends_tries=False,
-            key=f"k{dice.randint(1, self.keys)}" if self.keys else None,
+            key=drawn["key"],
             unique=unique,
-            idempotent=unique is not None or dice.random() < 0.5,
-            priority=dice.choice([0, 3, 3, 7]) if self.priorities else 3,
-            delay_ms=dice.randint(1, 50) if self.delays and dice.random() < 0.1 else 0,
+            idempotent=unique is not None or drawn["idempotent"],
+            priority=3 if self.ordered else drawn["priority"],
+            delay_ms=min(50, drawn["delay_ms"] or 0),
             once=self.once,
             in_order=self.ordered,
         )
 
 
-def queues(seed):
+def queues(seed, simulation):
+    """`simulation`: the program that draws for the simulation of the server as well."""
     dice = random.Random(f"{seed}/queues")
-    return [Queue(dice, number) for number in range(QUEUES)]
+    drawn = subprocess.run([simulation, "--draw", str(dice.randrange(1 << 32))], capture_output=True, check=True, text=True)
+    return [Queue(dice, number, queue) for number, queue in enumerate(json.loads(drawn.stdout))]
 
 
 class Quick(Producer):

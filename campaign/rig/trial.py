@@ -26,7 +26,7 @@ class Trial(Stage):
         self.store_folder.mkdir(parents=True)
         self.seed = f"{options.seed}/{no}"
         self.dice = random.Random(self.seed)
-        self.drawn = draw.queues(self.seed)
+        self.drawn = draw.queues(self.seed, options.simulation)
         self.kills, self.wrong, self.paused = [], [], []
         self.is_paused = self.was_idle = False
         self.mounted = False

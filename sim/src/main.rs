@@ -8,6 +8,7 @@ mod calls;
 mod client;
 mod coverage;
 mod dice;
+mod drawn;
 #[cfg(test)]
 mod every;
 #[cfg(test)]
@@ -59,7 +60,8 @@ const HELP: &str = "\
 stoker-sim [--from N] [--seeds N] [--no-shrink] [--coverage]
                                                     so many seeds; the first that fails is made smaller and shown;
                                                     with --stop none is begun once one has failed
-stoker-sim --seed N [--without WHAT] [--shrink]     one seed with all that happens; without WHAT, or as small as it fails";
+stoker-sim --seed N [--without WHAT] [--shrink]     one seed with all that happens; without WHAT, or as small as it fails
+stoker-sim --draw N                                 queues and pushes of a seed as JSON, for the crash campaign";
 
 fn main() -> ExitCode {
     let given: Vec<String> = std::env::args().skip(1).collect();
@@ -71,6 +73,10 @@ fn main() -> ExitCode {
     let number = |name: &str| value(name).map(|value| value.parse::<u64>().expect("a number"));
     if is_given("--help") {
         println!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    if let Some(seed) = number("--draw") {
+        println!("{}", drawn::as_json(seed));
         return ExitCode::SUCCESS;
     }
     rule::remember_panics();

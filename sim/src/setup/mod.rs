@@ -358,6 +358,10 @@ impl Pool {
 }
 
 impl Queue {
+    pub(crate) fn draw(dice: &mut Dice, name: &str) -> Self {
+        Self::read(0, sections::queue(dice, name, "p0", &mut 0))
+    }
+
     fn read(pool: usize, section: Section) -> Self {
         let times = section.millis("keep_done_for", 86_400_000).into_iter();
         let times = times.chain(section.millis("keep_failed_for", 86_400_000));

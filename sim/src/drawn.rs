@@ -1,0 +1,41 @@
+//! What a seed draws of queues and pushes, for the crash campaign, which plays it to real processes.
+
+use crate::dice::Dice;
+use crate::push::Options;
+use crate::setup::Queue;
+use serde_json::{Value, json};
+use stoker_os::sim;
+
+const QUEUES: usize = 6;
+/// The wall's time at which it is drawn, milliseconds. Nothing that is told depends on it.
+const NOW_MS: u64 = 1_800_000_000_000;
+/// Of each queue; the campaign goes through them again and again.
+const PUSHES: u64 = 60;
+
+/// As JSON: the keys of some queues, as a configuration has them, and for each what is pushed to it.
+pub(crate) fn as_json(seed: u64) -> String {
+    sim::reset(NOW_MS);
+    let dice = &mut Dice::of(seed, "campaign");
+    let queues: Vec<Value> = (0..QUEUES).map(|no| queue(dice, no)).collect();
+    json!(queues).to_string()
+}
+
+fn queue(dice: &mut Dice, no: usize) -> Value {
+    let queue = Queue::draw(dice, &format!("drawn-{no}"));
+    let keys = queue.section.keys.iter();
+    let keys: serde_json::Map<String, Value> = keys
+        .map(|(key, value)| ((*key).to_owned(), value.as_str().into()))
+        .collect();
+    let pushes = (0..PUSHES).map(|no| push(&Options::draw(dice, &queue, true, 1, no)));
+    json!({"keys": keys, "pushes": pushes.collect::<Vec<_>>()})
+}
+
+fn push(options: &Options) -> Value {
+    json!({
+        "key": options.key,
+        "priority": options.priority,
+        "delay_ms": options.delay.map(|delay| delay.as_millis() as u64),
+        "unique": options.unique.as_ref().map(|unique| &unique.key),
+        "idempotent": options.idempotency.is_some(),
+    })
+}
