@@ -57,10 +57,10 @@ pub(crate) fn draw(
 }
 
 fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
-    match dice.below(8) {
+    match dice.below(9) {
         0 | 1 => Verb::Cancel,
         2 => Verb::Retry(None),
-        3 => Verb::Retry(dice.percent(70).then(|| *dice.of_all(&[1, 3, 10, 50]))),
+        3 | 7 => Verb::Retry(dice.percent(85).then(|| *dice.of_all(&[1, 3, 10, 50]))),
         4 => Verb::Suspend,
         5 => Verb::Release,
         6 => Verb::Move(dice.below(setup.queues.len() as u64) as usize),
@@ -77,7 +77,7 @@ pub(crate) fn next_change(
     of_last: Filter,
 ) -> (Verb, Filter) {
     let queue = queue_of(dice, setup);
-    let rate = dice.percent(70).then(|| *dice.of_all(&[1, 3, 10]));
+    let rate = dice.percent(80).then(|| *dice.of_all(&[3, 3, 10]));
     let next: &[Verb] = match last {
         Verb::Cancel => &[Verb::Retry(rate), Verb::Retry(rate), Verb::Discard],
         Verb::Suspend => &[Verb::Release, Verb::Move(queue), Verb::Cancel],
@@ -100,7 +100,7 @@ fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
         return filter;
     }
     // A rate shows in many.
-    if matches!(verb, Verb::Retry(Some(_))) && dice.percent(50) {
+    if matches!(verb, Verb::Retry(Some(_))) && dice.percent(60) {
         return filter;
     }
     if dice.percent(70) {

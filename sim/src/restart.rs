@@ -254,9 +254,11 @@ impl World {
             true => Some(self.dice("kills").below(60)),
             false => None,
         };
-        let after = match self.dice("kills").percent(60) {
-            true => Some(*self.dice("kills").of_all(&Moment::ALL)),
-            false => None,
+        // Two deaths on one job are a pair of their own.
+        let after = match self.dice("kills").below(10) {
+            0..6 => Some(*self.dice("kills").of_all(&Moment::ALL)),
+            6 | 7 => Some(Moment::Crash),
+            _ => None,
         };
         self.kills.next = Some(Next {
             steps,
