@@ -114,8 +114,10 @@ impl World {
     pub(crate) fn check_ended_runs(&self, no: u64, attempt: u32, crashes: u32) {
         let job = &self.ledger.jobs[no as usize];
         // An answer after an acknowledgement counts no attempt.
-        let is_plain = !job.revived && !job.displaced && !job.was_free;
-        let is_clear = job.is_sure() && is_plain && !job.acked;
+        let is_plain = !job.revived && !job.was_free && !job.acked;
+        // A change under way that ends it, has it rest or run anew is in these.
+        let is_unclear = job.is_hasty() || job.may_have_ended || job.may_run_again || job.may_rest;
+        let is_clear = is_plain && !is_unclear;
         let is_known = self.hands.is_known && is_clear;
         let has_all = (job.attempts.low, job.attempts.high) == (attempt, attempt)
             && (job.crashes.low, job.crashes.high) == (crashes, crashes);

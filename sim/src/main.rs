@@ -161,6 +161,8 @@ fn run(first: u64, seeds: u64, is_shown: bool, stops: bool) -> (Option<u64>, boo
                             coverage.lock().expect("nobody panics with it").add(&seen);
                         }
                         Err(text) => {
+                            // A long run takes long to tell.
+                            eprintln!("seed {seed} fails: {text}");
                             has_failed.store(true, Ordering::Relaxed);
                             let mut failed = failed.lock().expect("nobody panics with it");
                             failed.push((seed, text));
