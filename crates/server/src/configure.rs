@@ -24,7 +24,7 @@ impl Plane {
     }
 
     pub(crate) fn add_pool(&mut self, pool: &PoolSpec) {
-        let id = self.core.add_pool(&pool.name, pool.core.clone());
+        let id = self.core.add_pool(&pool.name, pool.for_core());
         // A pool that was removed may have had this number.
         self.specs.retain(|(of, _), _| *of != id);
         self.restarts.remove(&id);

@@ -20,6 +20,9 @@ pub const TASKS: &str = "STOKER_TASKS";
 /// The variable that tells an adapter how many tasks it runs at once.
 pub const SLOTS: &str = "STOKER_SLOTS";
 
+/// The variable that tells an adapter the `memory_limit` of its pool, bytes: each of its programs has it for itself.
+pub const MEMORY_LIMIT: &str = "STOKER_MEMORY_LIMIT";
+
 /// All of them. The first is that of a pool which names none.
 pub static STRATEGIES: [Strategy; 3] = [
     // A process boots once and runs task after task.
@@ -50,12 +53,19 @@ impl Strategy {
     }
 
     /// What a worker of this strategy finds in its environment besides what the pool says.
-    pub fn variables(&self, slots: u32) -> impl Iterator<Item = (String, String)> {
-        let tasks = (self.tasks > 0).then(|| (TASKS.to_owned(), self.tasks.to_string()));
-        let slots = self
-            .is_adapter
-            .then(|| (SLOTS.to_owned(), slots.to_string()));
-        tasks.into_iter().chain(slots)
+    pub fn variables(
+        &self,
+        slots: u32,
+        memory_limit: u64,
+    ) -> impl Iterator<Item = (String, String)> {
+        let limits_programs = self.is_adapter && memory_limit > 0;
+        let all = [
+            (self.tasks > 0).then(|| (TASKS, self.tasks)),
+            self.is_adapter.then(|| (SLOTS, u64::from(slots))),
+            limits_programs.then_some((MEMORY_LIMIT, memory_limit)),
+        ];
+        let all = all.into_iter().flatten();
+        all.map(|(name, value)| (name.to_owned(), value.to_string()))
     }
 
     /// The command that starts a worker: the pool's own, or an adapter that is given it.

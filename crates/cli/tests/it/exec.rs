@@ -13,6 +13,7 @@ const SCRIPT: &str = "case $0 in \
     crash) kill -SEGV $$;; \
     cries) echo crying >&2; kill -SEGV $$;; \
     slow) sleep 1000 & echo $! > child; sleep 1000;; \
+    greedy) python3 -c 'x = bytearray(200 << 20); import time; time.sleep(1000)';; \
     leaves) sleep 1000 & echo $! > child; echo left;; \
     *) cat; echo \" from $STOKER_NAME, $# words\";; esac";
 
@@ -68,6 +69,25 @@ fn how_it_ends_is_the_verdict() {
     assert_eq!(crashed.text(), text);
     assert_eq!(app.call("sh.run", "fail").status(), Status::EXCEPTION);
     assert_eq!(app.pool()["restarts"], 0, "its adapter lives on");
+}
+
+/// What runs beside it goes on.
+#[test]
+fn one_that_takes_too_much_memory_is_killed_alone() {
+    let app = start("memory_limit = \"60MB\"\ncrash_budget = 1");
+    let mut client = app.client();
+    let beside = client.push(&twice("slow"));
+    left_child(&app);
+    let greedy = client.push(&twice("greedy"));
+    let failed = client.job_in(&greedy, "failed");
+    let text = failed["error"]["message"].as_str().unwrap_or_default();
+    assert!(
+        text.ends_with("it used more memory than memory_limit allows"),
+        "{text}"
+    );
+    assert_eq!(client.job(&beside)["state"], "running");
+    client.own("stoker.job", &json!({"op": "cancel", "id": beside}));
+    assert_eq!(client.job_in(&beside, "cancelled")["crashes"], 0);
 }
 
 /// The process that a program of ours left behind.

@@ -211,6 +211,18 @@ impl Pool {
         }
     }
 
+    /// What the scheduler knows of it. An adapter limits the memory of each of its programs itself.
+    pub(crate) fn for_core(&self) -> PoolConfig {
+        let memory_limit = match self.strategy.is_adapter {
+            true => 0,
+            false => self.core.memory_limit,
+        };
+        PoolConfig {
+            memory_limit,
+            ..self.core.clone()
+        }
+    }
+
     /// Tasks that it can surely run at once.
     pub(crate) fn certain(&self) -> u32 {
         self.certain_with(self.core.min)
@@ -226,7 +238,7 @@ impl Pool {
 
     /// What its processes get besides their part of Stoker's own environment.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
-        let own = self.strategy.variables(self.slots);
+        let own = self.strategy.variables(self.slots, self.core.memory_limit);
         own.chain(self.env.clone()).collect()
     }
 }

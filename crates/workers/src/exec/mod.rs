@@ -3,6 +3,7 @@
 
 mod crew;
 mod link;
+mod memory;
 mod output;
 mod program;
 mod run;
@@ -50,10 +51,18 @@ struct Handle {
     /// Its process group, once it runs; 0 before that and after.
     group: Mutex<i32>,
     is_cancelled: AtomicBool,
+    /// It was ended for the memory that it took.
+    is_too_large: AtomicBool,
 }
 
-/// Serves until the server says to go, and all that had begun has ended, or until the server has gone.
-pub fn serve(socket: UnixStream, slots: u16, command: Vec<String>) -> io::Result<()> {
+/// Serves until the server says to go, and all that had begun has ended, or until the server has gone. A program that takes more
+/// than one and a half times `memory_limit` (bytes), with all that it started, is killed.
+pub fn serve(
+    socket: UnixStream,
+    slots: u16,
+    memory_limit: Option<u64>,
+    command: Vec<String>,
+) -> io::Result<()> {
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
     // The soft signal of a timeout: the CANCEL before it says whom it means.
     let heard = Arc::new(AtomicBool::new(false));
@@ -61,6 +70,9 @@ pub fn serve(socket: UnixStream, slots: u16, command: Vec<String>) -> io::Result
     let link = Arc::new(Link::new(socket.try_clone()?, slots));
     let program = Arc::new(Program::new(command));
     let running = Arc::new(Running::default());
+    if let Some(limit) = memory_limit {
+        memory::watch(running.clone(), limit)?;
+    }
     link.say_hello()?;
     let mut crew = Crew::default();
     let ended = read(socket, |frame| {

@@ -1,11 +1,12 @@
 //! The command of a pool, made for one task.
 
 use super::task::Task;
+use crate::{MEMORY_LIMIT, SLOTS};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// Variables that are the adapter's own. `STOKER_COOKIE` stays: by it the angel finds what its workers have started.
-const OWN: [&str; 2] = ["STOKER_FD", "STOKER_SLOTS"];
+const OWN: [&str; 3] = ["STOKER_FD", SLOTS, MEMORY_LIMIT];
 
 #[derive(Debug)]
 pub(super) struct Program {

@@ -44,6 +44,9 @@ impl Task {
         if handle.is_cancelled.load(Ordering::SeqCst) {
             return Verdict::cancelled();
         }
+        if handle.is_too_large.load(Ordering::SeqCst) {
+            return Verdict::too_large();
+        }
         Verdict::of(status, heard, self.is_job)
     }
 }

@@ -3,6 +3,7 @@
 use super::link::Link;
 use super::output::{Heard, MOST};
 use super::task::Task;
+use rustix::process::Signal;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -31,6 +32,17 @@ impl Verdict {
 
     pub(super) fn cancelled() -> Self {
         Self::new(Status::CANCELLED, "its program was ended")
+    }
+
+    /// It was killed for its memory.
+    pub(super) fn too_large() -> Self {
+        Self {
+            signal: Some(Signal::KILL.as_raw()),
+            ..Self::new(
+                Status::CRASHED,
+                "it used more memory than memory_limit allows",
+            )
+        }
     }
 
     pub(super) fn not_started(error: &io::Error) -> Self {

@@ -149,7 +149,7 @@ impl Plane {
         let config = PoolConfig {
             min: now.min,
             max: now.max,
-            ..spec.core.clone()
+            ..spec.for_core()
         };
         self.core.configure_pool(id, config);
         self.send_timeouts();

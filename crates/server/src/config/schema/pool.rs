@@ -97,7 +97,7 @@ pub(crate) const POOL: Schema<Pool> = Schema {
             "memory_limit",
             "none",
             size!(core.memory_limit),
-            "Memory (resident size) of a worker and all processes that it started. Above this limit the worker is replaced after its task; above one and a half times the limit it is killed during the task. Pages that forks share count once.",
+            "Memory (resident size) of a worker and all processes that it started. Above this limit the worker is replaced after its task; above one and a half times the limit it is killed during the task. Pages that forks share count once. With `strategy = \"exec\"`: of each program, which is killed above one and a half times the limit.",
         ),
         key(
             "max_tasks",
