@@ -169,6 +169,8 @@ pub struct NewJob {
     pub delay_ms: u64,
     /// It waits until it is released.
     pub suspended: bool,
+    /// It was accepted before. If another job has its unique key by now, that one keeps it.
+    pub is_back: bool,
     /// `None`: administrators only.
     pub owner: Option<Owner>,
 }

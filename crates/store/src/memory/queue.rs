@@ -91,6 +91,9 @@ impl QueueOf {
                 same_body: known.body_checksum == checksum::of_body(new.body()),
             });
         }
+        if new.is_back {
+            return None;
+        }
         let unique = new.options.as_ref()?.unique.as_ref()?;
         let taken = self.unique.get(&unique.key)?;
         (now < taken.until).then(|| Pushed::Taken(taken.holder.clone()))

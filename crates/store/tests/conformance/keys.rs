@@ -12,6 +12,7 @@ crate::every_engine! {
     a_unique_key_is_held_while_a_job_retries,
     a_unique_key_may_be_held_until_the_start,
     a_unique_key_may_be_held_for_a_time,
+    a_job_that_comes_back_leaves_its_key_to_another,
     unique_keys_are_each_queues_own,
     a_cancelled_job_frees_its_key,
     a_revived_job_takes_its_key_again,
@@ -80,6 +81,26 @@ fn a_unique_key_may_be_held_until_the_start(world: &mut World) {
     // The key is the second's now; the first one's end does not free it.
     world.done(first);
     assert_eq!(world.push(unique(queue)), Pushed::Taken(second.into()));
+}
+
+/// It was refused, and lost. Simulation, seed 59852 of 2026-11-23.
+fn a_job_that_comes_back_leaves_its_key_to_another(world: &mut World) {
+    let queue = world.queue("mails");
+    let other = world.hold(unique(queue)).id;
+    let back = NewJob {
+        is_back: true,
+        ..unique(queue)
+    };
+    let back_too = back.clone();
+    let id = world.hold(back).id;
+    assert_ne!(id, other);
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(other.into()));
+    world.done(id);
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(other.into()));
+    world.done(other);
+    // Where nobody else has it, it has it again.
+    let id = world.hold(back_too).id;
+    assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
 }
 
 fn a_unique_key_may_be_held_for_a_time(world: &mut World) {

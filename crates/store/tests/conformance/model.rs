@@ -180,6 +180,7 @@ impl Pair {
             } else {
                 0
             },
+            is_back: false,
             suspended: self.chance.one_in(12),
             owner: self.owner(),
         };

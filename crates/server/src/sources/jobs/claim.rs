@@ -80,6 +80,7 @@ impl Plane {
             due_ms: 0,
             delay_ms: 0,
             suspended: false,
+            is_back: true,
             owner,
         };
         let Some(of_queue) = self.jobs.queue_id(queue) else {

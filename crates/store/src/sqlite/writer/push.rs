@@ -110,7 +110,7 @@ impl Writer {
         if let Some((holder, same_body)) = self.repeats(new, now)? {
             return Ok(Some(Pushed::Repeated { holder, same_body }));
         }
-        match unique(new) {
+        match unique(new).filter(|_| !new.is_back) {
             Some(unique) => {
                 let holder = self.holder(new.queue, unique, now)?;
                 Ok(holder.map(Pushed::Taken))
