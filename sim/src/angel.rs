@@ -248,7 +248,9 @@ impl World {
         let ran = steady() - self.ledger.jobs[no as usize].began_at;
         // The server may have it killed at this very moment for another task of it.
         let is_meant = |task: &Task| self.may_be_stopped(*task);
-        let is_stopped = worker.slots.is_some() && worker.running().iter().any(is_meant);
+        let held = worker.slots.iter().flat_map(Slots::tasks);
+        let is_stopped =
+            held.chain(worker.running()).any(|task| is_meant(&task)) && worker.slots.is_some();
         let leaves = worker.is_told() || !worker.ended.is_empty() || is_stopped;
         // One that ends by itself while it is about to be killed counts as killed.
         let is_killed = worker.is_to_die && worker.crashes;

@@ -147,7 +147,8 @@ impl Coverage {
                 let zero: Vec<&str> = zero.map(|(feature, _)| *feature).collect();
                 println!("  {event}, {state}: {all}; {}", zero.join(" "));
                 let is_hole = |feature: &&str| never(event, state, feature).is_none();
-                has_holes |= all == 0 || all >= MANY && zero.iter().any(is_hole);
+                let is_rare = RARE.contains(&(event, state));
+                has_holes |= all == 0 && !is_rare || all >= MANY && zero.iter().any(is_hole);
             }
         }
         for (event, state, feature, why) in NEVER {
@@ -159,6 +160,9 @@ impl Coverage {
         has_holes
     }
 }
+
+/// Less than once in ten thousand seeds.
+const RARE: [(&str, &str); 1] = [("push answered", "cancelled")];
 
 /// Of so many jobs that see an event in a state some have each option.
 const MANY: u64 = 20_000;
@@ -193,7 +197,7 @@ fn impossible(event: &str, state: &str) -> Option<&'static str> {
     match (event, state) {
         ("begins", "held") => None,
         ("begins", _) => Some("only what a worker holds begins"),
-        ("push answered", "cancelled") | ("push unknown", "suspended" | "cancelled") => {
+        ("push unknown", "suspended" | "cancelled") => {
             Some("what a change surely reaches was accepted before")
         }
         ("delivered", "runs") => Some("one run at a time"),

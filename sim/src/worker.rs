@@ -305,7 +305,7 @@ pub(crate) fn task_of(
         return Task::new(frame.id, no, false);
     }
     let no = number(frame.body).expect("a job carries its number");
-    ledger.check_sent(no, looked_at);
+    ledger.check_sent(no, looked_at, setup);
     ledger.delivered(no, frame, setup);
     Task::new(frame.id, no, true)
 }

@@ -193,6 +193,10 @@ impl Ledger {
                 meant.push((no, reach, job.stamp));
             }
         }
+        if let Verb::Move(to) = verb {
+            let moved: Vec<u64> = meant.iter().map(|(no, ..)| *no).collect();
+            self.come_to_changes(to, &moved, setup);
+        }
         self.changes.push(Change {
             verb,
             filter,
@@ -265,6 +269,30 @@ impl Ledger {
                 job.changing += 1;
                 job.may_be_stopped |= change.verb == Verb::Cancel;
                 change.meant.push((no, Reach::Maybe, 0));
+            }
+        }
+    }
+
+    /// Jobs are to be moved to a queue of which changes are under way: these take a while, and may find them there.
+    fn come_to_changes(&mut self, to: usize, moved: &[u64], setup: &Setup) {
+        for at in 0..self.changes.len() {
+            let change = &self.changes[at];
+            if change.is_over || change.filter.queue != Some(to) {
+                continue;
+            }
+            let is_known = |no: &u64| change.meant.iter().any(|(known, ..)| known == no);
+            let comes = |no: &u64| {
+                let named = self.jobs[*no as usize].named_by(*no, &change.filter);
+                !is_known(no) && named != Reach::No
+            };
+            let verb = change.verb;
+            let come: Vec<u64> = moved.iter().copied().filter(comes).collect();
+            for no in come {
+                self.apply(verb, no, Reach::Maybe, setup);
+                let job = &mut self.jobs[no as usize];
+                job.changing += 1;
+                job.may_be_stopped |= verb == Verb::Cancel;
+                self.changes[at].meant.push((no, Reach::Maybe, 0));
             }
         }
     }

@@ -157,6 +157,7 @@ impl Ledger {
 
     fn accepted(&mut self, no: u64, text: &[u8], setup: &Setup) {
         let id = String::from_utf8_lossy(text).into_owned();
+        self.note(|| format!("  job {no} is {id}: {:?}", self.jobs[no as usize].options));
         let before = self.by_id.insert(id.clone(), no);
         assert_eq!(before, None, "two pushes have one id: {id}");
         self.check_accepted(no, setup);

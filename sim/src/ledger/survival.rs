@@ -140,6 +140,7 @@ impl Ledger {
             crashes <= job.crashes.high,
             "job {no}: {crashes} crashes are left of {job}"
         );
+        job.is_in(setup.queue(&row.queue).into_iter().collect());
         job.goes_on_from(row);
     }
 }
