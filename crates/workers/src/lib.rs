@@ -60,7 +60,7 @@ impl Strategy {
     ) -> impl Iterator<Item = (String, String)> {
         let limits_programs = self.is_adapter && memory_limit > 0;
         let all = [
-            (self.tasks > 0).then(|| (TASKS, self.tasks)),
+            (self.tasks > 0).then_some((TASKS, self.tasks)),
             self.is_adapter.then(|| (SLOTS, u64::from(slots))),
             limits_programs.then_some((MEMORY_LIMIT, memory_limit)),
         ];

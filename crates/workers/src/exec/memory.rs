@@ -16,7 +16,8 @@ pub(super) fn watch(running: Arc<Running>, limit: u64) -> io::Result<()> {
     let most = limit.saturating_add(limit / 2);
     let look = move || {
         loop {
-            thread::sleep(EVERY);
+            // Nobody wakes it: the clock alone tells when to look again.
+            thread::park_timeout(EVERY);
             let handles: Vec<Arc<Handle>> = running.lock().tasks.values().cloned().collect();
             handles.iter().for_each(|handle| handle.limit_to(most));
         }
