@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use stoker_os::sim;
 
 const QUEUES: usize = 6;
-/// The wall's time at which it is drawn, milliseconds. Nothing that is told depends on it.
+/// The simulated Unix time, milliseconds. The output does not depend on it.
 const NOW_MS: u64 = 1_800_000_000_000;
 /// Of each queue; the campaign goes through them again and again.
 const PUSHES: u64 = 60;

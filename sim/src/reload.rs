@@ -53,13 +53,10 @@ impl World {
         let no = self.edits;
         let edit = Edit::draw(no, self.dice("operator"), &setup);
         Rc::make_mut(&mut self.setup).may_become(&edit.to);
-        match &edit.to {
-            To::Service(at, to)
-                if to.is_idempotent.known() != self.setup.services[*at].is_idempotent.known() =>
-            {
-                self.ledger.calls.may_repeat(*at);
-            }
-            _ => {}
+        if let To::Service(at, _) = &edit.to
+            && self.setup.services[*at].is_idempotent.known().is_none()
+        {
+            self.ledger.calls.may_repeat(*at);
         }
         if let Some(queue) = edit.limits {
             self.ledger.steering.changes_limit(queue);

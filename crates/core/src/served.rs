@@ -68,8 +68,8 @@ impl Core {
         }
     }
 
-    /// Replaces what an operator decided about a pool. Its workers have the new limits from now on; what they are told at
-    /// their start they feel as they are replaced.
+    /// Replaces the configuration of a pool. The new limits apply to its workers at once; settings that a worker gets when it
+    /// starts apply to the workers that start from now on.
     pub fn configure_pool(&mut self, id: PoolId, config: PoolConfig) {
         self.pools[id.index()].config = config;
         for worker in self.pools[id.index()].workers.clone() {

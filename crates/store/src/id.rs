@@ -16,7 +16,7 @@ const COUNT: u32 = 15;
 /// A map by numbers of jobs.
 pub(crate) type JobMap<V> = HashMap<JobId, V, BuildHasherDefault<JobHasher>>;
 
-/// One multiplication: numbers of jobs are well spread already.
+/// One multiplication: numbers of jobs are well spread already. The same as the wire's for ids, which the store does not know.
 #[derive(Default)]
 pub(crate) struct JobHasher(u64);
 

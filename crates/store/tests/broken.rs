@@ -7,7 +7,9 @@ mod world;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use stoker_store::{Ask, Ending, Filter, NewJob, Pushed, Run, State, Told, Trouble, tools};
+use stoker_store::{
+    Ask, Ending, Filter, JobId, NewJob, Pushed, QueueNo, Run, State, Told, Trouble, tools,
+};
 use world::{World, job};
 
 fn limit(bytes: Option<u64>) {
@@ -26,6 +28,14 @@ fn limit(bytes: Option<u64>) {
 fn limit_to_log(world: &World) {
     let log = std::fs::metadata(format!("{}-wal", world.path().display()));
     limit(Some(log.unwrap().len()));
+}
+
+/// Takes all that is ready; the last of it is this job. Returns its run.
+fn last_handed_over(world: &mut World, queue: QueueNo, job: JobId) -> Run {
+    let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
+    let last = jobs.last().unwrap();
+    assert_eq!(last.id, job);
+    last.run
 }
 
 /// Alone in its file, because the bound is the process's.
@@ -106,9 +116,8 @@ fn after_an_error_work_goes_on_by_itself() {
     world.crash();
     world.queue("mails");
     // That it crashed can't be written, and is known all the same.
-    let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
-    let crashes: Vec<_> = jobs.iter().map(|job| (job.id, job.run.crashes)).collect();
-    assert_eq!(crashes[crashes.len() - 1], (runs, 1));
+    let run = last_handed_over(&mut world, queue, runs);
+    assert_eq!(run.crashes, 1);
     limit(None);
     world.wait(|told| matches!(told, Told::Failing(None)));
     assert_eq!(world.view(runs).unwrap().run.crashes, 1);
@@ -125,12 +134,11 @@ fn after_an_error_work_goes_on_by_itself() {
     limit_to_log(&world);
     world.crash();
     world.queue("mails");
-    let (jobs, _) = world.refill_jobs(queue, 0, b"", 9);
-    let crashes: Vec<_> = jobs.iter().map(|job| (job.id, job.run.crashes)).collect();
-    assert_eq!(crashes[crashes.len() - 1], (runs, 3));
+    let run = last_handed_over(&mut world, queue, runs);
+    assert_eq!(run.crashes, 3);
     world.ask(Ask::End {
         job: runs,
-        run: jobs[jobs.len() - 1].run,
+        run,
         ending: Ending::Done { result: None },
         told: None,
         output: None,

@@ -13,7 +13,7 @@ const SCRIPT: &str = "case $0 in \
     crash) kill -SEGV $$;; \
     cries) echo crying >&2; kill -SEGV $$;; \
     slow) sleep 1000 & echo $! > child; sleep 1000;; \
-    greedy) python3 -c 'x = bytearray(200 << 20); import time; time.sleep(1000)';; \
+    greedy) python3 -c 'x = bytearray(200 << 20); import signal; signal.pause()';; \
     leaves) sleep 1000 & echo $! > child; echo left;; \
     *) cat; echo \" from $STOKER_NAME, $# words\";; esac";
 
