@@ -29,8 +29,7 @@ class Queue:
         keys, self.pushes = drawn["keys"], drawn["pushes"]
         self.spice = "".join(f"{key} = {keys[key]}\n" for key in SPICE if key in keys)
         self.ordered = keys.get("ordered") == "true"
-        # Acknowledged on delivery. What a shutdown pushes again of such jobs goes behind others of its key, so not where order counts.
-        self.once = not self.ordered and (keys.get("ack") == '"delivery"' or dice.random() < 0.3)
+        self.once = keys.get("ack") == '"delivery"' or dice.random() < 0.3  # acknowledged on delivery
         self.tries = dice.choice(TRIES)
         self.backoff = dice.choice(BACKOFF)
         self.faults = dice.choice(FAULTS)

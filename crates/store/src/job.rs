@@ -169,8 +169,9 @@ pub struct NewJob {
     pub delay_ms: u64,
     /// It waits until it is released.
     pub suspended: bool,
-    /// It was accepted before. If another job has its unique key by now, that one keeps it.
-    pub is_back: bool,
+    /// It was accepted before, and goes back to this place in its lane. If another job has its unique
+    /// key by now, that one keeps it.
+    pub order: Option<u64>,
     /// `None`: administrators only.
     pub owner: Option<Owner>,
 }

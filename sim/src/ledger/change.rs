@@ -389,6 +389,7 @@ impl Ledger {
         if answer == Some(0) {
             return self.stays_in_place(at);
         }
+        self.all_are_cancelled(at, answer == Some(surely + maybe), &mut reached);
         if answer.is_some_and(|count| count > 1) {
             self.has_changed.push(at);
         }
@@ -443,6 +444,19 @@ impl Ledger {
             self.jobs[no as usize].changing -= 1;
         }
         self.stays_in_place(at);
+    }
+
+    /// As many were cancelled as could be: each of them, also those that ran. Unless something else was asked for since, they
+    /// stay so.
+    fn all_are_cancelled(&self, at: usize, all: bool, reached: &mut [(u64, Reach)]) {
+        let is_last = at + 1 == self.changes.len();
+        if all && is_last && self.changes[at].verb == Verb::Cancel && !self.changes[at].is_cut {
+            for (no, reach) in reached {
+                if self.jobs[*no as usize].changing == 0 {
+                    *reach = Reach::Surely;
+                }
+            }
+        }
     }
 
     /// A change has changed nothing: each job has its place among others as before, unless something else was asked

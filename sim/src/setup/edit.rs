@@ -141,10 +141,6 @@ impl Queue {
         let mut section = self.section.clone();
         section.take_over(key, &drawn);
         keep_within_limit(&mut section);
-        if self.ordered && section.get("ack") == Some("\"delivery\"") {
-            // One that is ordered knows when each of its jobs has ended.
-            section.take("ack");
-        }
         Self::read(self.pool, section)
     }
 

@@ -105,10 +105,9 @@ pub(super) fn queue(dice: &mut Dice, name: &str, pool: &str, spare: &mut u64) ->
         section.put("tries", *dice.of_all(&["0", "1", "2", "2", "5"]));
     }
     section.maybe(dice, "ordered", &["true", "true", "false"]);
-    if section.get("ordered") != Some("true") && dice.percent(25) {
-        section.put("ack", "\"delivery\"");
-    } else {
-        section.maybe(dice, "ack", &["\"done\""]);
+    match dice.percent(20) {
+        true => section.put("ack", "\"delivery\""),
+        false => section.maybe(dice, "ack", &["\"done\""]),
     }
     keeps(dice, &mut section);
     section

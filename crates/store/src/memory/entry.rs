@@ -48,9 +48,10 @@ impl Entry {
                 class: new.class,
                 key: new.key,
                 // Those that share a place go by their numbers.
-                order: match is_overdue {
-                    true => places_after(due_ms).end - 1,
-                    false => id.0,
+                order: match (new.order, is_overdue) {
+                    (Some(order), _) => order,
+                    (None, true) => places_after(due_ms).end - 1,
+                    (None, false) => id.0,
                 },
                 codec: new.codec,
                 bytes: new.bytes,

@@ -91,7 +91,7 @@ impl QueueOf {
                 same_body: known.body_checksum == checksum::of_body(new.body()),
             });
         }
-        if new.is_back {
+        if new.order.is_some() {
             return None;
         }
         let unique = new.options.as_ref()?.unique.as_ref()?;

@@ -8,6 +8,7 @@ crate::every_engine! {
     the_scheduler_has_no_room,
     the_window_bounds_what_is_held,
     a_lane_is_handed_over_in_its_order,
+    a_job_that_comes_back_has_its_place_again,
     a_backlog_is_told_once,
     nothing_is_handed_over_twice,
     an_ended_job_makes_room,
@@ -89,6 +90,28 @@ fn a_lane_is_handed_over_in_its_order(world: &mut World) {
     assert!(jobs.is_sorted());
     assert_eq!(world.refill(queue, b"", 4), (jobs[1..5].to_vec(), true));
     assert_eq!(world.refill(queue, b"", 5), (jobs[5..].to_vec(), false));
+}
+
+/// It went behind the others of its key. Campaign of 2026-11-23.
+fn a_job_that_comes_back_has_its_place_again(world: &mut World) {
+    let queue = world.queue("mails");
+    let held = [(); 2].map(|()| world.hold(job(queue)));
+    let wait = |world: &mut World, job| match world.push_to(false, job) {
+        Pushed::Accepted { id, job: None } => id,
+        other => panic!("{other:?}"),
+    };
+    let waits = wait(world, job(queue));
+    let back = held.map(|held| {
+        world.done(held.id);
+        let order = Some(held.order);
+        let back = NewJob {
+            order,
+            ..job(queue)
+        };
+        wait(world, back)
+    });
+    let all = vec![back[0], back[1], waits];
+    assert_eq!(world.refill(queue, b"", 10), (all, false));
 }
 
 fn a_backlog_is_told_once(world: &mut World) {

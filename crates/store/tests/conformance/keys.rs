@@ -88,7 +88,7 @@ fn a_job_that_comes_back_leaves_its_key_to_another(world: &mut World) {
     let queue = world.queue("mails");
     let other = world.hold(unique(queue)).id;
     let back = NewJob {
-        is_back: true,
+        order: Some(1),
         ..unique(queue)
     };
     let back_too = back.clone();

@@ -180,7 +180,7 @@ impl Pair {
             } else {
                 0
             },
-            is_back: false,
+            order: None,
             suspended: self.chance.one_in(12),
             owner: self.owner(),
         };

@@ -55,7 +55,7 @@ impl Plane {
             due_ms: job.due_ms.map_or(0, |due| due.0),
             delay_ms: 0,
             suspended: state == State::Suspended,
-            is_back: false,
+            order: None,
             owner: job.owner.as_ref().map(|owner| owner.0.as_str().into()),
         })
     }

@@ -46,7 +46,7 @@ impl Plane {
     }
 
     /// A job that was claimed did not get to run before the server ends. Its record says done, so it is pushed
-    /// anew, without the idempotency key that would lead to that record.
+    /// anew, to the place that it had and without the idempotency key that would lead to that record.
     pub(crate) fn push_again(&mut self, held: LoadedJob) {
         let uuid = self.jobs.uuid(held.job.id);
         let text = format!(
@@ -61,6 +61,7 @@ impl Plane {
             queue,
             class,
             key,
+            order,
             codec,
             bytes,
             meta_len,
@@ -80,7 +81,7 @@ impl Plane {
             due_ms: 0,
             delay_ms: 0,
             suspended: false,
-            is_back: true,
+            order: Some(order),
             owner,
         };
         let Some(of_queue) = self.jobs.queue_id(queue) else {

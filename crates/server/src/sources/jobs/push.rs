@@ -214,7 +214,7 @@ impl Plane {
             due_ms: due_at.unwrap_or(0),
             delay_ms: delay.unwrap_or(0),
             suspended: false,
-            is_back: false,
+            order: None,
             owner,
         }
     }

@@ -14,6 +14,9 @@ impl Writer {
     /// Mostly the end, which is the job's own number. One that was due before it was pushed goes behind those that
     /// came up to then, or were due up to then.
     pub(super) fn place_of_new(&self, new: &NewJob, id: JobId, now: u64) -> rusqlite::Result<u64> {
+        if let Some(order) = new.order {
+            return Ok(order);
+        }
         if !new.is_overdue(now) {
             return Ok(id.0);
         }

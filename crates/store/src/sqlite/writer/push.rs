@@ -110,7 +110,7 @@ impl Writer {
         if let Some((holder, same_body)) = self.repeats(new, now)? {
             return Ok(Some(Pushed::Repeated { holder, same_body }));
         }
-        match unique(new).filter(|_| !new.is_back) {
+        match unique(new).filter(|_| new.order.is_none()) {
             Some(unique) => {
                 let holder = self.holder(new.queue, unique, now)?;
                 Ok(holder.map(Pushed::Taken))
@@ -307,7 +307,10 @@ pub(super) fn state_of(new: &NewJob, now: u64) -> State {
 
 /// Whether no other job can stand for it, and it goes behind all others.
 fn is_plain(new: &NewJob, now: u64) -> bool {
-    new.idempotency.is_none() && unique(new).is_none() && !new.is_overdue(now)
+    new.idempotency.is_none()
+        && unique(new).is_none()
+        && new.order.is_none()
+        && !new.is_overdue(now)
 }
 
 fn unique(new: &NewJob) -> Option<&Unique> {
