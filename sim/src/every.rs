@@ -79,12 +79,8 @@ fn every_key_of_the_configuration_is_drawn() {
 }
 
 /// Keys that no reload changes, though the server would take it.
-const NOT_RELOADED: [(&str, &str); 14] = [
+const NOT_RELOADED: [(&str, &str); 10] = [
     ("pool.command", "always the same: nothing is executed"),
-    (
-        "pool.workers",
-        "`stoker scale` is drawn, which is the same to the core",
-    ),
     ("pool.directory", "the angel's; always the same"),
     ("pool.env", "the angel's"),
     ("pool.env_clear", "the angel's"),
@@ -94,18 +90,9 @@ const NOT_RELOADED: [(&str, &str); 14] = [
         "pool.protocol",
         "processes without the protocol get no tasks",
     ),
-    ("pool.strategy", "what a worker is stays as it was drawn"),
     ("pool.token", "guests have the one that was drawn"),
     ("stoker.watchdog", "the angel's"),
     ("queue.pool", "who serves which queue stays as it was drawn"),
-    (
-        "queue.reserve",
-        "who has which reserve must be known to judge who waits",
-    ),
-    (
-        "queue.keep",
-        "who has which reserve must be known to judge who waits",
-    ),
 ];
 
 #[test]

@@ -99,7 +99,8 @@ impl Ledger {
         if !setup.is_unhurried() || is_suspect || self.disk_is_felt() {
             return;
         }
-        let has_reserve = self.running_of(queue) > reserve_of(queue, setup);
+        let reserves = setup.queues[queue].reserve.all();
+        let has_reserve = self.running_of(queue) > reserves.max().unwrap_or(0);
         for other in 0..setup.queues.len() {
             let is_rival = other != queue && setup.queues[other].pool == setup.queues[queue].pool;
             if !is_rival || !has_reserve {
@@ -168,7 +169,7 @@ impl Ledger {
         let is_plain = is_free && !of.ordered && !self.paused.contains(&queue);
         is_plain
             && of.limit.known() == Some(u64::MAX)
-            && self.may_run_of(queue) < reserve_of(queue, setup)
+            && self.may_run_of(queue) < setup.queues[queue].reserve.known().unwrap_or(0)
             && self.waits_long(queue).is_some()
     }
 
@@ -215,8 +216,4 @@ impl Ledger {
             );
         }
     }
-}
-
-fn reserve_of(queue: usize, setup: &Setup) -> u64 {
-    setup.queues[queue].section.number("reserve", 0)
 }

@@ -1,11 +1,15 @@
 //! The sections that a reload changes, one key at a time.
 
 use super::section::Section;
-use super::{Pool, Queue, Quotas, Service, Setup, is_exec, sections};
+use super::{
+    Pool, Queue, Quotas, Service, Setup, is_exec, is_spare, least_slots, sections, workers_of,
+};
 use crate::dice::Dice;
 
 /// Keys that change. The others keep their value for the whole seed: they need a restart, or they would change what is drawn.
-pub(crate) const OF_QUEUE: [&str; 14] = [
+pub(crate) const OF_QUEUE: [&str; 16] = [
+    "reserve",
+    "keep",
     "tries",
     "max_waiting",
     "keep_done",
@@ -21,7 +25,9 @@ pub(crate) const OF_QUEUE: [&str; 14] = [
     "keep_payloads",
     "keep_results",
 ];
-pub(crate) const OF_SERVICE: [&str; 8] = [
+pub(crate) const OF_SERVICE: [&str; 10] = [
+    "reserve",
+    "keep",
     "limit",
     "per_key",
     "weight",
@@ -31,7 +37,9 @@ pub(crate) const OF_SERVICE: [&str; 8] = [
     "max_waiting",
     "max_wait",
 ];
-pub(crate) const OF_POOL: [&str; 9] = [
+pub(crate) const OF_POOL: [&str; 11] = [
+    "workers",
+    "strategy",
     "boot_timeout",
     "task_timeout",
     "kill_grace",
@@ -74,17 +82,15 @@ impl To {
         match (dice.below(10), service) {
             (0 | 1, Some(at)) => {
                 let key = *dice.of_all(&OF_SERVICE);
-                (
-                    Self::Service(at, setup.services[at].with_another(dice, key)),
-                    key,
-                )
+                let of = &setup.services[at];
+                let spare = setup.spare(of.pool) + of.section.number("reserve", 0);
+                (Self::Service(at, of.with_another(dice, key, spare)), key)
             }
             (2..=4, _) => {
                 let key = *dice.of_all(&OF_POOL);
-                (
-                    Self::Pool(pool, setup.pools[pool].with_another(dice, key)),
-                    key,
-                )
+                let least = setup.least_workers(pool);
+                let to = setup.pools[pool].with_another(dice, key, least);
+                (Self::Pool(pool, to), key)
             }
             (5, _) => {
                 let key = *dice.of_all(&OF_SERVER);
@@ -94,16 +100,38 @@ impl To {
             }
             _ => {
                 let key = *dice.of_all(&OF_QUEUE);
-                (
-                    Self::Queue(queue, setup.queues[queue].with_another(dice, key)),
-                    key,
-                )
+                let of = &setup.queues[queue];
+                let spare = setup.spare(of.pool) + of.section.number("reserve", 0);
+                (Self::Queue(queue, of.with_another(dice, key, spare)), key)
             }
         }
     }
 }
 
 impl Setup {
+    /// The queues and services of a pool.
+    fn served_by(&self, pool: usize) -> impl Iterator<Item = &Section> {
+        let queues = self.queues.iter().map(|queue| (queue.pool, &queue.section));
+        let services = self.services.iter();
+        let services = services.map(|service| (service.pool, &service.section));
+        let all = queues.chain(services).filter(move |(of, _)| *of == pool);
+        all.map(|(_, section)| section)
+    }
+
+    /// What is left of a pool's minimum to be reserved.
+    fn spare(&self, pool: usize) -> u64 {
+        let reserved = self.served_by(pool);
+        let reserved: u64 = reserved.map(|section| section.number("reserve", 0)).sum();
+        least_slots(&self.pools[pool].section) - reserved
+    }
+
+    /// The least minimum of workers with which everybody has what it reserves, and who reserves nothing has one.
+    fn least_workers(&self, pool: usize) -> u64 {
+        let number = |section: &Section| section.number("reserve", 0) + section.number("keep", 0);
+        let needed: u64 = self.served_by(pool).map(number).sum();
+        needed.clamp(1, least_slots(&self.pools[pool].section))
+    }
+
     /// A reload is to bring this. From now on either may hold.
     pub(crate) fn may_become(&mut self, to: &To) {
         match to {
@@ -136,11 +164,11 @@ impl Setup {
 
 impl Queue {
     /// The same with another value of one key, or with none.
-    fn with_another(&self, dice: &mut Dice, key: &'static str) -> Self {
-        let drawn = sections::queue(dice, &self.name, "", &mut 0);
+    fn with_another(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
+        let drawn = sections::queue(dice, &self.name, "", &mut spare.clone());
         let mut section = self.section.clone();
         section.take_over(key, &drawn);
-        keep_within_limit(&mut section);
+        keep_within_limit(&mut section, spare);
         Self::read(self.pool, section)
     }
 
@@ -154,21 +182,24 @@ impl Queue {
         self.keep_done.changes_as(&to.keep_done);
         self.keep_failed.changes_as(&to.keep_failed);
         self.backoffs_ms.extend(to.backoffs_ms.iter().cloned());
+        self.reserve.changes_as(&to.reserve);
         self.forgets_soon |= to.forgets_soon;
+        self.keeps |= to.keeps;
     }
 
     fn has_become(&mut self, to: &Self) {
         self.tries.is_as(&to.tries);
+        self.reserve.is_as(&to.reserve);
         self.max_waiting.is_as(&to.max_waiting);
     }
 }
 
 impl Service {
-    fn with_another(&self, dice: &mut Dice, key: &'static str) -> Self {
-        let drawn = sections::service(dice, &self.name, "", &mut 0);
+    fn with_another(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
+        let drawn = sections::service(dice, &self.name, "", &mut spare.clone());
         let mut section = self.section.clone();
         section.take_over(key, &drawn);
-        keep_within_limit(&mut section);
+        keep_within_limit(&mut section, spare);
         Self::read(self.pool, section)
     }
 
@@ -179,6 +210,7 @@ impl Service {
         self.max_waiting.changes_as(&to.max_waiting);
         self.max_wait_ms.changes_as(&to.max_wait_ms);
         self.is_idempotent.changes_as(&to.is_idempotent);
+        self.keeps |= to.keeps;
     }
 
     fn has_become(&mut self, to: &Self) {
@@ -189,11 +221,22 @@ impl Service {
 }
 
 impl Pool {
-    fn with_another(&self, dice: &mut Dice, key: &'static str) -> Self {
+    fn with_another(&self, dice: &mut Dice, key: &'static str, least: u64) -> Self {
         let drawn = sections::pool(dice, &self.name);
         let mut section = self.section.clone();
-        section.take_over(key, &drawn);
-        if is_exec(&section) || section.get("strategy") == Some("\"spare\"") {
+        match key {
+            // An adapter has as many slots as its pool has workers, and keeps them.
+            "workers" if is_exec(&section) => {}
+            // What its workers are is drawn once.
+            "strategy" if is_exec(&section) || is_exec(&drawn) => {}
+            "workers" => {
+                let (min, max) = workers_of(&drawn);
+                let (min, max) = (min.max(least), max.max(least));
+                section.put(key, format!("{{ min = {min}, max = {max} }}"));
+            }
+            _ => section.take_over(key, &drawn),
+        }
+        if is_exec(&section) || is_spare(&section) {
             section.take("max_tasks");
         }
         Self::read(section)
@@ -216,9 +259,14 @@ impl Quotas {
     }
 }
 
-/// A limit below what is reserved is refused.
-fn keep_within_limit(section: &mut Section) {
-    if section.number("limit", u64::MAX) < section.number("reserve", 0) {
+/// A limit below what is reserved is refused. `spare` of its pool's minimum it may reserve, and of the rest as many are kept.
+fn keep_within_limit(section: &mut Section, spare: u64) {
+    let reserve = section.number("reserve", 0);
+    if section.number("limit", u64::MAX) < reserve {
         section.take("limit");
+    }
+    if section.get("keep").is_some() {
+        let keep = section.number("keep", 0);
+        section.put("keep", keep.min(reserve).min(spare - reserve));
     }
 }

@@ -56,6 +56,9 @@ pub(crate) struct Queue {
     pub(crate) on_delivery: Setting<bool>,
     pub(crate) max_waiting: Setting<u64>,
     pub(crate) limit: Setting<u64>,
+    pub(crate) reserve: Setting<u64>,
+    /// It ever had workers kept for it.
+    pub(crate) keeps: bool,
     pub(crate) per_key: Setting<u64>,
     /// Priorities go by class alone.
     pub(crate) is_strict: Setting<bool>,
@@ -72,6 +75,8 @@ pub(crate) struct Service {
     pub(crate) pool: usize,
     pub(crate) limit: Setting<u64>,
     pub(crate) per_key: Setting<u64>,
+    /// It ever had workers kept for it.
+    pub(crate) keeps: bool,
     /// What a call has that names no time.
     pub(crate) timeout_ms: Setting<u64>,
     pub(crate) max_waiting: Setting<u64>,
@@ -245,13 +250,10 @@ impl Setup {
 
     /// Some workers of this pool are kept for certain queues or services.
     pub(crate) fn keeps_workers(&self, pool: usize) -> bool {
-        let queues = self.queues.iter().map(|queue| (queue.pool, &queue.section));
-        let services = self
-            .services
-            .iter()
-            .map(|service| (service.pool, &service.section));
-        let mut all = queues.chain(services);
-        all.any(|(of, section)| of == pool && section.number("keep", 0) > 0)
+        let mut queues = self.queues.iter();
+        let mut services = self.services.iter();
+        queues.any(|queue| queue.pool == pool && queue.keeps)
+            || services.any(|service| service.pool == pool && service.keeps)
     }
 
     /// Workers of this pool stay as long as nothing happens to them.
@@ -259,7 +261,7 @@ impl Setup {
         let section = &self.pools[pool].section;
         let goes = ["max_tasks", "max_age"].iter();
         self.operations == 0
-            && section.get("strategy") != Some("\"spare\"")
+            && !is_spare(section)
             && goes.clone().all(|key| section.get(key).is_none())
     }
 
@@ -271,19 +273,24 @@ impl Setup {
     /// How many tasks a worker may get, where it gets none ahead.
     pub(crate) fn most_tasks(&self, pool: usize) -> Option<u64> {
         let bounds = self.pools[pool].sections();
-        let mut bounds = bounds.map(|section| section.number("max_tasks", 0));
+        let mut bounds = bounds.map(|section| match is_spare(section) {
+            true => 1,
+            false => section.number("max_tasks", 0),
+        });
         let most = bounds.try_fold(0, |most: u64, bound| (bound > 0).then_some(most.max(bound)));
         most.filter(|_| self.is_unhurried())
     }
 
-    /// How many workers a pool may have, by its section.
+    /// How many workers a pool may have, by all sections that it ever had.
     pub(crate) fn most_workers(&self, pool: usize) -> u64 {
-        workers_of(&self.pools[pool].section).1
+        let sections = self.pools[pool].sections();
+        let most = sections.map(|section| workers_of(section).1).max();
+        most.unwrap_or(0)
     }
 
     /// How many processes a pool may have: those that work, those that begin for others, and as many that end.
     pub(crate) fn most_processes(&self, pool: usize) -> u64 {
-        let of_file = workers_of(&self.pools[pool].section).1;
+        let of_file = self.most_workers(pool);
         let most = match self.operations {
             0 => of_file,
             _ => of_file.max(operator::MOST_WORKERS),
@@ -374,6 +381,8 @@ impl Queue {
             on_delivery: Setting::new(section.get("ack") == Some("\"delivery\"")),
             max_waiting: Setting::new(section.number("max_waiting", 10_000_000)),
             limit: Setting::new(section.number("limit", u64::MAX)),
+            reserve: Setting::new(section.number("reserve", 0)),
+            keeps: section.number("keep", 0) > 0,
             per_key: Setting::new(section.number("per_key", u64::MAX)),
             is_strict: Setting::new(section.get("age_step") == Some("\"none\"")),
             keep_done: Setting::new(section.number("keep_done", 10_000)),
@@ -391,6 +400,7 @@ impl Service {
             pool,
             limit: Setting::new(section.number("limit", u64::MAX)),
             per_key: Setting::new(section.number("per_key", u64::MAX)),
+            keeps: section.number("keep", 0) > 0,
             timeout_ms: Setting::new(section.millis("timeout", 10_000).unwrap_or(u64::MAX)),
             max_waiting: Setting::new(section.number("max_waiting", 10_000)),
             max_wait_ms: Setting::new(section.millis("max_wait", u64::MAX).unwrap_or(u64::MAX)),
@@ -408,6 +418,11 @@ impl Quotas {
             user_pushes: section.number("user_pushes", 50_000),
         }
     }
+}
+
+/// A worker per task, of which some wait, started.
+fn is_spare(section: &Section) -> bool {
+    section.get("strategy") == Some("\"spare\"")
 }
 
 fn is_exec(section: &Section) -> bool {
