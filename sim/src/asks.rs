@@ -132,8 +132,7 @@ impl World {
             (entry.features, entry.open_beside) = (features, client.open.len() as u64);
             let ahead = options.due_at.map(|due| due.saturating_sub(wall_ms()));
             if let (Some(ahead), false) = (ahead, self.setup.wall_jumps) {
-                entry.not_before += Duration::from_millis(ahead);
-                entry.due_by = entry.not_before;
+                entry.waits_for(Duration::from_millis(ahead));
             }
             client.push(job, &drawn.name, &options);
         }
@@ -175,6 +174,11 @@ impl World {
                 request = change;
                 self.is_moment(Moment::Change);
                 About::Change(at)
+            }
+            Effect::Imports(lines) => {
+                let (import, imported) = self.import(lines);
+                request = import;
+                About::Import(imported)
             }
             Effect::Pauses(queue) => {
                 self.ledger.paused.insert(queue);
@@ -330,6 +334,7 @@ impl World {
                 // What a change reaches is not known then: it stays open as long as its server lives.
                 match about {
                     About::Job(job) => self.ledger.unknown(*job),
+                    About::Import(imported) => self.ledger.import_is_unknown(*imported),
                     About::Call(call) => self.ledger.calls.leave(*call),
                     // One that has heard nothing may be heard by the next server.
                     About::Change(at) if client.has_heard => self.ledger.abandons(*at),

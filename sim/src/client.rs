@@ -2,7 +2,7 @@
 
 use crate::body::body;
 use crate::calls::{Calls, Wish};
-use crate::ledger::{Ledger, Steered};
+use crate::ledger::{Imported, Ledger, Steered};
 use crate::peer::Peer;
 use crate::push::Options;
 use crate::setup::Setup;
@@ -26,6 +26,8 @@ pub(crate) enum About {
     Steered(usize, Steered, u64),
     /// The same, with jobs that are to change: the how-manieth change.
     Change(usize),
+    /// Jobs that are taken in.
+    Import(Imported),
     /// A page of all jobs, and the other lists, at the end.
     Jobs,
     Queues,
@@ -327,6 +329,9 @@ impl Client {
                             String::from_utf8_lossy(frame.body)
                         ),
                     }
+                }
+                About::Import(jobs) => {
+                    ledger.imported(jobs, Status(frame.code), frame.body);
                 }
                 About::Reload(edit) if Status(frame.code) == Status::OK => {
                     ledger.is_reloaded = Some(edit);

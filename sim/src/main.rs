@@ -17,6 +17,7 @@ mod faults;
 mod guests;
 mod hands;
 mod hostile;
+mod imports;
 mod late;
 mod ledger;
 mod lively;

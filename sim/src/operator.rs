@@ -1,6 +1,7 @@
 //! What an operator asks for, drawn.
 
 use crate::dice::Dice;
+use crate::imports::{self, Line};
 use crate::ledger::{Filter, Verb};
 use crate::push::TYPES;
 use crate::setup::Setup;
@@ -17,6 +18,8 @@ pub(crate) enum Effect {
     Resumes(usize),
     /// Jobs are changed: these.
     Changes(Verb, Filter),
+    /// Jobs are taken in.
+    Imports(Vec<Line>),
     /// How many of its jobs may run at once.
     Limits(usize, u64),
     /// The configuration file is changed, and the server told to read it again.
@@ -48,6 +51,10 @@ pub(crate) fn draw(
                 }
             };
             ("stoker.job", Value::Null, Effect::Changes(verb, filter))
+        }
+        4 if dice.percent(25) => {
+            let lines = imports::draw(dice, setup, jobs);
+            ("stoker.job", Value::Null, Effect::Imports(lines))
         }
         4 => look(dice, setup),
         5 => wrong(dice, setup),

@@ -178,6 +178,17 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// It is due that much later than its push says.
+    pub(crate) fn waits_for(&mut self, ahead: Duration) {
+        self.not_before += ahead;
+        self.due_by = self.not_before;
+    }
+
+    /// It waits until somebody releases it.
+    pub(crate) fn is_suspended(&mut self) {
+        self.state = State::Suspended;
+    }
+
     pub(crate) fn new(queue: usize, uid: u32, options: Options) -> Self {
         let delay = options.delay.unwrap_or_default();
         Self {

@@ -5,6 +5,7 @@ mod change;
 mod count;
 mod display;
 mod drained;
+mod imported;
 mod job;
 mod keys;
 mod learned;
@@ -15,6 +16,7 @@ mod story;
 mod survival;
 
 pub(crate) use change::{Change, Filter, Verb};
+pub(crate) use imported::Imported;
 pub(crate) use job::{Ack, Answer, Death, End, Job, Push, State};
 pub(crate) use steered::Steered;
 

@@ -1,0 +1,102 @@
+//! Jobs that an operator takes in from an export.
+
+use crate::body::body;
+use crate::coverage::features;
+use crate::dice::Dice;
+use crate::ledger::Imported;
+use crate::push::Options;
+use crate::setup::Setup;
+use crate::world::World;
+use serde_json::{Value, json};
+use std::time::Duration;
+use stoker_os::wall_ms;
+
+/// Where order counts, the keys of an import are of no client's life.
+const LIVES: u64 = 1_000_000;
+
+/// A line of an export.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    queue: usize,
+    options: Options,
+    suspended: bool,
+}
+
+/// Some lines for a server that knows so many jobs.
+pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> Vec<Line> {
+    let count = dice.within(1, 4);
+    let line = |_| {
+        let queue = dice.below(setup.queues.len() as u64) as usize;
+        let of = &setup.queues[queue];
+        let mut options = Options::draw(dice, of, setup.rich, LIVES + jobs, jobs);
+        let delay = options.delay.take();
+        let due = delay.map(|delay| wall_ms() + delay.as_millis() as u64);
+        options.due_at = due.or(options.due_at).filter(|_| !of.ordered);
+        // An export has no costs. Whose keys these are is judged by pushes.
+        (options.cost, options.passed) = (None, None);
+        (options.unique, options.idempotency) = (None, None);
+        let suspended = dice.percent(15);
+        Line {
+            queue,
+            options,
+            suspended,
+        }
+    };
+    (0..count).map(line).collect()
+}
+
+impl World {
+    /// The request, and what it brings.
+    pub(crate) fn import(&mut self, lines: Vec<Line>) -> (Value, Imported) {
+        let first = self.ledger.jobs.len() as u64;
+        let imported = Imported {
+            first,
+            count: lines.len() as u64,
+        };
+        let mut jobs = Vec::new();
+        for line in lines {
+            let queue = &self.setup.queues[line.queue];
+            let no = self.ledger.jobs.len() as u64;
+            jobs.push(line.as_json(no, &queue.name));
+            let features = features(&line.options, queue);
+            let ahead = line.options.due_at;
+            let ahead = ahead.filter(|_| !self.setup.wall_jumps && !line.suspended);
+            let no = self.ledger.push(line.queue, 0, line.options);
+            let job = &mut self.ledger.jobs[no as usize];
+            job.features = features;
+            if let Some(due) = ahead {
+                job.waits_for(Duration::from_millis(due.saturating_sub(wall_ms())));
+            }
+            if line.suspended {
+                job.is_suspended();
+            }
+        }
+        (json!({"op": "import", "jobs": jobs}), imported)
+    }
+}
+
+impl Line {
+    fn as_json(&self, no: u64, queue: &str) -> Value {
+        let of = &self.options;
+        let body = String::from_utf8(body(no, 0, of.len)).expect("text");
+        let options = json!({
+            "tries": of.tries,
+            "backoff_ms": (!of.backoff_ms.is_empty()).then_some(&of.backoff_ms),
+            "timeout_ms": of.timeout_ms,
+            "fail_on_timeout": of.fail_on_timeout,
+            "retry_until_ms": of.retry_until,
+            "max_exceptions": of.max_exceptions,
+            "type": of.kind,
+            "keep_result_ms": of.keep_result_ms,
+        });
+        json!({
+            "queue": queue,
+            "state": self.suspended.then_some("suspended"),
+            "priority": of.priority,
+            "due_ms": of.due_at,
+            "key": of.key,
+            "options": options,
+            "body": body,
+        })
+    }
+}

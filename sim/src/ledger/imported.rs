@@ -1,0 +1,59 @@
+//! Jobs that came in with an export: no push of their own was answered.
+
+use super::{Ledger, Push, State};
+use stoker_os::steady;
+use stoker_wire::Status;
+
+/// The jobs of one import, by their numbers here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Imported {
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+}
+
+impl Imported {
+    fn numbers(self) -> std::ops::Range<u64> {
+        self.first..self.first + self.count
+    }
+}
+
+impl Ledger {
+    /// An operator was answered. None of the jobs is there already, so all are taken in, or it failed.
+    pub(crate) fn imported(&mut self, jobs: Imported, status: Status, body: &[u8]) {
+        let text = String::from_utf8_lossy(body);
+        let push = match status {
+            Status::OK => {
+                let told: serde_json::Value = serde_json::from_slice(body).expect("JSON");
+                let count = told["count"].as_u64();
+                assert_eq!(count, Some(jobs.count), "so many jobs were imported");
+                Push::Accepted
+            }
+            Status::RESOURCE_EXHAUSTED if !self.disk_is_full(body) => Push::Refused,
+            Status::UNKNOWN | Status::RESOURCE_EXHAUSTED => Push::Unknown,
+            other if self.may_fail(other) => Push::Unknown,
+            other => panic!("an import was answered {other:?}: {text}"),
+        };
+        for no in jobs.numbers() {
+            let job = self.touch(no, "push answered");
+            (job.push, job.answered_at) = (push, steady());
+            // Its id is known once a worker has it.
+            job.may_be_renamed |= push == Push::Accepted && job.id.is_none();
+            let is_new = job.state == State::Waits && job.runs == 0 && !job.is_lost;
+            if push == Push::Accepted && is_new {
+                self.waiting.insert(no);
+            }
+            let job = &self.jobs[no as usize];
+            assert!(
+                push != Push::Refused || job.runs == 0,
+                "job {no}: refused, and it ran"
+            );
+            let is_lost = push == Push::Accepted && job.is_lost && !job.may_be_over;
+            assert!(!is_lost, "job {no} was imported, and is lost");
+        }
+    }
+
+    /// Whoever asked has hung up.
+    pub(crate) fn import_is_unknown(&mut self, jobs: Imported) {
+        jobs.numbers().for_each(|no| self.unknown(no));
+    }
+}
