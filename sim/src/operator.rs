@@ -136,13 +136,18 @@ fn filter(dice: &mut Dice, setup: &Setup, verb: Verb, jobs: u64) -> Filter {
     filter
 }
 
+/// One that is always there.
+fn queue_of_file(dice: &mut Dice, setup: &Setup) -> usize {
+    dice.below(setup.of_file().count() as u64) as usize
+}
+
 fn queue_of(dice: &mut Dice, setup: &Setup) -> usize {
     dice.below(setup.queues.len() as u64) as usize
 }
 
 /// What changes nothing.
 fn look(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
-    let queue = &setup.queues[queue_of(dice, setup)].name;
+    let queue = &setup.queues[queue_of_file(dice, setup)].name;
     let limit = dice.within(1, 100);
     let (method, request) = match dice.below(7) {
         0 => (
@@ -194,7 +199,7 @@ fn workers(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
 }
 
 fn of_queue(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
-    let at = queue_of(dice, setup);
+    let at = queue_of_file(dice, setup);
     let queue = setup.queues[at].name.as_str();
     match dice.below(6) {
         0 | 1 => {

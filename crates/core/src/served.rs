@@ -301,7 +301,7 @@ impl Core {
             // Level with those that were served meanwhile, as every queue that begins to wait.
             queue_of.had = queue_of.had.max(pool_of.served);
             pool_of.activate(queue);
+            self.touch(pool);
         }
-        self.touch(pool);
     }
 }

@@ -39,7 +39,8 @@ impl Ledger {
             || pushes >= setup.quotas.user_pushes
             || open >= setup.quotas.max_inflight
             || bytes > MUCH
-            || self.disk_is_felt();
+            || self.disk_is_felt()
+            || queue.is_made_up && setup.has_made_up_more_than_a_user_may();
         assert!(
             is_met,
             "job {no}: refused beside {waiting} in its queue, {pushes} pushes of its user and {open} requests of its \

@@ -77,7 +77,7 @@ impl To {
     /// One key of one section has another value, or none any more. Returns which key.
     pub(crate) fn draw(dice: &mut Dice, setup: &Setup) -> (Self, &'static str) {
         let mut one_of = |count: usize| dice.below(count as u64) as usize;
-        let (queue, pool) = (one_of(setup.queues.len()), one_of(setup.pools.len()));
+        let (queue, pool) = (one_of(setup.of_file().count()), one_of(setup.pools.len()));
         let service = (!setup.services.is_empty()).then(|| one_of(setup.services.len()));
         match (dice.below(10), service) {
             (0 | 1, Some(at)) => {
@@ -256,6 +256,7 @@ impl Quotas {
         self.max_inflight = self.max_inflight.min(to.max_inflight);
         self.user_inflight = self.user_inflight.min(to.user_inflight);
         self.user_pushes = self.user_pushes.min(to.user_pushes);
+        self.user_queues = self.user_queues.min(to.user_queues);
     }
 }
 

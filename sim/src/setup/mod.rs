@@ -47,6 +47,8 @@ pub(crate) struct Pool {
 pub(crate) struct Queue {
     pub(crate) name: String,
     pub(crate) section: Section,
+    /// No file names it: producers have made it up.
+    pub(crate) is_made_up: bool,
     pub(crate) pool: usize,
     pub(crate) tries: Setting<u16>,
     /// What each list of waits says that it ever had; empty if there is none.
@@ -101,6 +103,7 @@ pub(crate) struct Quotas {
     pub(crate) max_inflight: u64,
     pub(crate) user_inflight: u64,
     pub(crate) user_pushes: u64,
+    pub(crate) user_queues: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -166,7 +169,12 @@ impl Setup {
                 sections::queue(&mut dice, &name, of, &mut spare[pool]),
             )
         });
-        let queues = queues.collect();
+        let mut queues: Vec<Queue> = queues.collect();
+        // Workers offer to serve whatever there is: those of several pools would share it.
+        if pools.len() == 1 {
+            let made_up = Dice::of(seed, "made up").below(3);
+            queues.extend((0..made_up).map(|no| Queue::made_up(&format!("m{no}"))));
+        }
         let services = (0..dice.below(3)).map(|no| {
             let pool = dice.below(pools.len() as u64) as usize;
             let (name, of) = (format!("s{no}"), &pools[pool].name);
@@ -224,8 +232,7 @@ impl Setup {
         self.pools
             .iter()
             .for_each(|pool| pool.section.write(&mut text));
-        self.queues
-            .iter()
+        self.of_file()
             .for_each(|queue| queue.section.write(&mut text));
         self.services
             .iter()
@@ -233,9 +240,14 @@ impl Setup {
         text
     }
 
+    /// The queues that the file names, which come before all others.
+    pub(crate) fn of_file(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.iter().filter(|queue| !queue.is_made_up)
+    }
+
     pub(crate) fn sections(&self) -> impl Iterator<Item = &Section> {
         let pools = self.pools.iter().map(|pool| &pool.section);
-        let queues = self.queues.iter().map(|queue| &queue.section);
+        let queues = self.of_file().map(|queue| &queue.section);
         let services = self.services.iter().map(|service| &service.section);
         [&self.stoker, &self.log]
             .into_iter()
@@ -322,6 +334,12 @@ impl Setup {
         self.queues.iter().position(|queue| queue.name == name)
     }
 
+    /// Who pushes to all queues that are made up may be told that there are too many.
+    pub(crate) fn has_made_up_more_than_a_user_may(&self) -> bool {
+        let made_up = self.queues.iter().filter(|queue| queue.is_made_up);
+        made_up.count() as u64 > self.quotas.user_queues
+    }
+
     /// The services of a pool, which its workers must offer.
     pub(crate) fn services_of<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a str> {
         let at = self.pool(pool);
@@ -369,11 +387,22 @@ impl Queue {
         Self::read(0, sections::queue(dice, name, "p0", &mut 0))
     }
 
+    /// It has all defaults, and is forgotten once nobody uses it.
+    fn made_up(name: &str) -> Self {
+        let section = Section::new(format!("queue.{name}"));
+        Self {
+            is_made_up: true,
+            forgets_soon: true,
+            ..Self::read(0, section)
+        }
+    }
+
     fn read(pool: usize, section: Section) -> Self {
         let times = section.millis("keep_done_for", 86_400_000).into_iter();
         let times = times.chain(section.millis("keep_failed_for", 86_400_000));
         Self {
             name: section.head.replace("queue.", ""),
+            is_made_up: false,
             pool,
             tries: Setting::new(section.number("tries", 1) as u16),
             backoffs_ms: vec![backoff_of(section.get("backoff").unwrap_or_default())],
@@ -416,6 +445,7 @@ impl Quotas {
             max_inflight: section.number("max_inflight", 1_024),
             user_inflight: section.number("user_inflight", 50_000),
             user_pushes: section.number("user_pushes", 50_000),
+            user_queues: section.number("user_queues", 900),
         }
     }
 }
