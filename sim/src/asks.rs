@@ -202,6 +202,8 @@ impl World {
                 }
                 About::Steered(queue, wish, number)
             }
+            Effect::Removes(queue) => About::Removes(queue, steady()),
+            Effect::Clears(service) => About::Clears(service, steady()),
             Effect::Edits => return self.edits_file(),
             Effect::Rejected => About::WrongOperation,
             // Reserves bound sizes and limits.

@@ -7,6 +7,7 @@ use crate::peer::Peer;
 use crate::push::Options;
 use crate::setup::Setup;
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
 /// The version of a payload that no edit makes.
@@ -26,6 +27,9 @@ pub(crate) enum About {
     Steered(usize, Steered, u64),
     /// The same, with jobs that are to change: the how-manieth change.
     Change(usize),
+    /// A queue that was made up is removed, and calls are forgiven: since when.
+    Removes(usize, Duration),
+    Clears(Option<usize>, Duration),
     /// Jobs that are taken in.
     Import(Imported),
     /// A page of all jobs, and the other lists, at the end.
@@ -271,8 +275,15 @@ impl Client {
                         "a request that is wrong was answered {status:?}"
                     );
                 }
-                About::Operation | About::Steering | About::Steered(..) => {
+                About::Removes(queue, asked_at) => {
                     let status = Status(frame.code);
+                    ledger.removed(queue, asked_at, status);
+                }
+                About::Operation | About::Steering | About::Steered(..) | About::Clears(..) => {
+                    let status = Status(frame.code);
+                    if let (About::Clears(service, asked_at), Status::OK) = (about, status) {
+                        ledger.calls.forgives(service, asked_at);
+                    }
                     let text = String::from_utf8_lossy(frame.body);
                     let is_reserved = about != About::Operation && text.contains("reserve");
                     // One that is in doubt may hold later.

@@ -34,19 +34,14 @@ const KEYS: [(&str, &str); 13] = [
 ];
 
 /// Operations that are not drawn.
-const OPERATIONS: [(&str, &str); 7] = [
+const OPERATIONS: [(&str, &str); 5] = [
     (
         "stoker.server stats",
         "counters of the process: integration tests have them",
     ),
     ("stoker.job show", "by id, at the end of integration tests"),
-    (
-        "stoker.queue remove",
-        "queues of the configuration can't be removed",
-    ),
     ("stoker.queue list", "asked for at every step of the end"),
     ("stoker.quarantine show", "needs the number of an entry"),
-    ("stoker.quarantine clear", "needs the number of an entry"),
     ("stoker.worker list", "asked for at the end"),
 ];
 

@@ -20,6 +20,10 @@ pub(crate) enum Effect {
     Changes(Verb, Filter),
     /// Jobs are taken in.
     Imports(Vec<Line>),
+    /// A queue that was made up is forgotten, if it holds nothing.
+    Removes(usize),
+    /// Calls of this service, or of all, that killed workers are forgiven.
+    Clears(Option<usize>),
     /// How many of its jobs may run at once.
     Limits(usize, u64),
     /// The configuration file is changed, and the server told to read it again.
@@ -184,7 +188,8 @@ fn wrong(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
 
 fn workers(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
     let pool = &dice.of_all(&setup.pools).name;
-    let request = match dice.below(6) {
+    let request = match dice.below(7) {
+        6 => return clear(dice, setup),
         4 | 5 => return ("stoker.pool", json!({"op": "reload"}), Effect::Edits),
         0 => json!({"op": "scale", "pool": pool, "reset": true}),
         1 => json!({"op": "reload", "pool": pool}),
@@ -198,7 +203,22 @@ fn workers(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
     ("stoker.pool", request, Effect::None)
 }
 
+fn clear(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let services = setup.services.len() as u64;
+    let one = (services > 0 && dice.percent(50)).then(|| dice.below(services) as usize);
+    let mut request = json!({"op": "clear"});
+    if let Some(at) = one {
+        request["service"] = setup.services[at].name.clone().into();
+    }
+    ("stoker.quarantine", request, Effect::Clears(one))
+}
+
 fn of_queue(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+    let made_up = setup.of_file().count();
+    if made_up < setup.queues.len() && dice.percent(20) {
+        let request = json!({"op": "remove", "queue": setup.queues[made_up].name});
+        return ("stoker.queue", request, Effect::Removes(made_up));
+    }
     let at = queue_of_file(dice, setup);
     let queue = setup.queues[at].name.as_str();
     match dice.below(6) {

@@ -61,6 +61,16 @@ impl Killers {
         }
     }
 
+    /// An operator has forgiven those of this service, or all.
+    fn forgives(&mut self, service: Option<usize>, asked_at: Duration) {
+        for ((of, _), killer) in &mut self.known {
+            if service.is_none_or(|service| service == *of) {
+                killer.deaths.retain(|at| *at + LATE > asked_at);
+                killer.sure = 0;
+            }
+        }
+    }
+
     /// A server remembers nothing of what another one has seen.
     pub(super) fn forget(&mut self) {
         self.former = std::mem::take(&mut self.known);
@@ -84,6 +94,11 @@ impl Killer {
 }
 
 impl Calls {
+    /// What killed workers before is no longer held against calls of this service, or against any.
+    pub(crate) fn forgives(&mut self, service: Option<usize>, asked_at: Duration) {
+        self.killers.forgives(service, asked_at);
+    }
+
     /// It was refused for what others did with the same body, or has itself killed as many workers as it may.
     pub(super) fn check_quarantined(&self, no: u64, call: &Call, text: &str) {
         if !text.contains("this very call killed") {

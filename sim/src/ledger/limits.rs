@@ -1,10 +1,11 @@
 //! Limits: nothing is refused unless one is met, and none is exceeded.
 
-use super::{Job, LATE, Ledger, Push, State};
+use super::{End, Job, LATE, Ledger, Push, State};
 use crate::setup::Setup;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use stoker_os::steady;
+use stoker_wire::Status;
 
 /// If all pushes together carry more than this, they may have filled the smallest `max_memory` that is drawn.
 const MUCH: usize = 8 << 20;
@@ -47,6 +48,29 @@ impl Ledger {
              client: {}",
             String::from_utf8_lossy(text)
         );
+    }
+
+    /// A queue that was made up is to be removed: not while it holds something, failed jobs included.
+    pub(crate) fn removed(&self, queue: usize, asked_at: Duration, status: Status) {
+        let holds = |job: &Job| {
+            let holds = match job.state {
+                State::Waits | State::Suspended => true,
+                State::Ended(end) => end == End::Failed && !job.may_be_gone,
+                State::Held | State::Runs => false,
+            };
+            let was_there = job.push == Push::Accepted && job.answered_at < asked_at;
+            holds && was_there && job.is_sure() && job.queue() == Some(queue)
+        };
+        let mut held = self.jobs.iter().enumerate().filter(|(_, job)| holds(job));
+        match status {
+            Status::OK => {
+                let held = held.next().map(|(no, job)| format!("job {no}: {job}"));
+                assert_eq!(held, None, "a queue is removed, and holds a job");
+            }
+            Status::NOT_FOUND | Status::FAILED_PRECONDITION | Status::RESOURCE_EXHAUSTED => {}
+            other if self.may_fail(other) => {}
+            other => panic!("the removal of a queue was answered {other:?}"),
+        }
     }
 
     /// A push was accepted: its queue had room.
