@@ -86,6 +86,10 @@ impl Plane {
             return self.cancel_in_store(no, job);
         };
         if let Some(held) = self.jobs.loaded.get_mut(task) {
+            if held.claimed && !held.is_safe {
+                // Its record says done in a moment: it runs then, as that says.
+                return self.jobs.cancellings.leaves(no);
+            }
             held.cancelled_by.push(no);
             self.jobs.cancellings.opened(no);
         }
