@@ -39,7 +39,7 @@ impl World {
         if self.setup.queues[queue].on_delivery.known() == Some(true) {
             let to = self.queue_for_move();
             let jobs = self.ledger.newest_of(queue);
-            self.change_one(&jobs, 20, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+            self.change_one(&jobs, 40, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
         }
     }
 
