@@ -19,6 +19,8 @@ pub(crate) struct Options {
     pub(crate) retry_until: Option<u64>,
     pub(crate) max_exceptions: Option<u16>,
     pub(crate) timeout_ms: Option<u32>,
+    /// It says 0, which is none of its own.
+    pub(crate) has_no_timeout: bool,
     pub(crate) fail_on_timeout: bool,
     pub(crate) unique: Option<Unique>,
     pub(crate) idempotency: Option<String>,
@@ -92,6 +94,8 @@ impl Options {
         }
         if some(dice) {
             self.timeout_ms = Some(dice.within(100, 5_000) as u32);
+        } else {
+            self.has_no_timeout = dice.percent(5);
         }
         self.fail_on_timeout = some(dice);
         if some(dice) {
@@ -153,7 +157,9 @@ impl Options {
         );
         put(
             Key::TIMEOUT,
-            self.timeout_ms.map(|ms| ms.to_be_bytes().to_vec()),
+            self.timeout_ms
+                .or(self.has_no_timeout.then_some(0))
+                .map(|ms| ms.to_be_bytes().to_vec()),
         );
         put(Key::FAIL_ON_TIMEOUT, self.fail_on_timeout.then(Vec::new));
         if let Some(unique) = &self.unique {

@@ -4,6 +4,7 @@ use crate::model::Task;
 use crate::slots::Slots;
 use crate::worker::Worker;
 use crate::world::World;
+use stoker_os::sim;
 
 /// Lines that a chatty run writes at once: more than is kept of it.
 const MANY: u64 = 40;
@@ -12,13 +13,17 @@ impl World {
     /// A run writes what tells it from others.
     pub(crate) fn write_output(&mut self, key: u64, task: Task) {
         let stream = self.dice("output").below(2) as usize;
-        let lines = match self.dice("output").percent(10) {
-            true => MANY,
-            false => 1,
-        };
-        let Some(worker) = self.workers.get(&key) else {
+        let lines = self
+            .dice("output")
+            .weighted(&[(90, 1), (9, MANY), (1, 10 * MANY)]);
+        let closes = self.dice("output").percent(2);
+        let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
+        if closes {
+            // As code does that goes to the background: what it writes there is nobody's.
+            worker.outputs[stream] = sim::pipe().1;
+        }
         let mut last = None;
         for line in 0..lines {
             let text = format!("{} {line}\n", task.mark());

@@ -192,6 +192,7 @@ impl Server {
         self.plane.core.check_invariants();
         self.plane.check_memory();
         self.plane.check_jobs();
+        self.plane.check_links();
     }
 
     /// Whether a turn would find something.

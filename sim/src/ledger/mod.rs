@@ -496,6 +496,8 @@ impl Job {
             None => true,
         };
         assert!(told.is_some_and(may_be), "job {no}: {told:?} tries");
+        let made = frame.meta.uint(Key::CREATED_AT);
+        assert_eq!(made, made_at(&id), "job {no}: was made at another time");
         let key = self.options.key.as_ref().map(|key| key.as_bytes());
         assert_eq!(meta(Key::FAIRNESS), key, "job {no}: another key");
         assert_eq!(
@@ -531,6 +533,12 @@ impl Job {
         });
         self.versions = (seen, seen);
     }
+}
+
+/// When an id was made, as it says itself: its first 48 bits are Unix milliseconds (UUID version 7, RFC 9562).
+fn made_at(id: &str) -> Option<u64> {
+    let hex: String = id.chars().filter(char::is_ascii_hexdigit).collect();
+    u64::from_str_radix(hex.get(..12)?, 16).ok()
 }
 
 /// An id as people read it.
