@@ -204,6 +204,22 @@ fn by_environment(script: &str, rest: &str) -> String {
 }
 
 #[test]
+fn after_a_reload_that_failed_a_worker_that_dies_is_followed_by_one_of_the_old_kind() {
+    let config = by_environment("calls t.run,t.old;serve", "workers = 1");
+    let app = setup().config(&config).start();
+    app.dir
+        .write("stoker.toml", &by_environment("exit 1", "workers = 1"));
+    assert_eq!(reload(&app)["pools"][0]["reloaded"], false);
+    let before = app.pids();
+    procs::kill(before[0]);
+    until("another one is ready", || {
+        let pids = app.pids();
+        (pids.len() == 1 && pids != before).then_some(())
+    });
+    assert_eq!(app.call("t.old", "ok old").text(), "old");
+}
+
+#[test]
 fn a_reload_takes_of_the_file_what_it_says_of_pools_now() {
     let before = pool_of("serve", "workers = 1");
     let app = setup().config(&before).start();

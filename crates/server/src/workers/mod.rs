@@ -5,6 +5,7 @@
 //! the task which wrote it, at no further system call.
 
 mod dialled;
+#[cfg(feature = "sim")]
 mod invariants;
 mod link;
 mod log;
