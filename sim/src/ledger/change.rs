@@ -268,6 +268,7 @@ impl Ledger {
             if job.named_by(no, &change.filter) != Reach::No {
                 job.changing += 1;
                 job.may_be_stopped |= change.verb == Verb::Cancel;
+                job.displaced |= matches!(change.verb, Verb::Move(_) | Verb::Suspend);
                 change.meant.push((no, Reach::Maybe, 0));
             }
         }

@@ -1,6 +1,6 @@
 //! What must hold while Stoker ends as it was told to, and of what it leaves.
 
-use super::{Ledger, Push, State};
+use super::{Job, Ledger, Push, State};
 use crate::setup::Setup;
 use crate::stored::Stored;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Ledger {
     }
 
     /// The server ended well: what is unfinished stays in the store as it is, and nothing else does.
-    pub(crate) fn was_left(&self, stored: &Stored, setup: &Setup) {
+    pub(crate) fn was_left(&mut self, stored: &Stored, setup: &Setup) {
         for (no, job) in self.jobs.iter().enumerate() {
             let is_known = job.is_sure() && !job.may_be_gone;
             let has_ended = matches!(job.state, State::Ended(_));
@@ -94,6 +94,10 @@ impl Ledger {
                 "job {no}: {} crashes are left by a server that ended well: {job}",
                 row.crashes
             );
+        }
+        let still = |job: &Job| job.is_sure() && job.changing == 0 && !job.may_be_renamed;
+        for job in &mut self.jobs {
+            job.saves_are_told = still(job);
         }
     }
 

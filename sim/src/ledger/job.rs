@@ -153,6 +153,8 @@ pub(crate) struct Job {
     pub(crate) open_beside: u64,
     /// How often one of its runs has saved something for the next, and how much of that is left.
     pub(crate) saves: Count,
+    /// The server that ends has told its store what was saved.
+    pub(crate) saves_are_told: bool,
     /// What its last run wrote last.
     pub(crate) last_line: Option<String>,
     /// Runs that were given back one after another.
@@ -239,6 +241,7 @@ impl Job {
             over_at: None,
             open_beside: 0,
             saves: Count::default(),
+            saves_are_told: false,
             is_between_runs: false,
             revived: false,
             is_released: false,

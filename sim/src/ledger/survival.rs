@@ -175,7 +175,9 @@ impl Job {
             high: row.crashes + 1,
         };
         self.exceptions.maybe_none();
-        self.saves.maybe_none();
+        if !std::mem::take(&mut self.saves_are_told) {
+            self.saves.maybe_none();
+        }
         (self.may_have_ended, self.may_run_again) = (true, false);
         self.may_be_gone = false;
     }

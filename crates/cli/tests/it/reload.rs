@@ -208,7 +208,7 @@ fn after_a_reload_that_failed_a_worker_that_dies_is_followed_by_one_of_the_old_k
     let config = by_environment("calls t.run,t.old;serve", "workers = 1");
     let app = setup().config(&config).start();
     app.dir
-        .write("stoker.toml", &by_environment("exit 1", "workers = 1"));
+        .write("stoker.toml", by_environment("exit 1", "workers = 1"));
     assert_eq!(reload(&app)["pools"][0]["reloaded"], false);
     let before = app.pids();
     procs::kill(before[0]);
