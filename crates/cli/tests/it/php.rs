@@ -307,8 +307,15 @@ fn a_long_line_is_whole_up_to_a_mebibyte() {
         return;
     };
     const MIB: usize = 1 << 20;
-    for (method, bytes) in [("t.echo", MIB), ("t.write", MIB), ("t.echo", MIB + 9)] {
+    for (method, bytes, lines) in [
+        ("t.echo", MIB, 1),
+        ("t.write", MIB, 2),
+        ("t.echo", MIB + 9, 4),
+    ] {
         assert_eq!(app.call(method, &bytes.to_string()).status(), Status::OK);
+        // What a log that is behind takes no more of belongs to nobody.
+        let log = || app.log().matches("\"stream\"").count();
+        until("it is in the log", || (log() >= lines).then_some(()));
     }
     let ended = app.stop();
     let lines = ended
