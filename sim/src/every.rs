@@ -128,6 +128,7 @@ fn every_key_is_reloaded_or_needs_a_restart() {
 
 #[test]
 fn every_operation_is_drawn() {
+    sim::reset(1_800_000_000_000);
     let mut drawn = BTreeSet::new();
     for seed in 0..SEEDS {
         let (setup, mut dice) = (Setup::draw(seed), Dice::of(seed, "operator"));
