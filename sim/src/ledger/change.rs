@@ -390,7 +390,7 @@ impl Ledger {
         if answer == Some(0) {
             return self.stays_in_place(at);
         }
-        self.all_are_cancelled(at, answer == Some(surely + maybe), &mut reached);
+        self.is_cancelled(at, answer, &mut reached);
         if answer.is_some_and(|count| count > 1) {
             self.has_changed.push(at);
         }
@@ -447,11 +447,13 @@ impl Ledger {
         self.stays_in_place(at);
     }
 
-    /// As many were cancelled as could be: each of them, also those that ran. Unless something else was asked for since, they
-    /// stay so.
-    fn all_are_cancelled(&self, at: usize, all: bool, reached: &mut [(u64, Reach)]) {
-        let is_last = at + 1 == self.changes.len();
-        if all && is_last && self.changes[at].verb == Verb::Cancel && !self.changes[at].is_cut {
+    /// The one job that was named is cancelled, also if it ran, and stays so unless something else was asked for since. Of
+    /// many it is not known which were.
+    fn is_cancelled(&self, at: usize, answer: Option<u64>, reached: &mut [(u64, Reach)]) {
+        let change = &self.changes[at];
+        let is_last = at + 1 == self.changes.len() && !change.is_cut;
+        let is_one = change.filter.one.is_some() && answer == Some(1);
+        if change.verb == Verb::Cancel && is_last && is_one {
             for (no, reach) in reached {
                 if self.jobs[*no as usize].changing == 0 {
                     *reach = Reach::Surely;

@@ -52,6 +52,7 @@ impl Ledger {
                 Some(row) => self.is_left(no, row, setup),
                 None => self.is_missing(no, setup),
             }
+            self.jobs[no as usize].saves_are_told = false;
         }
         for no in stored.jobs.keys() {
             let job = self.jobs.get(*no as usize);
@@ -175,7 +176,7 @@ impl Job {
             high: row.crashes + 1,
         };
         self.exceptions.maybe_none();
-        if !std::mem::take(&mut self.saves_are_told) {
+        if !self.saves_are_told {
             self.saves.maybe_none();
         }
         (self.may_have_ended, self.may_run_again) = (true, false);
