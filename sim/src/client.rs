@@ -27,8 +27,9 @@ pub(crate) enum About {
     Steered(usize, Steered, u64),
     /// The same, with jobs that are to change: the how-manieth change.
     Change(usize),
-    /// A queue that was made up is removed, and calls are forgiven: since when.
+    /// A queue that was made up is to be removed; when that was asked for.
     Removes(usize, Duration),
+    /// Calls of one service, or of all, are allowed again; when that was asked for.
     Clears(Option<usize>, Duration),
     /// Jobs that are taken in.
     Import(Imported),

@@ -170,7 +170,7 @@ pub struct NewJob {
     /// It waits until it is released.
     pub suspended: bool,
     /// It was accepted before, and goes back to this place in its lane. If another job has its unique
-    /// key by now, that one keeps it.
+    /// key by now, that one keeps it. `None` for a new job.
     pub order: Option<u64>,
     /// `None`: administrators only.
     pub owner: Option<Owner>,

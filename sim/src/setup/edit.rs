@@ -165,7 +165,8 @@ impl Setup {
 impl Queue {
     /// The same with another value of one key, or with none.
     fn with_another(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
-        let drawn = sections::queue(dice, &self.name, "", &mut spare.clone());
+        let mut left = spare;
+        let drawn = sections::queue(dice, &self.name, "", &mut left);
         let mut section = self.section.clone();
         section.take_over(key, &drawn);
         keep_within_limit(&mut section, spare);
@@ -196,7 +197,8 @@ impl Queue {
 
 impl Service {
     fn with_another(&self, dice: &mut Dice, key: &'static str, spare: u64) -> Self {
-        let drawn = sections::service(dice, &self.name, "", &mut spare.clone());
+        let mut left = spare;
+        let drawn = sections::service(dice, &self.name, "", &mut left);
         let mut section = self.section.clone();
         section.take_over(key, &drawn);
         keep_within_limit(&mut section, spare);
@@ -260,7 +262,8 @@ impl Quotas {
     }
 }
 
-/// A limit below what is reserved is refused. `spare` of its pool's minimum it may reserve, and of the rest as many are kept.
+/// Neither limit nor keep may contradict the reserve. `spare` is what it may reserve of its pool's minimum; what it keeps has
+/// to fit into the rest of that.
 fn keep_within_limit(section: &mut Section, spare: u64) {
     let reserve = section.number("reserve", 0);
     if section.number("limit", u64::MAX) < reserve {

@@ -86,12 +86,12 @@ impl Plane {
             return self.cancel_in_store(no, job);
         };
         if let Some(held) = self.jobs.loaded.get_mut(task) {
+            self.jobs.cancellings.opened(no);
             if held.claimed && !held.is_safe {
-                // Its record says done in a moment: it runs then, as that says.
-                return self.jobs.cancellings.leaves(no);
+                // The store is about to record it as done, so it has to run.
+                return self.not_cancelled(vec![no]);
             }
             held.cancelled_by.push(no);
-            self.jobs.cancellings.opened(no);
         }
         self.step(Event::Cancel { task, kill: true }, None);
     }

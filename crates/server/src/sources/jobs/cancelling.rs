@@ -40,13 +40,6 @@ impl Cancellings {
         self.open.iter().position(|(of, _)| *of == no)
     }
 
-    /// One more job is not reached.
-    pub(super) fn leaves(&mut self, no: u64) {
-        if let Some(at) = self.position(no) {
-            self.open[at].1.left += 1;
-        }
-    }
-
     /// One more part of it is under way.
     pub(super) fn opened(&mut self, no: u64) {
         if let Some(at) = self.position(no) {
