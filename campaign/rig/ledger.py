@@ -153,21 +153,28 @@ class Snapshot:
         return db
 
     def look_for(self, numbers):
-        """Those of these jobs that have ended, with their states."""
+        """Those of these jobs that have ended, with their states. `trouble` says if that can't be read either."""
         found = {}
-        if hasattr(self, "copy"):
+        if not hasattr(self, "copy"):
+            return found
+        try:
             with self._open() as db:
                 for number in numbers:
                     for (state,) in db.execute("SELECT state FROM ended WHERE id = ?", [number]):
                         found[number] = state
+        except sqlite3.DatabaseError as error:
+            self.trouble = str(error)
         return found
 
     def check(self):
         """SQLite's own opinion, and unique keys that no unfinished job holds."""
-        with self._open() as db:
-            (opinion,) = db.execute("PRAGMA integrity_check").fetchone()
-            leaked = "SELECT count(*) FROM uniques WHERE until IS NULL AND job NOT IN (SELECT id FROM jobs)"
-            (leaked,) = db.execute(leaked).fetchone()
+        leaked = "SELECT count(*) FROM uniques WHERE until IS NULL AND job NOT IN (SELECT id FROM jobs)"
+        try:
+            with self._open() as db:
+                (opinion,) = db.execute("PRAGMA integrity_check").fetchone()
+                (leaked,) = db.execute(leaked).fetchone()
+        except sqlite3.DatabaseError as error:
+            return str(error), 0
         return opinion.decode(), leaked
 
     def discard(self):

@@ -33,22 +33,27 @@ class Stage:
         """The server is dead: what was in flight, and what its store knows."""
         death.in_flight = self.ledger.in_flight_at(death.since)
         snapshot = self.stoker.snapshot()
+        missing = {} if snapshot.trouble else self.missing_from(snapshot)
+        ended = snapshot.look_for(missing)
         death.unfinished, death.version, death.trouble = snapshot.unfinished, snapshot.version, snapshot.trouble
         if snapshot.trouble and not self.options.expect_loss:
             self.wrong.append(f"the store can't be read after '{death.what}': {snapshot.trouble}")
         if snapshot.trouble is None:
-            missing = {}
-            for push in list(self.books.pushes.values()):
-                if push.accepted and push.accepted < time.monotonic_ns() and push.n not in self.ledger.finals:
-                    number = number_of(push.job)
-                    if number not in snapshot.unfinished:
-                        missing[number] = push
-            ended = snapshot.look_for(missing)
             for number, push in missing.items():
                 if number not in ended:
                     death.lost.append(push.n)
                     self.wrong.append(f"LOST at kill {death.no} ({death.what}): push {push.n}, job {push.job} ({push.queue})")
         snapshot.discard()
+
+    def missing_from(self, snapshot):
+        """number -> push, of those that were accepted and are not among its unfinished jobs."""
+        missing, now = {}, time.monotonic_ns()
+        for push in list(self.books.pushes.values()):
+            if push.accepted and push.accepted < now and push.n not in self.ledger.finals:
+                number = number_of(push.job)
+                if number not in snapshot.unfinished:
+                    missing[number] = push
+        return missing
 
     def after_death(self, death):
         """All processes are gone."""
