@@ -247,11 +247,17 @@ impl Ledger {
     }
 
     /// What dead servers had been asked for is done or not, and does not go on.
-    pub(super) fn forget_cut_changes(&mut self) {
+    pub(super) fn forget_cut_changes(&mut self, setup: &Setup) {
         for change in self.changes.iter_mut().filter(|change| change.is_cut) {
-            if !std::mem::replace(&mut change.is_over, true) {
-                for (no, ..) in &change.meant {
-                    self.jobs[*no as usize].changing -= 1;
+            if std::mem::replace(&mut change.is_over, true) {
+                continue;
+            }
+            for (no, ..) in &change.meant {
+                let job = &mut self.jobs[*no as usize];
+                job.changing -= 1;
+                // A server that came up before it was read said where the job was, and may have moved it since.
+                if let Verb::Move(to) = change.verb {
+                    job.moved(to, false, setup);
                 }
             }
         }

@@ -11,7 +11,7 @@ impl Ledger {
     /// Nobody has a job, and but for what is asked of the new server no change is under way: of all others the file says all
     /// that there is.
     pub(crate) fn learns(&mut self, stored: &Stored, setup: &Setup) {
-        self.forget_cut_changes();
+        self.forget_cut_changes(setup);
         for (no, job) in self.jobs.iter_mut().enumerate() {
             if job.changing > 0 {
                 continue;

@@ -35,6 +35,9 @@ const LATE: Duration = Duration::from_secs(1);
 /// How much earlier a job may begin: the server reads its clock once a turn, in milliseconds.
 const EARLY: Duration = Duration::from_millis(2);
 
+/// Returns from workers that leave from which on one may count as a run: the fourth does, and some may be on their way.
+const RETURNS: u32 = 2;
+
 /// What a run saves for the next, the how-manieth of its job.
 pub(crate) fn saved(count: u32) -> Vec<u8> {
     format!("here {count}").into_bytes()
@@ -205,6 +208,10 @@ impl Ledger {
         let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
         assert!(job.queues.contains(&queue), "job {no}: is of another queue");
         job.is_in(vec![queue]);
+        // Whoever holds it still has returned it and not left yet.
+        if job.holders > 0 && job.returns + job.holders >= RETURNS {
+            job.attempts.maybe_one_more();
+        }
         let attempt = u32::from(frame.attempt);
         if attempt != job.last_attempt {
             (job.last_attempt, job.given_back) = (attempt, 0);
@@ -261,7 +268,7 @@ impl Ledger {
     pub(crate) fn may_count_as_returned(&mut self, no: u64) {
         let job = &mut self.jobs[no as usize];
         job.returns += 1;
-        if job.returns >= 2 {
+        if job.returns >= RETURNS {
             job.attempts.maybe_one_more();
             job.may_have_ended = true;
         }

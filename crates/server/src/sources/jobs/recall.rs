@@ -6,7 +6,8 @@ use crate::net::ConnId;
 use crate::plane::Plane;
 use std::collections::HashSet;
 use stoker_core::Event;
-use stoker_store::{Ask, Change, Changed, Job, JobId, QueueNo, Rest, State, Trouble, Which};
+use stoker_store::{Ask, Change, Changed, Job, JobId, QueueNo, Rest, Trouble, Which};
+use stoker_wire::Status;
 
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.
@@ -58,16 +59,17 @@ impl Plane {
             } else if let Some(rest) = self.jobs.parked.remove(job) {
                 // Its key stays blocked until it is known that it goes.
                 rests.push(rest);
+            } else if alone && self.jobs.loaded.task_of(job).is_none() {
+                return self.ask_again(conn, id, job, change);
             } else {
                 running += 1;
             }
         }
+        if alone && running > 0 {
+            return self.status(conn, id, Status::FAILED_PRECONDITION, "the job is running", None);
+        }
         if jobs.is_empty() && rests.is_empty() {
-            let result = match alone && running > 0 {
-                true => Err(Trouble::State(State::Ready)),
-                false => Ok((count, running)),
-            };
-            return self.answer_changed(conn, id, result);
+            return self.answer_changed(conn, id, Ok((count, running)));
         }
         let caller = Caller::Operator {
             conn,
@@ -76,6 +78,23 @@ impl Plane {
             running,
         };
         self.change_recalled(caller, change, jobs, rests);
+    }
+
+    /// The one job that was named has just gone back to the store, which said that it was held before it knew.
+    fn ask_again(&mut self, conn: ConnId, id: u32, job: JobId, change: Change) {
+        // Once: should it be on its way again, it counts as one that runs.
+        let alone = false;
+        let reach = match change {
+            Change::Move { to } => Reach::Move { to, alone },
+            _ => Reach::Suspend { alone },
+        };
+        let what = Operator::Changed(reach);
+        let ticket = self.jobs.ticket(Asked::Admin { conn, id, what });
+        self.jobs.ask(Ask::Change {
+            ticket,
+            which: Which::One(job),
+            change,
+        });
     }
 
     /// Has the store change what was taken back.
