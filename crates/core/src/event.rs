@@ -212,8 +212,10 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub waited: Span,
-    /// Zero if it never ran.
+    /// How long its last run took; zero if it waits.
     pub ran: Span,
+    /// A worker has begun it, in this run or in one before.
+    pub has_run: bool,
     pub worker: Option<WorkerId>,
     /// Runs that its code ended, the last one included.
     pub attempt: u16,

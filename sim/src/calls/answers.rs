@@ -48,6 +48,20 @@ impl Calls {
         self.all[no as usize - 1].answered_at = Some(now);
     }
 
+    /// Whoever hears that no worker has begun a call sends it again, idempotent or not.
+    pub(crate) fn is_said_untouched(&self, no: u64, status: Status, is_untouched: bool) {
+        let call = &self.all[no as usize - 1];
+        assert!(
+            !is_untouched || call.begun == 0 || call.is_unclear,
+            "call {no}: a worker has begun it, and its client hears that none has"
+        );
+        let is_refused = matches!(status, Status::SHED | Status::RESOURCE_EXHAUSTED);
+        assert!(
+            is_untouched || !is_refused,
+            "call {no}: was refused, and its client does not hear that it may send it again"
+        );
+    }
+
     /// Other calls that may have been under way at some time since this one was made.
     fn others<'a>(&'a self, call: &'a Call) -> impl Iterator<Item = &'a Call> {
         let since = call.asked_at;

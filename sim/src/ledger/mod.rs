@@ -160,6 +160,15 @@ impl Ledger {
         assert!(!(refused && job.runs > 0), "job {no}: refused, and it ran");
     }
 
+    /// Whoever hears that a push was not taken sends it again.
+    pub(crate) fn is_said_refused(&self, no: u64, is_untouched: bool) {
+        let is_refused = self.jobs[no as usize].push == Push::Refused;
+        assert_eq!(
+            is_untouched, is_refused,
+            "job {no}: whether its push was refused, and what its client hears of that"
+        );
+    }
+
     fn accepted(&mut self, no: u64, text: &[u8], setup: &Setup) {
         let id = String::from_utf8_lossy(text).into_owned();
         self.note(|| format!("  job {no} is {id}: {:?}", self.jobs[no as usize].options));

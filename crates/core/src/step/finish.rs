@@ -96,6 +96,7 @@ impl Core {
             ran: task
                 .started
                 .map_or(Span::ZERO, |started| self.now.since(started)),
+            has_run: task.ran || task.started.is_some(),
             worker,
             attempt: task.attempt,
             crashes: task.crashes,

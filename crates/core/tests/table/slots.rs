@@ -177,6 +177,24 @@ fn bystanders_of_a_timeout_run_again_at_no_cost() {
     }));
 }
 
+/// One that may run again costs nothing, and has run all the same: no client may take it for untouched.
+#[test]
+fn a_bystanding_call_that_waits_again_has_run() {
+    let (mut w, pool, mail, worker) = three_slots(false);
+    let users = w.calls(pool, "users.get", QueueConfig::default());
+    let hung = w.bring(job(mail).limit(secs(1)));
+    let beside = w.bring(call(users).idempotent().time_left(secs(5)));
+    started(&mut w, worker, &[hung, beside]);
+    w.pass(secs(1));
+    w.exit(worker, Exit::Signal(9));
+    w.pass(secs(4));
+    let Some(End::Told(Outcome::Deadline { ran: true }, facts)) = w.end(beside) else {
+        panic!("{:?}", w.end(beside))
+    };
+    assert_eq!((facts.has_run, facts.crashes), (true, 0));
+    assert_eq!((facts.ran, facts.worker), (Span::ZERO, None));
+}
+
 /// A call that may not run again and ran beside it is lost with the worker.
 #[test]
 fn a_bystanding_call_is_lost() {

@@ -111,7 +111,7 @@ impl Plane {
                 .and_then(|worker| self.link(worker)?.why_it_died());
             text.extend(words.into_iter().flat_map(|words| ["\n".to_owned(), words]));
         }
-        let untouched = facts.ran == Span::ZERO && facts.worker.is_none() && facts.crashes == 0;
+        let untouched = !facts.has_run && facts.worker.is_none();
         self.send_status(conn, id, status, &text, retry_after, untouched);
     }
 
