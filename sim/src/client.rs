@@ -8,7 +8,7 @@ use crate::push::Options;
 use crate::setup::Setup;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-use stoker_wire::{Encode, Flags, Key, MetaBuf, Status, Type};
+use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
 /// The version of a payload that no edit makes.
 const OTHER: u32 = 99;
@@ -256,11 +256,10 @@ impl Client {
             owed.retain(|id| *id != frame.id);
             let about = about.unwrap_or_else(|| panic!("an answer to nothing: {frame:?}"));
             free.push_back(frame.id);
-            let is_untouched = frame.flags.has(Flags::NOT_PROCESSED);
             match about {
                 About::Job(no) => {
                     ledger.pushed(no, Status(frame.code), frame.body, setup);
-                    ledger.is_said_refused(no, is_untouched);
+                    ledger.check_refused(no, &frame);
                 }
                 About::Own => assert!(
                     matches!(Status(frame.code), Status::OK | Status::RESOURCE_EXHAUSTED),
@@ -269,7 +268,7 @@ impl Client {
                 About::Call(no) => {
                     let status = Status(frame.code);
                     ledger.calls.answered(no, status, frame.body, setup);
-                    ledger.calls.is_said_untouched(no, status, is_untouched);
+                    ledger.calls.check_meta(no, &frame);
                 }
                 About::WrongOperation => {
                     let status = Status(frame.code);

@@ -230,10 +230,11 @@ impl World {
     }
 
     pub(crate) fn note_begin(&mut self, key: u64, task: Task) {
-        let pid = self.workers.get(&key).map_or(0, |worker| worker.pid);
-        match task.is_job {
-            true => self.ledger.begins(task.no, pid, &self.setup),
-            false => self.ledger.calls.begins(task.no, &self.setup),
+        if let Some(Worker { pid, name, .. }) = self.workers.get(&key) {
+            match task.is_job {
+                true => self.ledger.begins(task.no, *pid, &self.setup),
+                false => self.ledger.calls.begins(task.no, name, &self.setup),
+            }
         }
         self.may_lose_client(task);
     }

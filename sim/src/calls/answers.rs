@@ -5,7 +5,7 @@ use crate::body::number;
 use crate::setup::Setup;
 use std::time::Duration;
 use stoker_os::steady;
-use stoker_wire::Status;
+use stoker_wire::{Flags, Frame, Key, Status};
 
 /// The server counts a run from when it sent its task, and the worker from when it looked.
 const SENT: Duration = Duration::from_millis(600);
@@ -48,9 +48,11 @@ impl Calls {
         self.all[no as usize - 1].answered_at = Some(now);
     }
 
-    /// Whoever hears that no worker has begun a call sends it again, idempotent or not.
-    pub(crate) fn is_said_untouched(&self, no: u64, status: Status, is_untouched: bool) {
+    /// What an answer tells beside its body: whoever hears that no worker has begun a call sends it again, idempotent or not.
+    pub(crate) fn check_meta(&self, no: u64, answer: &Frame<'_>) {
         let call = &self.all[no as usize - 1];
+        let status = Status(answer.code);
+        let is_untouched = answer.flags.has(Flags::NOT_PROCESSED);
         assert!(
             !is_untouched || call.begun == 0 || call.is_unclear,
             "call {no}: a worker has begun it, and its client hears that none has"
@@ -60,6 +62,31 @@ impl Calls {
             is_untouched || !is_refused,
             "call {no}: was refused, and its client does not hear that it may send it again"
         );
+        let text = String::from_utf8_lossy(answer.body);
+        // To wait would not help these.
+        let is_hopeless = text.contains("waits for such calls itself")
+            || text.contains("its workers returned it");
+        let may_pass = (is_refused || status == Status::UNAVAILABLE) && !is_hopeless;
+        let retry_after = answer.meta.uint(Key::RETRY_AFTER);
+        assert!(
+            retry_after.is_some_and(|ms| ms > 0) || !may_pass,
+            "call {no}: was refused, and its client does not hear when to try again: {text}"
+        );
+        if status == Status::OK {
+            let worker = answer.meta.get(Key::WORKER).map(String::from_utf8_lossy);
+            assert!(
+                call.is_unclear
+                    || call.worker.is_none() && worker.is_some()
+                    || worker.as_deref() == call.worker.as_deref(),
+                "call {no}: {:?} has run it, and its client hears of {worker:?}",
+                call.worker
+            );
+            let waited = answer.meta.uint(Key::QUEUE_TIME).map(Duration::from_micros);
+            assert!(
+                waited.is_some_and(|waited| call.asked_at + waited <= steady()),
+                "call {no}: waited {waited:?}, says the server"
+            );
+        }
     }
 
     /// Other calls that may have been under way at some time since this one was made.

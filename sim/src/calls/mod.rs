@@ -37,6 +37,8 @@ struct Call {
     left_at: Option<Duration>,
     answered_at: Option<Duration>,
     begun: u32,
+    /// The name of the worker that began it last, if that was told its name.
+    worker: Option<String>,
     /// Nobody knows how a run of it ended.
     is_unclear: bool,
     /// It runs since then.
@@ -123,6 +125,7 @@ impl Calls {
             left_at: None,
             answered_at: None,
             begun: 0,
+            worker: None,
             is_unclear: false,
             runs_since: None,
             ended_at: None,
@@ -231,9 +234,10 @@ impl Calls {
     }
 
     /// A worker runs it.
-    pub(crate) fn begins(&mut self, no: u64, setup: &Setup) {
+    pub(crate) fn begins(&mut self, no: u64, worker: &str, setup: &Setup) {
         let Some(call) = self.get_mut(no) else { return };
         call.begun += 1;
+        call.worker = (!worker.is_empty()).then(|| worker.to_owned());
         assert!(
             call.begun == 1 || call.is_repeatable || call.is_unclear,
             "call {no}: runs again, and is not idempotent"

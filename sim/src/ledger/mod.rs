@@ -28,7 +28,7 @@ use crate::setup::Setup;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use stoker_os::steady;
-use stoker_wire::{Frame, Key, Status};
+use stoker_wire::{Flags, Frame, Key, Status};
 
 /// How much later than it is due a job may begin, and how long the store may take to count a job that has ended.
 const LATE: Duration = Duration::from_secs(1);
@@ -160,12 +160,21 @@ impl Ledger {
         assert!(!(refused && job.runs > 0), "job {no}: refused, and it ran");
     }
 
-    /// Whoever hears that a push was not taken sends it again.
-    pub(crate) fn is_said_refused(&self, no: u64, is_untouched: bool) {
+    /// Whoever hears that a push was not taken may send it again, and hears when.
+    pub(crate) fn check_refused(&self, no: u64, answer: &Frame<'_>) {
         let is_refused = self.jobs[no as usize].push == Push::Refused;
         assert_eq!(
-            is_untouched, is_refused,
+            answer.flags.has(Flags::NOT_PROCESSED),
+            is_refused,
             "job {no}: whether its push was refused, and what its client hears of that"
+        );
+        let may_pass = matches!(
+            Status(answer.code),
+            Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE
+        );
+        assert!(
+            !may_pass || answer.meta.uint(Key::RETRY_AFTER).is_some_and(|ms| ms > 0),
+            "job {no}: refused, and its client does not hear when to push again"
         );
     }
 
