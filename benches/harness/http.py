@@ -21,6 +21,8 @@ SLOW = 10_000
 
 
 def run(options, folder):
+    if not options.binary:
+        return []
     if not PROGRAM.exists():
         raise RuntimeError(f"there is no {PROGRAM}: cargo build --release -p stoker-gateway --example http-bench")
     options.say(f"http: {options.pairs} pairs at 64 connections, and at one")

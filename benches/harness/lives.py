@@ -16,6 +16,8 @@ LIVES = 2000
 
 
 def run(options, folder):
+    if not options.binary:
+        return []
     options.say(f"lives: {options.pairs} pairs of {LIVES:,} processes")
     programs = Result("exec of /bin/true", "tasks/s", more_is_better=True, ratio_bar=0.6)
     lives = Result("one-task worker: CPU of angel and server beyond a bare loop's", "µs/life", bar=50.0)

@@ -1,4 +1,4 @@
--- Makes version 2 of a store of version 3, jobs and all.
+-- Makes a store of version 2 of one of the present version, jobs and all.
 BEGIN;
 DROP TRIGGER jobs_inserted;
 DROP TRIGGER jobs_updated;
