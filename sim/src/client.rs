@@ -258,7 +258,7 @@ impl Client {
             free.push_back(frame.id);
             match about {
                 About::Job(no) => {
-                    ledger.pushed(no, Status(frame.code), frame.body, setup);
+                    ledger.pushed(no, &frame, setup);
                     ledger.check_refused(no, &frame);
                 }
                 About::Own => assert!(

@@ -1,5 +1,5 @@
 //! What operators want of a job at a moment at which it meets something else: the disk fails, the job stands behind another
-//! one that runs for a while, or it is about to be recorded as delivered.
+//! one that runs for a while, is about to be recorded as delivered, or is to run again.
 
 use crate::ledger::{Filter, Verb};
 use crate::lively::Act;
@@ -40,6 +40,22 @@ impl World {
             let to = self.queue_for_move();
             let jobs = self.ledger.newest_of(queue);
             self.change_one(&jobs, 40, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+        }
+    }
+
+    /// A job is to run again. Where order counts all behind it wait for that, and it is in nobody's line meanwhile.
+    pub(crate) fn change_meets_rest(&mut self, no: u64) {
+        let of_queue = self.ledger.jobs[no as usize].queue();
+        if of_queue.is_some_and(|queue| self.setup.queues[queue].ordered) {
+            let to = self.queue_for_move();
+            let verbs = [
+                Verb::Release,
+                Verb::Release,
+                Verb::Cancel,
+                Verb::Suspend,
+                Verb::Move(to),
+            ];
+            self.change_one(&[no], 15, &verbs);
         }
     }
 

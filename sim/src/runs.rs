@@ -349,11 +349,17 @@ impl World {
             return;
         };
         for (task, answer) in std::mem::take(&mut worker.ended) {
-            if matches!(answer, Answer::Error | Answer::Retry(_)) {
+            let is_again = matches!(answer, Answer::Error | Answer::Retry(_));
+            if is_again {
                 self.is_moment(Moment::Again);
             }
             match task.is_job {
-                true => self.ledger.ends(task.no, answer, &self.setup),
+                true => {
+                    self.ledger.ends(task.no, answer, &self.setup);
+                    if is_again {
+                        self.change_meets_rest(task.no);
+                    }
+                }
                 false if matches!(answer, Answer::Dies(_)) => self.ledger.calls.died(task.no),
                 false => self.ledger.calls.ended(task.no),
             }

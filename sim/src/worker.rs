@@ -2,11 +2,12 @@
 
 use crate::body::number;
 use crate::guests::{is_guest, token};
-use crate::ledger::{Answer, Ledger, saved};
+use crate::ledger::{Answer, CLASS, Ledger, PLACE, saved};
 use crate::lively::Act;
 use crate::model::{Follows, Model, Task};
 use crate::nested::Own;
 use crate::peer::Peer;
+use crate::push::PASSED;
 use crate::pulls::Pull;
 use crate::setup::Setup;
 use crate::slots::Slots;
@@ -75,6 +76,8 @@ const SETTLED: Duration = Duration::from_secs(5);
 
 /// What programs die of.
 const SEGV: u32 = 11;
+/// Results up to so many bytes stand in the metadata of their answer too, which is passed on.
+const SHORT: usize = 64;
 
 impl Worker {
     /// One that has said nothing yet, and whose output nobody reads.
@@ -269,6 +272,13 @@ impl Worker {
         }
         if frame == "CRASHED" {
             meta.push(Key::SIGNAL, &SEGV.to_be_bytes());
+        }
+        if frame == "ERROR" {
+            meta.push(Key::ERROR_CLASS, CLASS.as_bytes());
+            meta.push(Key::ERROR_PLACE, PLACE.as_bytes());
+        }
+        if frame == "OK" && result.len() <= SHORT {
+            meta.push(PASSED, result);
         }
         if kind == Type::Res {
             self.last_answered = Some(id);

@@ -84,6 +84,7 @@ pub(crate) fn take<T: Scalar>(map: &mut Map, name: &str) -> Result<T, Invalid> {
 fn shown(value: &Value) -> String {
     const MOST: usize = 60;
     match value {
+        Value::Array(values) if values.is_empty() => "an empty list".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
         value => {

@@ -2,6 +2,7 @@
 
 use super::{Call, Calls, LATE, NEAR};
 use crate::body::number;
+use crate::push::PASSED;
 use crate::setup::Setup;
 use std::time::Duration;
 use stoker_os::steady;
@@ -80,6 +81,12 @@ impl Calls {
                     || worker.as_deref() == call.worker.as_deref(),
                 "call {no}: {:?} has run it, and its client hears of {worker:?}",
                 call.worker
+            );
+            let passed = answer.meta.get(PASSED);
+            assert_eq!(
+                passed,
+                Some(answer.body),
+                "call {no}: what its worker passes on is lost"
             );
             let waited = answer.meta.uint(Key::QUEUE_TIME).map(Duration::from_micros);
             assert!(

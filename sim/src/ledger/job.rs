@@ -5,11 +5,16 @@ use crate::push::Options;
 use crate::setup::{Queue, Setup};
 use std::time::Duration;
 use stoker_os::{steady, wall_ms};
+use stoker_wire::Status;
 
 /// How much later than an event the server may read its clock.
 const NEAR_MS: u64 = 500;
 /// How much more often a job may kill workers while its pool's version is blamed for it.
 const PATIENCE: u32 = 3;
+
+/// What the code of a job throws when it fails, and where.
+pub(crate) const CLASS: &str = "App\\Boom";
+pub(crate) const PLACE: &str = "app/boom.php:7";
 
 /// Runs that are given back of which one at least counts.
 const MOST_RETURNS: u32 = 6;
@@ -157,6 +162,8 @@ pub(crate) struct Job {
     pub(crate) saves_are_told: bool,
     /// What its last run wrote last.
     pub(crate) last_line: Option<String>,
+    /// The class of what its last run failed of, if that is known.
+    pub(crate) error: Option<&'static str>,
     /// Runs that were given back one after another.
     pub(crate) given_back: u32,
     /// As it was told last.
@@ -233,6 +240,7 @@ impl Job {
             free_since: steady(),
             last_line: None,
             returns: 0,
+            error: None,
             given_back: 0,
             last_attempt: 0,
             was_unread: false,
@@ -341,6 +349,11 @@ impl Job {
         }
         self.attempts.one_more();
         self.given_back = 0;
+        self.error = match answer {
+            Answer::Error => Some(CLASS),
+            Answer::Failed => Some(Status::FAILED.name()),
+            _ => None,
+        };
         match answer {
             Answer::Done => self.end(End::Done),
             Answer::Failed => self.end(End::Failed),
@@ -428,7 +441,7 @@ impl Job {
         if self.acked {
             return;
         }
-        self.state = State::Waits;
+        (self.state, self.error) = (State::Waits, None);
         self.may_have_ended |= self.may_be_cancelled();
         match death {
             Death::Crash => {

@@ -1,10 +1,10 @@
 //! Keys of which one job at a time may be unfinished.
 
-use super::{Job, Ledger, Push, State};
+use super::{Job, Ledger, Push, State, hyphenated};
 use crate::setup::Setup;
 use std::time::Duration;
 use stoker_os::steady;
-use stoker_wire::Status;
+use stoker_wire::{Frame, Key, Status};
 
 /// How far the store may be behind or ahead of what the simulation has seen.
 const SLACK: Duration = Duration::from_millis(500);
@@ -108,7 +108,7 @@ impl Ledger {
 
     /// A push was refused because its unique key is taken. Some other job must be able to hold the key, and the answer may
     /// name that job only to a user who may see it.
-    pub(super) fn check_taken(&self, no: u64, text: &[u8]) {
+    pub(super) fn check_taken(&self, no: u64, answer: &Frame<'_>) {
         let new = &self.jobs[no as usize];
         assert!(
             new.options.unique.is_some(),
@@ -130,7 +130,14 @@ impl Ledger {
             "job {no}: its unique key is taken, and nobody has it{}",
             same.collect::<String>()
         );
-        let told = self.by_id.get(String::from_utf8_lossy(text).as_ref());
+        let text = String::from_utf8_lossy(answer.body);
+        let named = answer.meta.get(Key::JOB_ID).map(hyphenated);
+        let is_named = named.as_deref() == Some(&*text);
+        assert!(
+            is_named || named.is_none() && text.contains("another user"),
+            "job {no}: the key is held by {named:?}, and by {text}"
+        );
+        let told = self.by_id.get(text.as_ref());
         if let Some((at, holder)) = told.map(|at| (*at, &self.jobs[*at as usize])) {
             let may_see = new.uid == 0 || holder.uid == new.uid;
             assert!(may_see, "job {no}: it was told whose job has the key");

@@ -17,7 +17,7 @@ mod survival;
 
 pub(crate) use change::{Change, Filter, Verb};
 pub(crate) use imported::Imported;
-pub(crate) use job::{Ack, Answer, Death, End, Job, Push, State};
+pub(crate) use job::{Ack, Answer, CLASS, Death, End, Job, PLACE, Push, State};
 pub(crate) use steered::Steered;
 
 use crate::body::body;
@@ -135,14 +135,15 @@ impl Ledger {
         no
     }
 
-    pub(crate) fn pushed(&mut self, no: u64, status: Status, text: &[u8], setup: &Setup) {
+    pub(crate) fn pushed(&mut self, no: u64, answer: &Frame<'_>, setup: &Setup) {
+        let (status, text) = (Status(answer.code), answer.body);
         let open = self.jobs[no as usize].push;
         assert_eq!(open, Push::Open, "job {no}: a push is answered once");
         self.jobs[no as usize].answered_at = steady();
         match status {
             Status::OK => self.accepted(no, text, setup),
             Status::RESOURCE_EXHAUSTED => self.check_refusal(no, text, setup),
-            Status::ALREADY_EXISTS => self.check_taken(no, text),
+            Status::ALREADY_EXISTS => self.check_taken(no, answer),
             Status::UNAVAILABLE => self.check_unavailable(no),
             // A commit is in doubt.
             Status::UNKNOWN if self.disk_is_felt() => {}

@@ -1,6 +1,6 @@
 //! What must hold once everything has come to rest.
 
-use super::{End, Job, Ledger, Push, State};
+use super::{CLASS, End, Job, Ledger, PLACE, Push, State};
 use crate::setup::Setup;
 use crate::storing::Engine;
 use serde_json::Value;
@@ -295,6 +295,12 @@ impl Job {
             Some(state),
             "job {no}: ended otherwise: {told}, {self}"
         );
+        if let (Some(class), State::Ended(End::Failed), false) = (self.error, self.state, self.revived) {
+            let error = &told["error"];
+            assert_eq!(error["class"], class, "job {no}: failed of something else: {told}");
+            let place = (class == CLASS).then_some(PLACE);
+            assert_eq!(error["place"].as_str(), place, "job {no}: failed elsewhere: {told}");
+        }
         if !self.acked {
             let attempt = number("attempt");
             let can_be = (self.attempts.low..=self.attempts.high).contains(&attempt);

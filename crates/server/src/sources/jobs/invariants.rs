@@ -33,6 +33,7 @@ impl Plane {
     /// Panics if what is known of jobs does not agree with the core, or with what the store was asked.
     pub(crate) fn check_jobs(&self) {
         self.jobs.loaded.check();
+        self.jobs.parked.check();
         for (task, held) in self.jobs.loaded.iter() {
             assert!(
                 self.core.holds(task),

@@ -51,6 +51,15 @@ impl ParkedJobs {
         Some(id)
     }
 
+    /// Panics if a job has a time that is not the one at which it is due.
+    #[cfg(feature = "sim")]
+    pub(crate) fn check(&self) {
+        for (due, id) in &self.by_due {
+            let of_job = self.jobs.get(id).map(|rest| rest.due_ms);
+            assert_eq!(of_job, Some(*due), "a job that rests has one time");
+        }
+    }
+
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.by_due.first().map(|(due, _)| *due)
     }
