@@ -1,5 +1,5 @@
-//! What operators want of a job at a moment at which it meets something else: the disk fails, the job stands behind another
-//! one that runs for a while, is about to be recorded as delivered, or is to run again.
+//! What operators want of a job at a moment at which it meets something else: the disk fails, the server is told to
+//! end, or the job stands behind another one that runs for a while, is about to be recorded as delivered, or is to run again.
 
 use crate::ledger::{Filter, Verb};
 use crate::lively::Act;
@@ -19,6 +19,13 @@ impl World {
         let to = self.queue_for_move();
         let jobs = self.ledger.jobs_in_line(&self.setup);
         self.change_one(&jobs, 70, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+    }
+
+    /// Stoker is about to be told to end. The server gives back what waits while the store says that the server has it.
+    pub(crate) fn change_meets_stop(&mut self) {
+        let to = self.queue_for_move();
+        let jobs = self.ledger.jobs_in_line(&self.setup);
+        self.change_one(&jobs, 50, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
     }
 
     /// A run begins and has others behind it, which its worker does not look at for a while.

@@ -81,6 +81,7 @@ impl World {
         if self.server.is_none() || self.draining.is_some() || self.waits_since.is_some() {
             return;
         }
+        self.change_meets_stop();
         self.stops.in_middle = true;
         self.drain();
         // Some may not know yet that the server is dead to which they have connected.
