@@ -52,8 +52,9 @@ impl World {
 
     /// A job is to run again. Where order counts all behind it wait for that, and it is in nobody's line meanwhile.
     pub(crate) fn change_meets_rest(&mut self, no: u64) {
-        let of_queue = self.ledger.jobs[no as usize].queue();
-        if of_queue.is_some_and(|queue| self.setup.queues[queue].ordered) {
+        let job = &self.ledger.jobs[no as usize];
+        let is_ordered = |queue: usize| self.setup.queues[queue].ordered;
+        if job.is_between_runs && job.queue().is_some_and(is_ordered) {
             let to = self.queue_for_move();
             let verbs = [
                 Verb::Release,

@@ -156,7 +156,9 @@ impl Ledger {
         };
         for no in 0..self.jobs.len() as u64 {
             let job = &self.jobs[no as usize];
-            let is_far = job.not_before > now + REACHED && job.state == State::Waits;
+            // What its worker has written just now the server may read later.
+            let is_far =
+                job.not_before > now + REACHED && job.state == State::Waits && job.free_since < now;
             let is_held_up = sent.is_some_and(|sent| !sent.contains(&no)) && self.is_held_up(job);
             let is_idle = is_far || is_held_up;
             let reach = match self.is_down {

@@ -295,11 +295,20 @@ impl Job {
             Some(state),
             "job {no}: ended otherwise: {told}, {self}"
         );
-        if let (Some(class), State::Ended(End::Failed), false) = (self.error, self.state, self.revived) {
+        if let (Some(class), State::Ended(End::Failed), false) =
+            (self.error, self.state, self.revived)
+        {
             let error = &told["error"];
-            assert_eq!(error["class"], class, "job {no}: failed of something else: {told}");
+            assert_eq!(
+                error["class"], class,
+                "job {no}: failed of something else: {told}"
+            );
             let place = (class == CLASS).then_some(PLACE);
-            assert_eq!(error["place"].as_str(), place, "job {no}: failed elsewhere: {told}");
+            assert_eq!(
+                error["place"].as_str(),
+                place,
+                "job {no}: failed elsewhere: {told}"
+            );
         }
         if !self.acked {
             let attempt = number("attempt");

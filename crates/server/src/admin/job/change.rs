@@ -2,7 +2,7 @@
 
 use super::super::{Answered, Caller, Handle, Refused};
 use crate::plane::Plane;
-use crate::sources::jobs::{Operator, Reach};
+use crate::sources::jobs::{Operator, RUNS, Reach};
 use stoker_api::job::{self, Changed, State, Target};
 use stoker_store::{Ask, Bytes, Change, JobId, Which};
 use stoker_wire::{Codec, Status};
@@ -65,8 +65,7 @@ impl Plane {
         if change == job::Change::Cancel || !self.runs(job) {
             return Ok(());
         }
-        let text = "the job runs: wait for its end, or cancel it first";
-        Err(Refused::new(Status::FAILED_PRECONDITION, text))
+        Err(Refused::new(Status::FAILED_PRECONDITION, RUNS))
     }
 
     fn change_jobs(

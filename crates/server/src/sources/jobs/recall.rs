@@ -9,6 +9,9 @@ use stoker_core::Event;
 use stoker_store::{Ask, Change, Changed, Job, JobId, QueueNo, Rest, Trouble, Which};
 use stoker_wire::Status;
 
+/// Why a job that runs is left as it is, to whoever has named it.
+pub(crate) const RUNS: &str = "the job runs: wait for its end, or cancel it first";
+
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.
     pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
@@ -66,7 +69,7 @@ impl Plane {
             }
         }
         if alone && running > 0 {
-            return self.status(conn, id, Status::FAILED_PRECONDITION, "the job is running", None);
+            return self.status(conn, id, Status::FAILED_PRECONDITION, RUNS, None);
         }
         if jobs.is_empty() && rests.is_empty() {
             return self.answer_changed(conn, id, Ok((count, running)));
