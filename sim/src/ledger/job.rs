@@ -162,6 +162,8 @@ pub(crate) struct Job {
     pub(crate) saves_are_told: bool,
     /// What its last run wrote last.
     pub(crate) last_line: Option<String>,
+    /// It was acknowledged before its run was answered.
+    pub(crate) acked_in_run: bool,
     /// The class of what its last run failed of, if that is known.
     pub(crate) error: Option<&'static str>,
     /// Runs that were given back one after another.
@@ -240,6 +242,7 @@ impl Job {
             free_since: steady(),
             last_line: None,
             returns: 0,
+            acked_in_run: false,
             error: None,
             given_back: 0,
             last_attempt: 0,

@@ -343,7 +343,7 @@ impl Ledger {
         };
         match setup.queues[queue].on_delivery.known() {
             Some(true) => {
-                job.acked = true;
+                (job.acked, job.acked_in_run) = (true, true);
                 job.end(End::Done);
             }
             Some(false) => {}
@@ -388,6 +388,7 @@ impl Ledger {
             return;
         }
         let job = self.touch(no, "acknowledged");
+        job.acked_in_run = job.runs_at.is_some();
         job.acked = true;
         job.end(End::Done);
         job.is_safe = ack == Ack::Safe;
