@@ -50,21 +50,17 @@ impl World {
         }
     }
 
-    /// A job is to run again. Where order counts all behind it wait for that, and it is in nobody's line meanwhile.
+    /// A job is to run again, which all behind it wait for, and is in nobody's line meanwhile.
     pub(crate) fn change_meets_rest(&mut self, no: u64) {
-        let job = &self.ledger.jobs[no as usize];
-        let is_ordered = |queue: usize| self.setup.queues[queue].ordered;
-        if job.is_between_runs && job.queue().is_some_and(is_ordered) {
-            let to = self.queue_for_move();
-            let verbs = [
-                Verb::Release,
-                Verb::Release,
-                Verb::Cancel,
-                Verb::Suspend,
-                Verb::Move(to),
-            ];
-            self.change_one(&[no], 15, &verbs);
-        }
+        let to = self.queue_for_move();
+        let verbs = [
+            Verb::Release,
+            Verb::Release,
+            Verb::Cancel,
+            Verb::Suspend,
+            Verb::Move(to),
+        ];
+        self.change_one(&[no], 15, &verbs);
     }
 
     fn queue_for_move(&mut self) -> usize {

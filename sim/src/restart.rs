@@ -50,6 +50,8 @@ pub(crate) struct Kills {
     next: Option<Next>,
     /// How it dies in a system call that is still to come.
     armed: Option<Death>,
+    /// One more, for when others wait for a job that is to run again, which is rare.
+    is_one_more: bool,
 }
 
 /// After what the server may die, or its disk fail: what it does then is half done.
@@ -59,6 +61,8 @@ pub(crate) enum Moment {
     Crash,
     /// A run was not the last of its job.
     Again,
+    /// The same, and others wait behind it for that.
+    Rest,
     /// A worker begins a task and has another one behind it.
     Behind,
     /// The same, and the task takes a while.
@@ -70,9 +74,10 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Crash,
         Self::Again,
+        Self::Rest,
         Self::Behind,
         Self::Stuck,
         Self::Change,
@@ -96,6 +101,7 @@ impl Kills {
             left,
             next: None,
             armed: None,
+            is_one_more: left > 0,
         }
     }
 }
@@ -258,6 +264,7 @@ impl World {
         let after = match self.dice("kills").below(10) {
             0..6 => Some(*self.dice("kills").of_all(&Moment::ALL)),
             6 | 7 => Some(Moment::Crash),
+            8 => Some(Moment::Rest),
             _ => None,
         };
         self.kills.next = Some(Next {
@@ -271,9 +278,18 @@ impl World {
     /// Something has happened after which the server may die.
     pub(crate) fn is_moment(&mut self, moment: Moment) {
         self.fail_at(moment);
-        let is_meant = |next: &Next| next.after == Some(moment);
+        let is_rest = moment == Moment::Rest && self.dice("rests").percent(30);
+        if is_rest && self.kills.left == 0 && std::mem::take(&mut self.kills.is_one_more) {
+            self.kills.left = 1;
+            self.draw_kill();
+        }
+        let is_meant = |next: &Next| next.after == Some(moment) || is_rest;
         if self.kills.next.as_ref().is_some_and(is_meant) {
-            let most = *self.dice("kills").of_all(&[2, 20, 150]);
+            // That it is to run again has to be written first.
+            let most = match moment {
+                Moment::Rest => *self.dice("kills").of_all(&[50, 150, 500]),
+                _ => *self.dice("kills").of_all(&[2, 20, 150]),
+            };
             let steps = self.dice("kills").below(most);
             if let Some(next) = &mut self.kills.next {
                 (next.steps, next.after) = (steps, None);

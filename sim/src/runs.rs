@@ -356,7 +356,9 @@ impl World {
             match task.is_job {
                 true => {
                     self.ledger.ends(task.no, answer, &self.setup);
-                    if is_again {
+                    if is_again && self.ledger.others_wait_for(task.no, &self.setup) {
+                        self.is_moment(Moment::Rest);
+                        self.stop_meets_rest();
                         self.change_meets_rest(task.no);
                     }
                 }

@@ -76,6 +76,14 @@ impl World {
         }
     }
 
+    /// A job is to run again, and others wait for that: what the next server finds is as after no other stop.
+    pub(crate) fn stop_meets_rest(&mut self) {
+        if self.dice("stopping").percent(25) && self.stops.at.pop_first().is_some() {
+            let after = self.dice("stopping").micros(0, 50_000);
+            self.agenda.plan(steady() + after, What::Stops);
+        }
+    }
+
     /// Somebody has Stoker end.
     pub(crate) fn stop(&mut self) {
         if self.server.is_none() || self.draining.is_some() || self.waits_since.is_some() {

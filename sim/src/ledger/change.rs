@@ -346,6 +346,20 @@ impl Ledger {
         }
     }
 
+    /// Whether a job waits between two runs, and others of its key behind it.
+    pub(crate) fn others_wait_for(&self, no: u64, setup: &Setup) -> bool {
+        let of = &self.jobs[no as usize];
+        let is_ordered = of.queue().is_some_and(|queue| setup.queues[queue].ordered);
+        let mut others = self.jobs[no as usize + 1..].iter();
+        is_ordered
+            && of.is_between_runs
+            && others.any(|job| {
+                job.state == State::Waits
+                    && job.queues == of.queues
+                    && job.options.key == of.options.key
+            })
+    }
+
     /// Some jobs that have come to a queue last and wait.
     pub(crate) fn newest_of(&self, queue: usize) -> Vec<u64> {
         let newest = self.jobs.iter().enumerate().rev().take(20);

@@ -46,6 +46,12 @@ impl Plane {
                 "a job is held as another task"
             );
         }
+        let (places, free) = (self.jobs.asked_places(), self.jobs.free_places());
+        assert_eq!(
+            places.len(),
+            free.len() + self.jobs.waits_for_store().count(),
+            "places of those who wait for the store"
+        );
         let is_heard = !self.jobs.inline || self.jobs.waits_for_store().next().is_none();
         assert!(is_heard, "a store that answers at once was heard");
         for (id, queue) in self.jobs.all_queues() {

@@ -85,13 +85,8 @@ impl LoadedJob {
         self.progress.is_some() || self.checkpointed
     }
 
-    pub(crate) fn take_output(&mut self) -> Option<Vec<u8>> {
-        let output = self.output_so_far();
-        self.output = Vec::new();
-        output
-    }
-
-    pub(crate) fn output_so_far(&self) -> Option<Vec<u8>> {
+    /// The end of what its run has written so far.
+    pub(crate) fn kept_output(&self) -> Option<Vec<u8>> {
         let end = &self.output[self.output.len().saturating_sub(MAX_OUTPUT)..];
         (!end.is_empty()).then(|| end.to_vec())
     }

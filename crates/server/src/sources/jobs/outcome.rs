@@ -58,7 +58,7 @@ impl Plane {
             run,
             ending,
             told,
-            output: held.take_output(),
+            output: held.kept_output(),
         });
     }
 
@@ -103,7 +103,7 @@ impl Plane {
         }
         self.not_cancelled(std::mem::take(&mut held.cancelled_by));
         let due_ms = steady_ms().saturating_add(wait.0.div_ceil(1_000));
-        let output = held.take_output();
+        let output = held.kept_output();
         self.jobs.ask(Ask::Retry {
             job: held.job.id,
             run,
@@ -145,7 +145,7 @@ impl Plane {
         // It had ended in the store before.
         self.not_cancelled(std::mem::take(&mut held.cancelled_by));
         let job = held.job.id;
-        if let Some(bytes) = held.take_output() {
+        if let Some(bytes) = held.kept_output() {
             self.jobs.ask(Ask::Output { job, bytes });
         }
         let text = match answer {

@@ -42,7 +42,7 @@ impl Plane {
         // This is the run that did it.
         run.attempt = run.attempt.saturating_add(1);
         // It goes on writing; what it wrote until now stays the beginning of that.
-        let (untold, output) = (held.untold(), held.output_so_far());
+        let (untold, output) = (held.untold(), held.kept_output());
         let Some(worker) = facts.worker else {
             return;
         };

@@ -222,6 +222,12 @@ impl Jobs {
             .sum()
     }
 
+    /// Places of `asked_places` that may be used again.
+    #[cfg(feature = "sim")]
+    pub(super) fn free_places(&self) -> &[usize] {
+        &self.free
+    }
+
     #[cfg(feature = "sim")]
     pub(super) fn asked_places(&self) -> &[(u32, Option<Asked>)] {
         &self.asked
