@@ -33,7 +33,6 @@ impl World {
         };
         if self.clients[no].is_none() {
             let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
-            self.lives += 1;
             self.clients[no] = Some(Client::new(Peer::new(fd), from.pid));
         }
         let burst = self.dice("clients").weighted(&[(70, 1), (20, 5), (10, 40)]);
@@ -41,7 +40,7 @@ impl World {
             self.ask(no);
         }
         if self.dice("clients").below(100) < self.setup.trouble.hang_up {
-            self.hang_up(no);
+            self.leaves(no);
         }
         let pause = match self.dice("clients").percent(65) {
             true => self.dice("clients").micros(10, 2_000),
@@ -69,7 +68,7 @@ impl World {
         }
         let services = self.setup.services.len() as u64;
         let what = self.dice("asks").below(10);
-        let life = self.lives * 100 + no as u64;
+        let life = self.lives[no] * 100 + no as u64;
         // Every third client is root.
         if no.is_multiple_of(3) && self.dice("operator").below(100) < self.setup.operations {
             let setup = self.setup.clone();
@@ -271,7 +270,6 @@ impl World {
                 uid: 0,
             };
             let fd = sim::connect(Path::new(SOCKET), from).expect("it listens");
-            self.lives += 1;
             self.clients[0] = Some(Client::new(Peer::new(fd), from.pid));
         }
         for queue in self.ledger.paused.clone() {
@@ -330,6 +328,12 @@ impl World {
         self.plan_end(soon, What::Rests);
     }
 
+    pub(crate) fn leaves(&mut self, no: usize) {
+        self.lives[no] += 1;
+        self.hang_up(no);
+    }
+
+    /// Its connection has ended.
     pub(crate) fn hang_up(&mut self, no: usize) {
         if let Some(client) = self.clients[no].take() {
             for about in client.open.values() {

@@ -252,7 +252,7 @@ impl World {
             open.any(|about| *about == About::Job(task.no))
         };
         if let Some(no) = self.clients.iter().position(is_its) {
-            self.hang_up(no);
+            self.leaves(no);
         }
     }
 

@@ -61,7 +61,8 @@ pub(crate) struct World {
     pub(crate) spawning: HashMap<u64, Spec>,
     pub(crate) pools: HashMap<u64, String>,
     pub(crate) clients: Vec<Option<Client>>,
-    pub(crate) lives: u64,
+    /// How often each client has hung up: what it sent before may be read after what it sends then.
+    pub(crate) lives: Vec<u64>,
     pub(crate) ledger: Ledger,
     pub(crate) asked: u64,
     pub(crate) runs: u64,
@@ -119,7 +120,7 @@ impl World {
             spawning: HashMap::new(),
             pools: HashMap::new(),
             clients: (0..setup.clients).map(|_| None).collect(),
-            lives: 0,
+            lives: vec![0; setup.clients as usize],
             ledger: Ledger::new(is_loud),
             asked: 0,
             runs: 0,
