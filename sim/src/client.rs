@@ -320,8 +320,10 @@ impl Client {
                     });
                     match status {
                         Status::OK => {
-                            let count = body()["count"].as_u64().unwrap_or(0);
-                            ledger.changed(at, Some(count), setup)
+                            let told = body();
+                            let number = |name: &str| told[name].as_u64().unwrap_or(0);
+                            ledger.check_left(at, number("count"), number("held"));
+                            ledger.changed(at, Some(number("count")), setup)
                         }
                         Status::UNKNOWN => ledger.changed(at, None, setup),
                         // A single job that is not there, or not in such a state.

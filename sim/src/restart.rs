@@ -339,6 +339,8 @@ impl World {
         self.ledger.is_down = true;
         self.ledger.cut_changes(death == Death::PowerCut);
         self.note_hands();
+        let is_synced = death == Death::Kill || self.setup.store.sync;
+        self.ledger.keeps_saves(is_synced);
         if let Some(disk) = self.disk.clone().filter(|disk| !disk.is_down()) {
             match death {
                 Death::Kill => disk.kill(),

@@ -94,8 +94,7 @@ impl World {
                         .filter(|run| frame == "CHECKPOINT" && run.task.is_job)
                     {
                         let job = &mut self.ledger.jobs[run.task.no as usize];
-                        job.saves = job.saves.of_next();
-                        worker.saves = job.saves.high;
+                        worker.saves = job.saves_more();
                     }
                     let no = worker.run.as_ref().map_or(0, |run| run.task.no);
                     worker.send(frame, id, format!("{no}.").as_bytes());

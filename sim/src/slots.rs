@@ -313,8 +313,7 @@ impl World {
             "progress" => worker.send("PROGRESS", task.id, b""),
             "checkpoint" => {
                 let job = &mut self.ledger.jobs[task.no as usize];
-                job.saves = job.saves.of_next();
-                worker.saves = job.saves.high;
+                worker.saves = job.saves_more();
                 worker.send("CHECKPOINT", task.id, b"");
             }
             "ack" => {

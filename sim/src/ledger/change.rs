@@ -441,6 +441,17 @@ impl Ledger {
         }
     }
 
+    /// The one job that is to be cancelled is cancelled, or is among those that were left as they were.
+    pub(crate) fn check_left(&self, at: usize, count: u64, left: u64) {
+        let change = &self.changes[at];
+        let is_one = change.verb == Verb::Cancel && change.filter.one.is_some();
+        assert!(
+            !is_one || count + left == 1,
+            "{} of one job: {count} cancelled and {left} left",
+            change.op()
+        );
+    }
+
     /// The one job that was named is not there, or in no such state.
     pub(crate) fn not_reached(&mut self, at: usize) {
         let change = &self.changes[at];

@@ -160,6 +160,8 @@ pub(crate) struct Job {
     pub(crate) saves: Count,
     /// The server that ends has told its store what was saved.
     pub(crate) saves_are_told: bool,
+    /// When that was last.
+    pub(crate) saved_at: Duration,
     /// What its last run wrote last.
     pub(crate) last_line: Option<String>,
     /// It was acknowledged before its run was answered.
@@ -253,6 +255,7 @@ impl Job {
             open_beside: 0,
             saves: Count::default(),
             saves_are_told: false,
+            saved_at: Duration::ZERO,
             is_between_runs: false,
             revived: false,
             is_released: false,
@@ -332,6 +335,13 @@ impl Job {
             self.given_back = 0;
             self.attempts.low = (self.attempts.low + 1).min(self.attempts.high);
         }
+    }
+
+    /// Its run saves something for the next. Returns the how-manieth that is.
+    pub(crate) fn saves_more(&mut self) -> u32 {
+        self.saves = self.saves.of_next();
+        self.saved_at = steady();
+        self.saves.high
     }
 
     fn wait(&mut self, after: Duration) {

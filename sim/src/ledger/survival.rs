@@ -10,6 +10,8 @@ use stoker_wire::Status;
 
 /// For so long after the disk is well again requests are answered that were asked while it was not.
 const FELT: Duration = Duration::from_secs(30);
+/// What a run saved so long ago the server has read, and its store has written.
+const KEPT_WITHIN: Duration = Duration::from_secs(1);
 
 impl Ledger {
     /// From now on some requests may be refused for it.
@@ -40,6 +42,15 @@ impl Ledger {
     /// The server that it was sent to is dead: if it is not in the store then it never will be.
     pub(crate) fn cut(&mut self, no: u64) {
         self.jobs[no as usize].is_cut = true;
+    }
+
+    /// The server dies. What runs saved a while ago is on the disk, unless that fails, or loses what was not synced.
+    pub(crate) fn keeps_saves(&mut self, is_synced: bool) {
+        let is_kept = is_synced && !self.disk_is_felt();
+        let now = steady();
+        for job in &mut self.jobs {
+            job.saves_are_told = is_kept && job.changing == 0 && job.saved_at + KEPT_WITHIN <= now;
+        }
     }
 
     /// Compares the model with the store between two servers.

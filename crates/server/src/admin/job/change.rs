@@ -108,8 +108,10 @@ pub(super) fn only_cancelled() -> Refused {
 fn reach_of(change: &Change, alone: bool, names_states: bool) -> Reach {
     match change {
         // Whoever names states in which jobs wait does not mean those that run.
-        Change::Cancel if names_states => Reach::CancelWaiting,
-        Change::Cancel => Reach::Cancel,
+        Change::Cancel => Reach::Cancel {
+            spares_running: names_states,
+            alone,
+        },
         Change::Move { to } => Reach::Move { to: *to, alone },
         Change::Suspend => Reach::Suspend { alone },
         Change::Release => Reach::Release,

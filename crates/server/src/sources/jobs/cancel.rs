@@ -1,12 +1,12 @@
 //! Cancelling jobs that the core holds. Those that wait are taken back and end in the store; those that run end with
 //! their run. Whoever asked is answered once all of that is in the store, or with an error when it takes too long.
 
-use super::asked::{Asked, Caller, Reach};
+use super::asked::{Asked, Caller};
 use super::cancelling::Cancelling;
 use crate::net::ConnId;
 use crate::plane::{Alarm, Plane};
 use stoker_core::{Event, Span};
-use stoker_store::{Ask, Change, JobId, Ticket, Trouble, Which};
+use stoker_store::{Ask, Change, Changed, JobId, Ticket, Trouble, Which};
 use stoker_wire::Status;
 
 /// How long an operator waits for the store at the most.
@@ -16,13 +16,12 @@ impl Plane {
     /// The store has cancelled what nobody held, which was `count`; these the core holds.
     pub(crate) fn cancel_held(
         &mut self,
-        conn: ConnId,
-        id: u32,
+        (conn, id): (ConnId, u32),
         count: u64,
         held: Vec<JobId>,
-        reach: Reach,
+        spares_running: bool,
+        alone: bool,
     ) {
-        let spares_running = reach == Reach::CancelWaiting;
         let (running, waiting): (Vec<JobId>, Vec<JobId>) =
             held.into_iter().partition(|job| self.runs(*job));
         let left = if spares_running { running.len() } else { 0 };
@@ -31,6 +30,7 @@ impl Plane {
             id,
             count,
             left: left as u64,
+            alone,
             // Until all parts have begun.
             open: 1,
             trouble: None,
@@ -77,6 +77,19 @@ impl Plane {
             which: Which::One(job),
             change: Change::Cancel,
         });
+    }
+
+    /// What became of it.
+    pub(super) fn stray_cancelled(&mut self, no: u64, result: Result<Changed, Trouble>) {
+        let result = match result {
+            Ok(changed) => Ok((changed.count, changed.held.len() as u64)),
+            // It has ended meanwhile, which is an answer to whoever named it alone.
+            Err(Trouble::State(_) | Trouble::NotFound) if !self.jobs.cancellings.is_alone(no) => {
+                Ok((0, 0))
+            }
+            Err(trouble) => Err(trouble),
+        };
+        self.part_cancelled(no, result);
     }
 
     /// Ends a job with its worker, if it does not stop by itself.

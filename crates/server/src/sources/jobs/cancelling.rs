@@ -11,6 +11,8 @@ pub(crate) struct Cancelling {
     /// Jobs that are cancelled in the store, and jobs that were not reached.
     pub(super) count: u64,
     pub(super) left: u64,
+    /// A single job was named.
+    pub(super) alone: bool,
     /// Parts of it that are under way.
     pub(super) open: u64,
     pub(super) trouble: Option<Trouble>,
@@ -38,6 +40,11 @@ impl Cancellings {
 
     pub(super) fn position(&self, no: u64) -> Option<usize> {
         self.open.iter().position(|(of, _)| *of == no)
+    }
+
+    /// Whether a single job was named.
+    pub(super) fn is_alone(&self, no: u64) -> bool {
+        self.position(no).is_some_and(|at| self.open[at].1.alone)
     }
 
     /// One more part of it is under way.

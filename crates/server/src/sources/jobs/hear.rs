@@ -78,7 +78,7 @@ impl Plane {
                 }
                 (Some(Asked::Recalled(recalled)), result) => self.recalled(*recalled, result),
                 (Some(Asked::StrayCancelled(no)), result) => {
-                    self.part_cancelled(no, Ok((result.map_or(0, |changed| changed.count), 0)));
+                    self.stray_cancelled(no, result);
                 }
                 _ => {}
             },

@@ -27,8 +27,11 @@ impl Plane {
             Operator::Changed(Reach::Suspend { alone }) => {
                 return self.recall(conn, id, count, held, Change::Suspend, alone);
             }
-            Operator::Changed(reach @ (Reach::Cancel | Reach::CancelWaiting)) => {
-                return self.cancel_held(conn, id, count, held, reach);
+            Operator::Changed(Reach::Cancel {
+                spares_running,
+                alone,
+            }) => {
+                return self.cancel_held((conn, id), count, held, spares_running, alone);
             }
             Operator::Changed(Reach::Release) => {
                 let hastened = held.iter().filter(|job| self.jobs.parked.hasten(**job));
