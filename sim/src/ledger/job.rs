@@ -340,7 +340,7 @@ impl Job {
     /// Its run saves something for the next. Returns the how-manieth that is.
     pub(crate) fn saves_more(&mut self) -> u32 {
         self.saves = self.saves.of_next();
-        self.saved_at = steady();
+        (self.saved_at, self.saves_are_told) = (steady(), false);
         self.saves.high
     }
 
