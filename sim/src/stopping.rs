@@ -89,13 +89,14 @@ impl World {
         if self.server.is_none() || self.draining.is_some() || self.waits_since.is_some() {
             return;
         }
-        self.change_meets_stop();
-        self.stops.in_middle = true;
-        self.drain();
         // Some may not know yet that the server is dead to which they have connected.
         let clients = self.clients.iter_mut().flatten();
         let clients = clients.filter(|client| !sim::is_cut(&client.peer.fd));
         clients.for_each(Client::is_owed);
+        // What is asked just now may not have come whole.
+        self.change_meets_stop();
+        self.stops.in_middle = true;
+        self.drain();
     }
 
     /// While the server ends: whether a worker still has a task.

@@ -171,7 +171,7 @@ impl Job {
         if self.state != State::Suspended {
             self.state = State::Waits;
         }
-        (self.runs_at, self.acked, self.over_at) = (None, false, None);
+        (self.runs_at, self.acked, self.over_at, self.error) = (None, false, None, None);
         self.free_since = steady();
         if self.runs > 0 {
             // The next server may repeat the run at once.

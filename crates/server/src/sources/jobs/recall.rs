@@ -126,10 +126,12 @@ impl Plane {
         });
     }
 
-    /// Takes a job out of the core's hands, unless a worker has it.
+    /// Takes a job out of the core's hands, unless a worker has it, or is to get it: what is recorded as delivered has to
+    /// run.
     pub(super) fn take_back(&mut self, job: JobId) -> Option<Job> {
         let task = self.jobs.loaded.task_of(job)?;
-        if self.core.is_assigned(task) {
+        let is_claimed = self.jobs.loaded.get(task).is_some_and(|held| held.claimed);
+        if is_claimed || self.core.is_assigned(task) {
             return None;
         }
         // Nobody is told of its end, because it has not ended.
