@@ -145,6 +145,8 @@ impl Ledger {
             Status::RESOURCE_EXHAUSTED => self.check_refusal(no, text, setup),
             Status::ALREADY_EXISTS => self.check_taken(no, answer),
             Status::UNAVAILABLE => self.check_unavailable(no),
+            // Nobody knows a queue that clients make up until a worker has said that it serves all.
+            Status::NOT_FOUND if self.is_made_up(no, setup) => {}
             // A commit is in doubt.
             Status::UNKNOWN if self.disk_is_felt() => {}
             // The server dies while it closes its store.
@@ -159,6 +161,11 @@ impl Ledger {
         };
         let refused = job.push == Push::Refused;
         assert!(!(refused && job.runs > 0), "job {no}: refused, and it ran");
+    }
+
+    fn is_made_up(&self, no: u64, setup: &Setup) -> bool {
+        let queues = &self.jobs[no as usize].queues;
+        queues.iter().all(|queue| setup.queues[*queue].is_made_up)
     }
 
     /// Whoever hears that a push was not taken may send it again, and hears when.

@@ -52,7 +52,15 @@ impl Plane {
     }
 
     fn end_in_store(&mut self, held: &mut LoadedJob, run: Run, ending: Ending) {
-        let told = self.ticket_of_end(std::mem::take(&mut held.cancelled_by));
+        let cancelled_by = std::mem::take(&mut held.cancelled_by);
+        let told = match ending {
+            Ending::Cancelled => self.ticket_of_end(cancelled_by),
+            // Its code came to its end all the same.
+            Ending::Done { .. } | Ending::Failed(_) => {
+                self.not_cancelled(cancelled_by);
+                None
+            }
+        };
         self.jobs.ask(Ask::End {
             job: held.job.id,
             run,
