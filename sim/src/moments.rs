@@ -50,6 +50,15 @@ impl World {
         }
     }
 
+    /// A worker is free for the next job of such a queue, which is about to be recorded.
+    pub(crate) fn change_meets_next(&mut self, queue: usize) {
+        if self.setup.queues[queue].on_delivery.known() == Some(true) {
+            let to = self.queue_for_move();
+            let jobs = self.ledger.oldest_of(queue);
+            self.change_one(&jobs, 10, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+        }
+    }
+
     /// A job is to run again, which all behind it wait for, and is in nobody's line meanwhile.
     pub(crate) fn change_meets_rest(&mut self, no: u64) {
         let to = self.queue_for_move();

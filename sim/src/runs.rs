@@ -355,6 +355,9 @@ impl World {
             match task.is_job {
                 true => {
                     self.ledger.ends(task.no, answer, &self.setup);
+                    if let Some(queue) = self.ledger.jobs[task.no as usize].queue() {
+                        self.change_meets_next(queue);
+                    }
                     if is_again && self.ledger.others_wait_for(task.no, &self.setup) {
                         self.is_moment(Moment::Rest);
                         self.stop_meets_rest();

@@ -360,6 +360,13 @@ impl Ledger {
             })
     }
 
+    /// Some jobs that wait in a queue longest.
+    pub(crate) fn oldest_of(&self, queue: usize) -> Vec<u64> {
+        let waiting = self.waiting.iter().copied();
+        let of_queue = waiting.filter(|no| self.jobs[*no as usize].queues == [queue]);
+        of_queue.take(3).collect()
+    }
+
     /// Some jobs that have come to a queue last and wait.
     pub(crate) fn newest_of(&self, queue: usize) -> Vec<u64> {
         let newest = self.jobs.iter().enumerate().rev().take(20);

@@ -29,6 +29,8 @@ impl Ledger {
                 Push::Accepted
             }
             Status::RESOURCE_EXHAUSTED if !self.disk_is_full(body) => Push::Refused,
+            // As for a push: nobody knows a queue that clients make up until a worker has said that it serves all.
+            Status::NOT_FOUND if text.contains("there is no queue 'm") => Push::Refused,
             Status::UNKNOWN | Status::RESOURCE_EXHAUSTED => Push::Unknown,
             other if self.may_fail(other) => Push::Unknown,
             other => panic!("an import was answered {other:?}: {text}"),
