@@ -24,6 +24,8 @@ pub(crate) struct Edit {
     is_written: bool,
     /// The queue of which the limit changes.
     limits: Option<usize>,
+    /// Queues of which what operators have set may not fit any more, and is left out then.
+    may_not_fit: Vec<usize>,
 }
 
 impl Edit {
@@ -33,11 +35,19 @@ impl Edit {
             To::Queue(at, _) if key == "limit" => Some(*at),
             _ => None,
         };
+        let may_not_fit = match &to {
+            To::Queue(at, _) if ["reserve", "keep"].contains(&key) => vec![*at],
+            To::Pool(pool, _) if key == "workers" => (0..setup.queues.len())
+                .filter(|at| setup.queues[*at].pool == *pool)
+                .collect(),
+            _ => Vec::new(),
+        };
         Self {
             no,
             to,
             is_written: false,
             limits,
+            may_not_fit,
         }
     }
 }
@@ -58,18 +68,18 @@ impl World {
         {
             self.ledger.calls.may_repeat(*at);
         }
-        if let Some(queue) = edit.limits {
-            self.ledger.steering.changes_limit(queue);
+        for queue in edit.limits.iter().chain(&edit.may_not_fit) {
+            self.ledger.steering.changes_limit(*queue);
         }
         self.edit = Some(edit);
         self.agenda.plan(steady() + SETTLED, What::FileChanges);
     }
 
-    /// The file is to have another limit of this queue.
+    /// The file is to have another limit of this queue, or what an operator has set for it may not fit any more.
     pub(crate) fn edits_limit(&self, queue: usize) -> bool {
         self.edit
             .as_ref()
-            .is_some_and(|edit| edit.limits == Some(queue))
+            .is_some_and(|edit| edit.limits == Some(queue) || edit.may_not_fit.contains(&queue))
     }
 
     pub(crate) fn file_changes(&mut self) {
