@@ -216,8 +216,9 @@ impl Jobs {
 
     /// Jobs that are not finished.
     pub(crate) fn unfinished(&self) -> u64 {
-        let counts = self.queues.iter().flatten().map(|queue| queue.counts);
-        counts
+        let open = self.queues.iter().flatten().map(|queue| queue.counts);
+        let closed = self.closed.values().map(|closed| closed.counts);
+        open.chain(closed)
             .map(|counts| counts.ready + counts.delayed + counts.suspended)
             .sum()
     }
