@@ -212,9 +212,9 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub waited: Span,
-    /// How long its last run took; zero if it waits.
+    /// Duration of the current run; zero while it waits.
     pub ran: Span,
-    /// A worker has begun it, in this run or in one before.
+    /// A worker has started it at least once.
     pub has_run: bool,
     pub worker: Option<WorkerId>,
     /// Runs that its code ended, the last one included.

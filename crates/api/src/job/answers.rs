@@ -136,7 +136,7 @@ answer! {
     pub struct Changed {
         /// How many
         pub count: u64 = "count",
-        /// Left out if 0: jobs that are meant and were not changed, because they run, are about to, or have just completed
+        /// Left out if 0: matching jobs that were not changed, because they are running, about to run, or have just completed
         #[serde(skip_serializing_if = "is_zero")]
         pub held: u64 = "held",
     }

@@ -177,7 +177,7 @@ fn bystanders_of_a_timeout_run_again_at_no_cost() {
     }));
 }
 
-/// One that may run again costs nothing, and has run all the same: no client may take it for untouched.
+/// An idempotent call is retried at no cost. Because it has run, its answer must not be flagged NOT_PROCESSED.
 #[test]
 fn a_bystanding_call_that_waits_again_has_run() {
     let (mut w, pool, mail, worker) = three_slots(false);

@@ -2,7 +2,7 @@
 
 use super::super::{Answered, Caller, Handle, Refused};
 use crate::plane::Plane;
-use crate::sources::jobs::{Operator, RUNS, Reach};
+use crate::sources::jobs::{IS_RUNNING, Operator, Reach};
 use stoker_api::job::{self, Changed, State, Target};
 use stoker_store::{Ask, Bytes, Change, JobId, Which};
 use stoker_wire::{Codec, Status};
@@ -65,7 +65,7 @@ impl Plane {
         if change == job::Change::Cancel || !self.runs(job) {
             return Ok(());
         }
-        Err(Refused::new(Status::FAILED_PRECONDITION, RUNS))
+        Err(Refused::new(Status::FAILED_PRECONDITION, IS_RUNNING))
     }
 
     fn change_jobs(
@@ -108,10 +108,9 @@ pub(super) fn only_cancelled() -> Refused {
 fn reach_of(change: &Change, alone: bool, names_states: bool) -> Reach {
     match change {
         // Whoever names states in which jobs wait does not mean those that run.
-        Change::Cancel => Reach::Cancel {
-            spares_running: names_states,
-            alone,
-        },
+        Change::Cancel if names_states => Reach::CancelWaiting,
+        Change::Cancel if alone => Reach::CancelOne,
+        Change::Cancel => Reach::Cancel,
         Change::Move { to } => Reach::Move { to: *to, alone },
         Change::Suspend => Reach::Suspend { alone },
         Change::Release => Reach::Release,

@@ -2,7 +2,7 @@
 
 use super::super::{Caller, Refused};
 use crate::plane::Plane;
-use crate::sources::jobs::{shown_job, view_of};
+use crate::sources::jobs::{Reach, shown_job, view_of};
 use stoker_api::job;
 use stoker_store::{Filter, Job, JobId};
 
@@ -45,9 +45,7 @@ impl Plane {
 
     pub(super) fn cancel_running(&mut self, caller: Caller, filter: &Filter) {
         let running: Vec<JobId> = self.running(filter).iter().map(|job| job.id).collect();
-        let (spares_running, alone) = (false, false);
-        let to = (caller.answered_at(), caller.id);
-        self.cancel_held(to, 0, running, spares_running, alone);
+        self.cancel_held(caller.answered_at(), caller.id, 0, running, Reach::Cancel);
     }
 }
 

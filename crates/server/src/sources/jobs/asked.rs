@@ -69,9 +69,12 @@ pub(crate) enum Operator {
 pub(crate) enum Reach {
     /// Nothing: what the core holds is in no state in which that could be done.
     None,
-    /// All are cancelled, running ones with their workers if need be; or those that wait only. Whoever named a single one
-    /// hears why it could not be.
-    Cancel { spares_running: bool, alone: bool },
+    /// All are cancelled, running ones with their workers if need be.
+    Cancel,
+    /// The same for a single job that was named; the answer says why if it could not be cancelled.
+    CancelOne,
+    /// Those that wait are cancelled.
+    CancelWaiting,
     /// Those that wait are taken back and moved; whoever named a single one that runs is refused.
     Move { to: QueueNo, alone: bool },
     /// The same for those that are to wait until they are released.

@@ -1,7 +1,7 @@
 //! Cancelling jobs that the core holds. Those that wait are taken back and end in the store; those that run end with
 //! their run. Whoever asked is answered once all of that is in the store, or with an error when it takes too long.
 
-use super::asked::{Asked, Caller};
+use super::asked::{Asked, Caller, Reach};
 use super::cancelling::Cancelling;
 use crate::net::ConnId;
 use crate::plane::{Alarm, Plane};
@@ -16,12 +16,13 @@ impl Plane {
     /// The store has cancelled what nobody held, which was `count`; these the core holds.
     pub(crate) fn cancel_held(
         &mut self,
-        (conn, id): (ConnId, u32),
+        conn: ConnId,
+        id: u32,
         count: u64,
         held: Vec<JobId>,
-        spares_running: bool,
-        alone: bool,
+        reach: Reach,
     ) {
+        let spares_running = reach == Reach::CancelWaiting;
         let (running, waiting): (Vec<JobId>, Vec<JobId>) =
             held.into_iter().partition(|job| self.runs(*job));
         let left = if spares_running { running.len() } else { 0 };
@@ -30,7 +31,7 @@ impl Plane {
             id,
             count,
             left: left as u64,
-            alone,
+            is_one: reach == Reach::CancelOne,
             // Until all parts have begun.
             open: 1,
             trouble: None,
@@ -79,12 +80,12 @@ impl Plane {
         });
     }
 
-    /// What became of it.
+    /// The store has answered for a job that it did not know to have been returned.
     pub(super) fn stray_cancelled(&mut self, no: u64, result: Result<Changed, Trouble>) {
         let result = match result {
             Ok(changed) => Ok((changed.count, changed.held.len() as u64)),
-            // It has ended meanwhile, which is an answer to whoever named it alone.
-            Err(Trouble::State(_) | Trouble::NotFound) if !self.jobs.cancellings.is_alone(no) => {
+            // It has ended in the meantime. For a job that was named, that is the answer.
+            Err(Trouble::State(_) | Trouble::NotFound) if !self.jobs.cancellings.is_one(no) => {
                 Ok((0, 0))
             }
             Err(trouble) => Err(trouble),

@@ -12,7 +12,7 @@ pub(crate) struct Cancelling {
     pub(super) count: u64,
     pub(super) left: u64,
     /// A single job was named.
-    pub(super) alone: bool,
+    pub(super) is_one: bool,
     /// Parts of it that are under way.
     pub(super) open: u64,
     pub(super) trouble: Option<Trouble>,
@@ -43,8 +43,8 @@ impl Cancellings {
     }
 
     /// Whether a single job was named.
-    pub(super) fn is_alone(&self, no: u64) -> bool {
-        self.position(no).is_some_and(|at| self.open[at].1.alone)
+    pub(super) fn is_one(&self, no: u64) -> bool {
+        self.position(no).is_some_and(|at| self.open[at].1.is_one)
     }
 
     /// One more part of it is under way.

@@ -50,7 +50,7 @@ impl Plane {
         assert_eq!(
             places.len(),
             free.len() + self.jobs.waits_for_store().count(),
-            "places of those who wait for the store"
+            "entries of pending store requests"
         );
         let is_heard = !self.jobs.inline || self.jobs.waits_for_store().next().is_none();
         assert!(is_heard, "a store that answers at once was heard");

@@ -30,6 +30,6 @@ pub(crate) use exchange::{
 };
 pub(crate) use open::open_store;
 pub(crate) use push::refusal_of;
-pub(crate) use recall::RUNS;
+pub(crate) use recall::IS_RUNNING;
 pub(crate) use state::Jobs;
 pub(crate) use view::{failure, history_line, shown_job, view_of, whole_job};

@@ -55,7 +55,7 @@ impl Plane {
         let cancelled_by = std::mem::take(&mut held.cancelled_by);
         let told = match ending {
             Ending::Cancelled => self.ticket_of_end(cancelled_by),
-            // Its code came to its end all the same.
+            // It finished anyway, so it does not count as cancelled.
             Ending::Done { .. } | Ending::Failed(_) => {
                 self.not_cancelled(cancelled_by);
                 None

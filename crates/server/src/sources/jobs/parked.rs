@@ -51,12 +51,12 @@ impl ParkedJobs {
         Some(id)
     }
 
-    /// Panics if a job has a time that is not the one at which it is due.
+    /// Panics if `by_due` contains a time that is not the job's due time.
     #[cfg(feature = "sim")]
     pub(crate) fn check(&self) {
         for (due, id) in &self.by_due {
             let of_job = self.jobs.get(id).map(|rest| rest.due_ms);
-            assert_eq!(of_job, Some(*due), "a job that rests has one time");
+            assert_eq!(of_job, Some(*due), "a parked job has one due time");
         }
     }
 

@@ -9,8 +9,9 @@ use stoker_core::Event;
 use stoker_store::{Ask, Change, Changed, Job, JobId, QueueNo, Rest, Trouble, Which};
 use stoker_wire::Status;
 
-/// Why a job that runs is left as it is, to whoever has named it.
-pub(crate) const RUNS: &str = "the job runs: wait for its end, or cancel it first";
+/// Why a running job that was named is not changed.
+pub(crate) const IS_RUNNING: &str =
+    "the job is running: wait until it has finished, or cancel it first";
 
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.
@@ -27,11 +28,10 @@ impl Plane {
             Operator::Changed(Reach::Suspend { alone }) => {
                 return self.recall(conn, id, count, held, Change::Suspend, alone);
             }
-            Operator::Changed(Reach::Cancel {
-                spares_running,
-                alone,
-            }) => {
-                return self.cancel_held((conn, id), count, held, spares_running, alone);
+            Operator::Changed(
+                reach @ (Reach::Cancel | Reach::CancelOne | Reach::CancelWaiting),
+            ) => {
+                return self.cancel_held(conn, id, count, held, reach);
             }
             Operator::Changed(Reach::Release) => {
                 let hastened = held.iter().filter(|job| self.jobs.parked.hasten(**job));
@@ -72,7 +72,7 @@ impl Plane {
             }
         }
         if alone && running > 0 {
-            return self.status(conn, id, Status::FAILED_PRECONDITION, RUNS, None);
+            return self.status(conn, id, Status::FAILED_PRECONDITION, IS_RUNNING, None);
         }
         if jobs.is_empty() && rests.is_empty() {
             return self.answer_changed(conn, id, Ok((count, running)));
@@ -86,9 +86,9 @@ impl Plane {
         self.change_recalled(caller, change, jobs, rests);
     }
 
-    /// The one job that was named has just gone back to the store, which said that it was held before it knew.
+    /// The job that was named has just been returned to the store, after the store had reported it as held. It is
+    /// requested once more; a second time it counts as running.
     fn ask_again(&mut self, conn: ConnId, id: u32, job: JobId, change: Change) {
-        // Once: should it be on its way again, it counts as one that runs.
         let alone = false;
         let reach = match change {
             Change::Move { to } => Reach::Move { to, alone },
@@ -126,8 +126,8 @@ impl Plane {
         });
     }
 
-    /// Takes a job out of the core's hands, unless a worker has it, or is to get it: what is recorded as delivered has to
-    /// run.
+    /// Takes a job out of the core, unless it is assigned, or claimed: the store is about to record it as delivered, so it
+    /// has to run.
     pub(super) fn take_back(&mut self, job: JobId) -> Option<Job> {
         let task = self.jobs.loaded.task_of(job)?;
         let is_claimed = self.jobs.loaded.get(task).is_some_and(|held| held.claimed);

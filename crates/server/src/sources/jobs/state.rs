@@ -223,7 +223,7 @@ impl Jobs {
             .sum()
     }
 
-    /// Places of `asked_places` that may be used again.
+    /// Free entries of `asked_places`.
     #[cfg(feature = "sim")]
     pub(super) fn free_places(&self) -> &[usize] {
         &self.free
