@@ -313,7 +313,7 @@ fn a_long_line_is_whole_up_to_a_mebibyte() {
         ("t.echo", MIB + 9, 4),
     ] {
         assert_eq!(app.call(method, &bytes.to_string()).status(), Status::OK);
-        // While the log is behind, output stays in the pipe, and would be read as the next task's.
+        // If the log is behind, output stays in the pipe and is attributed to the next task.
         let log = || app.log().matches("\"stream\"").count();
         until("it is in the log", || (log() >= lines).then_some(()));
     }

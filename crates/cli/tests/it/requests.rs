@@ -63,6 +63,7 @@ fn a_filter_of_a_wrong_type_or_an_unknown_name_changes_no_job() {
             json!({"queue": "mails", "states": []}),
             "invalid \"states\": expected a list with at least one of",
         ),
+        (json!({"queue": "mails", "states": []}), "got an empty list"),
         (
             json!({"queue": "mails", "states": ["failed", 7]}),
             "invalid \"states\"",

@@ -166,7 +166,7 @@ fn a_file_of_version_1_goes_on() {
     assert!(world.add(job(queue)).0 > 55_705_600_000_000_009);
 }
 
-/// What the campaign makes an earlier version with.
+/// The script with which the campaign downgrades a store.
 const DOWNGRADE: &str = include_str!("../../../../campaign/rig/downgrade.sql");
 
 /// Issue 9, A5: jobs from before have no owner, and are there as they were.
