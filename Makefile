@@ -13,7 +13,7 @@ help:
 	@echo 'make run    set up, build, and watch a Laravel application go through warm workers'
 	@echo 'make quick  what to run while working: half a minute once everything is built'
 	@echo 'make test   set up and pass all tests'
-	@echo 'make bench  measure against the references (about 30 minutes)'
+	@echo 'make bench  measure against the references (see benches/README.md)'
 	@echo 'make attack SEED=$(SEED)  attack a running Stoker in every way that is known, and check the bounds'
 	@echo 'make campaign ROUNDS=$(ROUNDS) SEED=$(SEED)  kill Stoker in every manner, and count'
 	@echo 'make sim    simulate SEEDS=$(SEEDS) seeds of the whole server, and of the core'

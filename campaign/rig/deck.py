@@ -17,7 +17,7 @@ DISK = [faults.server, faults.everything, faults.workers, faults.term]
 FULL = [disk.full_disk] * 2 + [disk.killed_on_full_disk]
 FAILING = [disk.failing_disk] * 2 + [disk.killed_on_failing_disk] * 2 + [disk.killed_while_mending] * 2
 POWER = [faults.power_cut] * 6 + [faults.term_and_power_cut, faults.everything_again]
-MIGRATION = [upgrade.migration] if upgrade.DOWNGRADE.exists() else []
+MIGRATION = [upgrade.migration]
 BY_NAME = {fault.__name__: fault for fault in KILLS + DISK + FULL + FAILING + POWER + [upgrade.migration]}
 
 

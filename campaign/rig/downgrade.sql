@@ -1,4 +1,4 @@
--- Makes a store of version 2 of one of the present version, jobs and all.
+-- Downgrades a store of the current version to version 2, with its jobs.
 BEGIN;
 DROP TRIGGER jobs_inserted;
 DROP TRIGGER jobs_updated;

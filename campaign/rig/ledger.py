@@ -153,7 +153,7 @@ class Snapshot:
         return db
 
     def look_for(self, numbers):
-        """Those of these jobs that have ended, with their states. `trouble` says if that can't be read either."""
+        """Those of these jobs that have ended, with their states. Sets `trouble` if the table can't be read."""
         found = {}
         if not hasattr(self, "copy"):
             return found

@@ -46,7 +46,7 @@ class Stage:
         snapshot.discard()
 
     def missing_from(self, snapshot):
-        """number -> push, of those that were accepted and are not among its unfinished jobs."""
+        """Accepted pushes that are not among its unfinished jobs, by their numbers in the store."""
         missing, now = {}, time.monotonic_ns()
         for push in list(self.books.pushes.values()):
             if push.accepted and push.accepted < now and push.n not in self.ledger.finals:

@@ -1,4 +1,4 @@
-"""Kills while a start brings a store of an earlier version to this one."""
+"""Kills during starts that upgrade a store of an older version."""
 
 import contextlib
 import re
@@ -8,14 +8,14 @@ from pathlib import Path
 from harness.processes import wait_for
 from rig.kill import kill_everything
 
-# Makes an earlier version of a store of this one, jobs and all.
+# Downgrades a store of the current version, with its jobs.
 DOWNGRADE = Path(__file__).with_name("downgrade.sql")
 STEPS = 500  # calls that a start makes of the store until it has migrated, and some more
 STOPS_WITHIN = 0.5
 
 
 def migration(trial):
-    """TERM or kill -9, then the store is of an earlier version; starts are killed until one may come up."""
+    """Stops Stoker by TERM or kill -9 and downgrades the store; then kills some starts, and lets one come up."""
     if trial.dice.random() < 0.5:
         death = trial.strike("TERM")
         death.graceful = True

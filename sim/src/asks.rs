@@ -328,6 +328,7 @@ impl World {
         self.plan_end(soon, What::Rests);
     }
 
+    /// A client hangs up.
     pub(crate) fn leaves(&mut self, no: usize) {
         self.lives[no] += 1;
         self.hang_up(no);

@@ -322,7 +322,7 @@ impl Client {
                         Status::OK => {
                             let told = body();
                             let number = |name: &str| told[name].as_u64().unwrap_or(0);
-                            ledger.check_left(at, number("count"), number("held"));
+                            ledger.check_counts(at, number("count"), number("held"));
                             ledger.changed(at, Some(number("count")), setup)
                         }
                         Status::UNKNOWN => ledger.changed(at, None, setup),

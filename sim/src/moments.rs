@@ -1,5 +1,5 @@
-//! What operators want of a job at a moment at which it meets something else: the disk fails, the server is told to
-//! end, or the job stands behind another one that runs for a while, is about to be recorded as delivered, or is to run again.
+//! Operators' changes of jobs, timed to coincide with something else: the disk fails, the server is told to end, or the job
+//! waits behind a slow run, is about to be recorded as delivered, or waits for its retry.
 
 use crate::ledger::{Filter, Verb};
 use crate::lively::Act;
@@ -21,7 +21,7 @@ impl World {
         self.change_one(&jobs, 70, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
     }
 
-    /// Stoker is about to be told to end. The server gives back what waits while the store says that the server has it.
+    /// Stoker is about to be told to end. The server returns waiting jobs to the store, which may report them as held.
     pub(crate) fn change_meets_stop(&mut self) {
         let to = self.queue_for_move();
         let jobs = self.ledger.jobs_in_line(&self.setup);
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// A worker is free for the next job of such a queue, which is about to be recorded.
+    /// A worker has become free, so the next job of such a queue is about to be recorded as delivered.
     pub(crate) fn change_meets_next(&mut self, queue: usize) {
         if self.setup.queues[queue].on_delivery.known() == Some(true) {
             let to = self.queue_for_move();
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// A job is to run again, which all behind it wait for, and is in nobody's line meanwhile.
+    /// A job of an ordered queue waits for its retry, and others of its key wait behind it.
     pub(crate) fn change_meets_rest(&mut self, no: u64) {
         let to = self.queue_for_move();
         let verbs = [

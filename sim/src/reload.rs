@@ -22,21 +22,15 @@ pub(crate) struct Edit {
     no: u64,
     to: To,
     is_written: bool,
-    /// The queue of which the limit changes.
-    limits: Option<usize>,
-    /// Queues of which what operators have set may not fit any more, and is left out then.
-    may_not_fit: Vec<usize>,
+    /// Queues whose limit may change: it is edited, or an operator's overrides may no longer fit and are dropped.
+    limits: Vec<usize>,
 }
 
 impl Edit {
     fn draw(no: u64, dice: &mut Dice, setup: &Setup) -> Self {
         let (to, key) = To::draw(dice, setup);
         let limits = match &to {
-            To::Queue(at, _) if key == "limit" => Some(*at),
-            _ => None,
-        };
-        let may_not_fit = match &to {
-            To::Queue(at, _) if ["reserve", "keep"].contains(&key) => vec![*at],
+            To::Queue(at, _) if ["limit", "reserve", "keep"].contains(&key) => vec![*at],
             To::Pool(pool, _) if key == "workers" => (0..setup.queues.len())
                 .filter(|at| setup.queues[*at].pool == *pool)
                 .collect(),
@@ -47,7 +41,6 @@ impl Edit {
             to,
             is_written: false,
             limits,
-            may_not_fit,
         }
     }
 }
@@ -68,18 +61,18 @@ impl World {
         {
             self.ledger.calls.may_repeat(*at);
         }
-        for queue in edit.limits.iter().chain(&edit.may_not_fit) {
+        for queue in &edit.limits {
             self.ledger.steering.changes_limit(*queue);
         }
         self.edit = Some(edit);
         self.agenda.plan(steady() + SETTLED, What::FileChanges);
     }
 
-    /// The file is to have another limit of this queue, or what an operator has set for it may not fit any more.
+    /// Whether an edit that is under way may change the limit of this queue.
     pub(crate) fn edits_limit(&self, queue: usize) -> bool {
         self.edit
             .as_ref()
-            .is_some_and(|edit| edit.limits == Some(queue) || edit.may_not_fit.contains(&queue))
+            .is_some_and(|edit| edit.limits.contains(&queue))
     }
 
     pub(crate) fn file_changes(&mut self) {

@@ -50,8 +50,8 @@ pub(crate) struct Kills {
     next: Option<Next>,
     /// How it dies in a system call that is still to come.
     armed: Option<Death>,
-    /// One more, for when others wait for a job that is to run again, which is rare.
-    is_one_more: bool,
+    /// An extra death is left for `Moment::Rest`, which is rare.
+    has_extra: bool,
 }
 
 /// After what the server may die, or its disk fail: what it does then is half done.
@@ -61,7 +61,7 @@ pub(crate) enum Moment {
     Crash,
     /// A run was not the last of its job.
     Again,
-    /// The same, and others wait behind it for that.
+    /// The same, and others of its ordered key wait behind it.
     Rest,
     /// A worker begins a task and has another one behind it.
     Behind,
@@ -101,7 +101,7 @@ impl Kills {
             left,
             next: None,
             armed: None,
-            is_one_more: left > 0,
+            has_extra: left > 0,
         }
     }
 }
@@ -279,13 +279,13 @@ impl World {
     pub(crate) fn is_moment(&mut self, moment: Moment) {
         self.fail_at(moment);
         let is_rest = moment == Moment::Rest && self.dice("rests").percent(30);
-        if is_rest && self.kills.left == 0 && std::mem::take(&mut self.kills.is_one_more) {
+        if is_rest && self.kills.left == 0 && std::mem::take(&mut self.kills.has_extra) {
             self.kills.left = 1;
             self.draw_kill();
         }
         let is_meant = |next: &Next| next.after == Some(moment) || is_rest;
         if self.kills.next.as_ref().is_some_and(is_meant) {
-            // That it is to run again has to be written first.
+            // The retry has to be written first.
             let most = match moment {
                 Moment::Rest => *self.dice("kills").of_all(&[50, 150, 500]),
                 _ => *self.dice("kills").of_all(&[2, 20, 150]),

@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// A job is to run again, and others wait for that: what the next server finds is as after no other stop.
+    /// Others wait behind a job that waits for its retry. The next server has to keep their order.
     pub(crate) fn stop_meets_rest(&mut self) {
         if self.dice("stopping").percent(25) && self.stops.at.pop_first().is_some() {
             let after = self.dice("stopping").micros(0, 50_000);
@@ -93,7 +93,7 @@ impl World {
         let clients = self.clients.iter_mut().flatten();
         let clients = clients.filter(|client| !sim::is_cut(&client.peer.fd));
         clients.for_each(Client::is_owed);
-        // What is asked just now may not have come whole.
+        // The server may have read this request only in part, so it need not answer it.
         self.change_meets_stop();
         self.stops.in_middle = true;
         self.drain();

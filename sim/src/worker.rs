@@ -76,7 +76,7 @@ const SETTLED: Duration = Duration::from_secs(5);
 
 /// What programs die of.
 const SEGV: u32 = 11;
-/// Results up to so many bytes stand in the metadata of their answer too, which is passed on.
+/// Results of up to so many bytes are also sent as metadata, which the server passes on.
 const SHORT: usize = 64;
 
 impl Worker {

@@ -61,7 +61,7 @@ pub(crate) struct World {
     pub(crate) spawning: HashMap<u64, Spec>,
     pub(crate) pools: HashMap<u64, String>,
     pub(crate) clients: Vec<Option<Client>>,
-    /// How often each client has hung up: what it sent before may be read after what it sends then.
+    /// How often each client has hung up. Requests of its old connection may be read after those of the new one.
     pub(crate) lives: Vec<u64>,
     pub(crate) ledger: Ledger,
     pub(crate) asked: u64,

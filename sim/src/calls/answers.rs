@@ -49,29 +49,29 @@ impl Calls {
         self.all[no as usize - 1].answered_at = Some(now);
     }
 
-    /// What an answer tells beside its body: whoever hears that no worker has begun a call sends it again, idempotent or not.
+    /// Flags and metadata of a response. A call flagged NOT_PROCESSED may be repeated even if it is not idempotent.
     pub(crate) fn check_meta(&self, no: u64, answer: &Frame<'_>) {
         let call = &self.all[no as usize - 1];
         let status = Status(answer.code);
         let is_untouched = answer.flags.has(Flags::NOT_PROCESSED);
         assert!(
             !is_untouched || call.begun == 0 || call.is_unclear,
-            "call {no}: a worker has begun it, and its client hears that none has"
+            "call {no}: a worker started it, and the response is flagged NOT_PROCESSED"
         );
         let is_refused = matches!(status, Status::SHED | Status::RESOURCE_EXHAUSTED);
         assert!(
             is_untouched || !is_refused,
-            "call {no}: was refused, and its client does not hear that it may send it again"
+            "call {no}: rejected, and not flagged NOT_PROCESSED"
         );
         let text = String::from_utf8_lossy(answer.body);
-        // To wait would not help these.
+        // Waiting would not help these.
         let is_hopeless = text.contains("waits for such calls itself")
             || text.contains("its workers returned it");
         let may_pass = (is_refused || status == Status::UNAVAILABLE) && !is_hopeless;
         let retry_after = answer.meta.uint(Key::RETRY_AFTER);
         assert!(
             retry_after.is_some_and(|ms| ms > 0) || !may_pass,
-            "call {no}: was refused, and its client does not hear when to try again: {text}"
+            "call {no}: rejected without a retry-after time: {text}"
         );
         if status == Status::OK {
             let worker = answer.meta.get(Key::WORKER).map(String::from_utf8_lossy);
@@ -79,19 +79,19 @@ impl Calls {
                 call.is_unclear
                     || call.worker.is_none() && worker.is_some()
                     || worker.as_deref() == call.worker.as_deref(),
-                "call {no}: {:?} has run it, and its client hears of {worker:?}",
+                "call {no}: was run by {:?}, and the response names {worker:?}",
                 call.worker
             );
             let passed = answer.meta.get(PASSED);
             assert_eq!(
                 passed,
                 Some(answer.body),
-                "call {no}: what its worker passes on is lost"
+                "call {no}: metadata of its worker is lost"
             );
             let waited = answer.meta.uint(Key::QUEUE_TIME).map(Duration::from_micros);
             assert!(
                 waited.is_some_and(|waited| call.asked_at + waited <= steady()),
-                "call {no}: waited {waited:?}, says the server"
+                "call {no}: the response says that it waited {waited:?}"
             );
         }
     }

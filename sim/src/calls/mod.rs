@@ -37,7 +37,7 @@ struct Call {
     left_at: Option<Duration>,
     answered_at: Option<Duration>,
     begun: u32,
-    /// The name of the worker that began it last, if that was told its name.
+    /// The name of the worker that last started it, if known.
     worker: Option<String>,
     /// Nobody knows how a run of it ended.
     is_unclear: bool,

@@ -3,14 +3,13 @@
 //! Jobs go on between request and answer, so for some it is not known whether the change reached them. For a job whose
 //! state is known and to which nothing happened meanwhile, it is.
 
-use super::{End, Job, Ledger, Push, State};
+use super::{End, Job, Ledger, State};
 use crate::body::body;
 use crate::setup::Setup;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use stoker_os::steady;
-use stoker_wire::{Frame, Key};
 
 /// A job that was sent to a worker has arrived after this time.
 const REACHED: Duration = Duration::from_secs(1);
@@ -46,7 +45,7 @@ pub(crate) enum Verb {
 
 /// Whether a change reaches a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Reach {
+pub(super) enum Reach {
     No,
     Maybe,
     Surely,
@@ -156,7 +155,7 @@ impl Ledger {
         };
         for no in 0..self.jobs.len() as u64 {
             let job = &self.jobs[no as usize];
-            // What its worker has written just now the server may read later.
+            // The server may not have read yet what the worker has just written.
             let is_far =
                 job.not_before > now + REACHED && job.state == State::Waits && job.free_since < now;
             let is_held_up = sent.is_some_and(|sent| !sent.contains(&no)) && self.is_held_up(job);
@@ -257,7 +256,7 @@ impl Ledger {
             for (no, ..) in &change.meant {
                 let job = &mut self.jobs[*no as usize];
                 job.changing -= 1;
-                // A server that came up before it was read said where the job was, and may have moved it since.
+                // The server may have been started before it read the request, and have moved the job after that.
                 if let Verb::Move(to) = change.verb {
                     job.moved(to, false, setup);
                 }
@@ -315,66 +314,6 @@ impl Ledger {
             _ => None,
         });
         targets.collect()
-    }
-
-    /// Jobs that wait, of those that run in order only: those between two runs if there are any, or else those with another
-    /// one behind them, or else all.
-    pub(crate) fn jobs_in_line(&self, setup: &Setup) -> Vec<u64> {
-        let is_ordered = |job: &Job| job.queue().is_some_and(|queue| setup.queues[queue].ordered);
-        let waits =
-            |job: &Job| job.push == Push::Accepted && job.state == State::Waits && job.is_sure();
-        let all = self.jobs.iter().enumerate().filter(|(_, job)| waits(job));
-        let all: Vec<(u64, &Job)> = all.map(|(no, job)| (no as u64, job)).collect();
-        let has_mate = |no: u64, of: &Job| {
-            let mut others = all.iter().rev().take_while(|(other, _)| *other > no);
-            others.any(|(_, job)| job.queues == of.queues && job.options.key == of.options.key)
-        };
-        let ordered = || all.iter().filter(|(_, job)| is_ordered(job));
-        let numbers = |(no, _): &(u64, &Job)| *no;
-        let between: Vec<u64> = ordered()
-            .filter(|(_, job)| job.is_between_runs)
-            .map(numbers)
-            .collect();
-        let first: Vec<u64> = ordered()
-            .filter(|(no, job)| has_mate(*no, job))
-            .map(numbers)
-            .collect();
-        match (between.is_empty(), first.is_empty()) {
-            (false, _) => between,
-            (true, false) => first,
-            _ => all.iter().map(numbers).collect(),
-        }
-    }
-
-    /// Whether a job waits between two runs, and others of its key behind it.
-    pub(crate) fn others_wait_for(&self, no: u64, setup: &Setup) -> bool {
-        let of = &self.jobs[no as usize];
-        let is_ordered = of.queue().is_some_and(|queue| setup.queues[queue].ordered);
-        let mut others = self.jobs[no as usize + 1..].iter();
-        is_ordered
-            && of.is_between_runs
-            && others.any(|job| {
-                job.state == State::Waits
-                    && job.queues == of.queues
-                    && job.options.key == of.options.key
-            })
-    }
-
-    /// Some jobs that wait in a queue longest.
-    pub(crate) fn oldest_of(&self, queue: usize) -> Vec<u64> {
-        let waiting = self.waiting.iter().copied();
-        let of_queue = waiting.filter(|no| self.jobs[*no as usize].queues == [queue]);
-        of_queue.take(3).collect()
-    }
-
-    /// Some jobs that have come to a queue last and wait.
-    pub(crate) fn newest_of(&self, queue: usize) -> Vec<u64> {
-        let newest = self.jobs.iter().enumerate().rev().take(20);
-        let waits = newest.filter(|(_, job)| {
-            let is_there = job.push == Push::Accepted && job.queue() == Some(queue);
-            is_there && job.state == State::Waits && job.is_sure()
-        });
-        waits.map(|(no, _)| no as u64).take(4).collect()
     }
 
     /// No worker gets a job that waits: its queue has been paused for long.
@@ -448,13 +387,13 @@ impl Ledger {
         }
     }
 
-    /// The one job that is to be cancelled is cancelled, or is among those that were left as they were.
-    pub(crate) fn check_left(&self, at: usize, count: u64, left: u64) {
+    /// A cancel of one job reports it as cancelled or as unchanged.
+    pub(crate) fn check_counts(&self, at: usize, count: u64, held: u64) {
         let change = &self.changes[at];
         let is_one = change.verb == Verb::Cancel && change.filter.one.is_some();
         assert!(
-            !is_one || count + left == 1,
-            "{} of one job: {count} cancelled and {left} left",
+            !is_one || count + held == 1,
+            "{} of one job: {count} cancelled and {held} held",
             change.op()
         );
     }
@@ -570,141 +509,8 @@ impl Ledger {
     }
 }
 
-impl Job {
-    /// Changes under way may have taken effect: the model takes over what the worker sees.
-    pub(super) fn may_be_anything(&mut self, frame: &Frame<'_>, setup: &Setup) {
-        self.is_in(setup.queue(frame.name).into_iter().collect());
-        let attempt = u32::from(frame.attempt);
-        let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
-        self.attempts.is_seen(attempt);
-        self.crashes.is_seen(crashes);
-        self.exceptions.maybe_none();
-        self.displaced = true;
-        self.not_before = Duration::ZERO;
-        self.versions = (0, 9);
-    }
-
-    fn named_by(&self, no: u64, filter: &Filter) -> Reach {
-        let is_named = filter.one.is_none_or(|one| one == no)
-            && filter
-                .kind
-                .is_none_or(|kind| self.options.kind == Some(kind))
-            && (filter.key.is_none() || filter.key == self.options.key)
-            && filter
-                .queue
-                .is_none_or(|queue| self.changing > 0 || self.queues.contains(&queue));
-        if !is_named || self.push == Push::Refused {
-            return Reach::No;
-        }
-        let is_known = self.push == Push::Accepted
-            && self.is_sure()
-            && (filter.queue.is_none() || self.queue().is_some())
-            && filter.older_ms.is_none()
-            && !self.may_be_gone;
-        if is_known {
-            Reach::Surely
-        } else {
-            Reach::Maybe
-        }
-    }
-
-    fn reached_by(&self, verb: Verb, filter: &Filter, is_idle: bool, setup: &Setup) -> Reach {
-        if !self.is_sure() {
-            return Reach::Maybe;
-        }
-        let states = match is_idle {
-            true => &["ready", "delayed", "retrying"],
-            false => self.may_be(),
-        };
-        let applies = |state: &&&str| {
-            verb.applies_to(state) && (filter.states.is_empty() || filter.states.contains(state))
-        };
-        let count = states.iter().filter(applies).count();
-        let reach = match count {
-            0 => Reach::No,
-            _ if count == states.len() => Reach::Surely,
-            _ => Reach::Maybe,
-        };
-        // Another one may have its key by now.
-        let keyed = matches!(verb, Verb::Retry(_) | Verb::Move(_)) && self.options.unique.is_some();
-        let stays = matches!(verb, Verb::Move(to) if self.queues.contains(&to));
-        // It counts as done once it is on its way.
-        let leaves = matches!(self.state, State::Waits | State::Held) && self.is_done_early(setup);
-        // One that counts as done and still runs can only be cancelled, by whoever names it alone.
-        let runs = filter.one.is_some() && self.runs_at.is_some() && verb != Verb::Cancel;
-        if leaves || runs {
-            return Reach::Maybe;
-        }
-        match keyed || stays {
-            true => reach.min(Reach::Maybe),
-            false => reach,
-        }
-    }
-
-    /// The states in which it may be, as the server calls them.
-    fn may_be(&self) -> &'static [&'static str] {
-        match self.state {
-            State::Waits | State::Held => &["ready", "delayed", "retrying", "running"],
-            State::Runs => &["ready", "running", "done", "failed", "retrying"],
-            State::Suspended => &["suspended"],
-            State::Ended(End::Done) => &["done"],
-            State::Ended(End::Failed) => &["failed"],
-            State::Ended(End::Cancelled) => &["cancelled"],
-        }
-    }
-
-    fn revive(&mut self) {
-        self.may_be_revived();
-        (self.state, self.acked, self.may_run_again) = (State::Waits, false, false);
-        self.attempts = Default::default();
-        self.exceptions = Default::default();
-        self.crashes = Default::default();
-    }
-
-    fn may_be_revived(&mut self) {
-        (self.may_run_again, self.revived, self.displaced) = (true, true, true);
-        self.attempts.maybe_none();
-        self.exceptions.maybe_none();
-        self.crashes.maybe_none();
-        self.over_at = None;
-        self.not_before = Duration::ZERO;
-        self.is_released = false;
-    }
-
-    fn release(&mut self, sure: bool, now: Duration) {
-        self.not_before = self.not_before.min(now);
-        (self.displaced, self.is_released) = (true, true);
-        if sure {
-            self.due_by = self.due_by.min(now);
-            self.may_rest = false;
-        }
-        if sure && self.state == State::Suspended {
-            self.state = State::Waits;
-        }
-    }
-
-    /// A release of some jobs has ended, and nobody knows whether it meant this one.
-    fn may_be_released(&mut self) {
-        if self.state == State::Suspended {
-            (self.state, self.may_rest) = (State::Waits, true);
-        }
-    }
-
-    fn moved(&mut self, to: usize, sure: bool, setup: &Setup) {
-        self.displaced = true;
-        if sure {
-            self.is_in(vec![to]);
-        } else if !self.queues.contains(&to) {
-            self.queues.push(to);
-        }
-        if self.queues.iter().any(|queue| setup.queues[*queue].ordered) {
-            self.not_before = self.not_before.min(steady());
-        }
-    }
-}
-
 impl Verb {
-    fn applies_to(self, state: &str) -> bool {
+    pub(super) fn applies_to(self, state: &str) -> bool {
         let ended = ["done", "failed", "cancelled"].contains(&state);
         match self {
             Self::Cancel => !ended,

@@ -29,7 +29,7 @@ impl Ledger {
                 Push::Accepted
             }
             Status::RESOURCE_EXHAUSTED if !self.disk_is_full(body) => Push::Refused,
-            // As for a push: nobody knows a queue that clients make up until a worker has said that it serves all.
+            // As for a push: no worker serves all queues any more.
             Status::NOT_FOUND if text.contains("there is no queue 'm") => Push::Refused,
             Status::UNKNOWN | Status::RESOURCE_EXHAUSTED => Push::Unknown,
             other if self.may_fail(other) => Push::Unknown,

@@ -12,7 +12,7 @@ const NEAR_MS: u64 = 500;
 /// How much more often a job may kill workers while its pool's version is blamed for it.
 const PATIENCE: u32 = 3;
 
-/// What the code of a job throws when it fails, and where.
+/// Class and place of the exception that failing code throws.
 pub(crate) const CLASS: &str = "App\\Boom";
 pub(crate) const PLACE: &str = "app/boom.php:7";
 
@@ -158,15 +158,15 @@ pub(crate) struct Job {
     pub(crate) open_beside: u64,
     /// How often one of its runs has saved something for the next, and how much of that is left.
     pub(crate) saves: Count,
-    /// The server that ends has told its store what was saved.
+    /// The store has certainly received its last checkpoint.
     pub(crate) saves_are_told: bool,
-    /// When that was last.
+    /// When its code last saved one.
     pub(crate) saved_at: Duration,
     /// What its last run wrote last.
     pub(crate) last_line: Option<String>,
-    /// It was acknowledged before its run was answered.
+    /// It was acknowledged during its run.
     pub(crate) acked_in_run: bool,
-    /// The class of what its last run failed of, if that is known.
+    /// The error class of its last failed run, if known.
     pub(crate) error: Option<&'static str>,
     /// Runs that were given back one after another.
     pub(crate) given_back: u32,
@@ -337,7 +337,7 @@ impl Job {
         }
     }
 
-    /// Its run saves something for the next. Returns the how-manieth that is.
+    /// Its code saves a checkpoint. Returns the number of that.
     pub(crate) fn saves_more(&mut self) -> u32 {
         self.saves = self.saves.of_next();
         (self.saved_at, self.saves_are_told) = (steady(), false);

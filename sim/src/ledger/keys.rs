@@ -135,7 +135,7 @@ impl Ledger {
         let is_named = named.as_deref() == Some(&*text);
         assert!(
             is_named || named.is_none() && text.contains("another user"),
-            "job {no}: the key is held by {named:?}, and by {text}"
+            "job {no}: the metadata says that {named:?} holds the key, the text {text}"
         );
         let told = self.by_id.get(text.as_ref());
         if let Some((at, holder)) = told.map(|at| (*at, &self.jobs[*at as usize])) {

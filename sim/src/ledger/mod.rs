@@ -2,6 +2,7 @@
 //! every possibility; where it does know, the server has to agree.
 
 mod change;
+mod changed;
 mod count;
 mod display;
 mod drained;
@@ -10,10 +11,12 @@ mod job;
 mod keys;
 mod learned;
 mod limits;
+mod pushes;
 mod rest;
 mod steered;
 mod story;
 mod survival;
+mod waiting;
 
 pub(crate) use change::{Change, Filter, Verb};
 pub(crate) use imported::Imported;
@@ -23,19 +26,19 @@ pub(crate) use steered::Steered;
 use crate::body::body;
 use crate::calls::Calls;
 use crate::coverage::Coverage;
-use crate::push::{Options, PASSED};
+use crate::push::PASSED;
 use crate::setup::Setup;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use stoker_os::steady;
-use stoker_wire::{Flags, Frame, Key, Status};
+use stoker_wire::{Frame, Key};
 
 /// How much later than it is due a job may begin, and how long the store may take to count a job that has ended.
 const LATE: Duration = Duration::from_secs(1);
 /// How much earlier a job may begin: the server reads its clock once a turn, in milliseconds.
 const EARLY: Duration = Duration::from_millis(2);
 
-/// Returns from workers that leave from which on one may count as a run: the fourth does, and some may be on their way.
+/// After so many returns by leaving workers one may count as a run: the fourth does, and some may not have been seen yet.
 const RETURNS: u32 = 2;
 
 /// What a run saves for the next, the how-manieth of its job.
@@ -128,89 +131,6 @@ impl Ledger {
         job
     }
 
-    pub(crate) fn push(&mut self, queue: usize, uid: u32, options: Options) -> u64 {
-        self.jobs.push(Job::new(queue, uid, options));
-        let no = self.jobs.len() as u64 - 1;
-        self.meet_changes(no);
-        no
-    }
-
-    pub(crate) fn pushed(&mut self, no: u64, answer: &Frame<'_>, setup: &Setup) {
-        let (status, text) = (Status(answer.code), answer.body);
-        let open = self.jobs[no as usize].push;
-        assert_eq!(open, Push::Open, "job {no}: a push is answered once");
-        self.jobs[no as usize].answered_at = steady();
-        match status {
-            Status::OK => self.accepted(no, text, setup),
-            Status::RESOURCE_EXHAUSTED => self.check_refusal(no, text, setup),
-            Status::ALREADY_EXISTS => self.check_taken(no, answer),
-            Status::UNAVAILABLE => self.check_unavailable(no),
-            // Nobody knows a queue that clients make up until a worker has said that it serves all.
-            Status::NOT_FOUND if self.is_made_up(no, setup) => {}
-            // A commit is in doubt.
-            Status::UNKNOWN if self.disk_is_felt() => {}
-            // The server dies while it closes its store.
-            Status::UNKNOWN if self.has_drained() && setup.store.kills > 0 => {}
-            other => panic!("job {no}: its push was answered {other:?}"),
-        }
-        let job = self.touch(no, "push answered");
-        job.push = match status {
-            Status::OK => Push::Accepted,
-            Status::UNKNOWN => Push::Unknown,
-            _ => Push::Refused,
-        };
-        let refused = job.push == Push::Refused;
-        assert!(!(refused && job.runs > 0), "job {no}: refused, and it ran");
-    }
-
-    fn is_made_up(&self, no: u64, setup: &Setup) -> bool {
-        let queues = &self.jobs[no as usize].queues;
-        queues.iter().all(|queue| setup.queues[*queue].is_made_up)
-    }
-
-    /// Whoever hears that a push was not taken may send it again, and hears when.
-    pub(crate) fn check_refused(&self, no: u64, answer: &Frame<'_>) {
-        let is_refused = self.jobs[no as usize].push == Push::Refused;
-        assert_eq!(
-            answer.flags.has(Flags::NOT_PROCESSED),
-            is_refused,
-            "job {no}: whether its push was refused, and what its client hears of that"
-        );
-        let may_pass = matches!(
-            Status(answer.code),
-            Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE
-        );
-        assert!(
-            !may_pass || answer.meta.uint(Key::RETRY_AFTER).is_some_and(|ms| ms > 0),
-            "job {no}: refused, and its client does not hear when to push again"
-        );
-    }
-
-    fn accepted(&mut self, no: u64, text: &[u8], setup: &Setup) {
-        let id = String::from_utf8_lossy(text).into_owned();
-        self.note(|| format!("  job {no} is {id}: {:?}", self.jobs[no as usize].options));
-        let before = self.by_id.insert(id.clone(), no);
-        assert_eq!(before, None, "two pushes have one id: {id}");
-        self.check_accepted(no, setup);
-        self.check_unique(no, setup);
-        let job = &mut self.jobs[no as usize];
-        assert!(
-            !job.is_lost || job.may_be_over,
-            "job {no} was accepted, and is lost"
-        );
-        if let Some(seen) = job.id.replace(id.clone()) {
-            assert_eq!(seen, id, "job {no}: ran under another id");
-        }
-        if job.state == State::Waits && job.runs == 0 && !job.is_lost {
-            self.waiting.insert(no);
-        }
-    }
-
-    /// The client hung up before the push was answered.
-    pub(crate) fn unknown(&mut self, no: u64) {
-        self.touch(no, "push unknown").push = Push::Unknown;
-    }
-
     /// A worker has read it.
     pub(crate) fn delivered(&mut self, no: u64, frame: &Frame<'_>, setup: &Setup) {
         self.waiting.remove(&no);
@@ -234,7 +154,7 @@ impl Ledger {
         let queue = queue.unwrap_or_else(|| panic!("job {no}: of no queue: {}", frame.name));
         assert!(job.queues.contains(&queue), "job {no}: is of another queue");
         job.is_in(vec![queue]);
-        // Whoever holds it still has returned it and not left yet.
+        // Workers that still hold it have returned it, and have not left yet.
         if job.holders > 0 && job.returns + job.holders >= RETURNS {
             job.attempts.maybe_one_more();
         }

@@ -301,17 +301,17 @@ impl Job {
             let error = &told["error"];
             assert_eq!(
                 error["class"], class,
-                "job {no}: failed of something else: {told}"
+                "job {no}: another error class: {told}"
             );
             let place = (class == CLASS).then_some(PLACE);
             assert_eq!(
                 error["place"].as_str(),
                 place,
-                "job {no}: failed elsewhere: {told}"
+                "job {no}: another error place: {told}"
             );
         }
         let attempt = number("attempt");
-        // The run that is acknowledged counts with that, and how it ends does not.
+        // A run that is acknowledged counts then, and not again at its end.
         let more = u32::from(self.acked && self.acked_in_run);
         let can_be = (self.attempts.low + more..=self.attempts.high + more).contains(&attempt);
         assert!(can_be, "job {no}: ended otherwise: {told}, {self}");

@@ -10,7 +10,7 @@ use stoker_wire::Status;
 
 /// For so long after the disk is well again requests are answered that were asked while it was not.
 const FELT: Duration = Duration::from_secs(30);
-/// What a run saved so long ago the server has read, and its store has written.
+/// A checkpoint that was saved so long ago is in the store.
 const KEPT_WITHIN: Duration = Duration::from_secs(1);
 
 impl Ledger {
@@ -44,7 +44,7 @@ impl Ledger {
         self.jobs[no as usize].is_cut = true;
     }
 
-    /// The server dies. What runs saved a while ago is on the disk, unless that fails, or loses what was not synced.
+    /// The server dies. Checkpoints that were saved a while ago are on the disk, unless it fails or loses unsynced writes.
     pub(crate) fn keeps_saves(&mut self, is_synced: bool) {
         let is_kept = is_synced && !self.disk_is_felt();
         let now = steady();
@@ -89,8 +89,7 @@ impl Ledger {
                 continue;
             }
             let overtakes = |other: &&Job| {
-                other.queues == job.queues
-                    && other.options.key == job.options.key
+                other.is_in_line_with(job)
                     && !other.displaced
                     && other.runs > 0
                     && other.began_at > job.free_since

@@ -1,0 +1,147 @@
+//! What a change does to one job, as far as that is known.
+
+use super::change::{Filter, Reach, Verb};
+use super::{End, Job, Push, State};
+use crate::setup::Setup;
+use std::time::Duration;
+use stoker_os::steady;
+use stoker_wire::{Frame, Key};
+
+impl Job {
+    /// Changes under way may have taken effect: the model takes over what the worker sees.
+    pub(super) fn may_be_anything(&mut self, frame: &Frame<'_>, setup: &Setup) {
+        self.is_in(setup.queue(frame.name).into_iter().collect());
+        let attempt = u32::from(frame.attempt);
+        let crashes = frame.meta.uint(Key::CRASHES).unwrap_or(0) as u32;
+        self.attempts.is_seen(attempt);
+        self.crashes.is_seen(crashes);
+        self.exceptions.maybe_none();
+        self.displaced = true;
+        self.not_before = Duration::ZERO;
+        self.versions = (0, 9);
+    }
+
+    pub(super) fn named_by(&self, no: u64, filter: &Filter) -> Reach {
+        let is_named = filter.one.is_none_or(|one| one == no)
+            && filter
+                .kind
+                .is_none_or(|kind| self.options.kind == Some(kind))
+            && (filter.key.is_none() || filter.key == self.options.key)
+            && filter
+                .queue
+                .is_none_or(|queue| self.changing > 0 || self.queues.contains(&queue));
+        if !is_named || self.push == Push::Refused {
+            return Reach::No;
+        }
+        let is_known = self.push == Push::Accepted
+            && self.is_sure()
+            && (filter.queue.is_none() || self.queue().is_some())
+            && filter.older_ms.is_none()
+            && !self.may_be_gone;
+        if is_known {
+            Reach::Surely
+        } else {
+            Reach::Maybe
+        }
+    }
+
+    pub(super) fn reached_by(
+        &self,
+        verb: Verb,
+        filter: &Filter,
+        is_idle: bool,
+        setup: &Setup,
+    ) -> Reach {
+        if !self.is_sure() {
+            return Reach::Maybe;
+        }
+        let states = match is_idle {
+            true => &["ready", "delayed", "retrying"],
+            false => self.may_be(),
+        };
+        let applies = |state: &&&str| {
+            verb.applies_to(state) && (filter.states.is_empty() || filter.states.contains(state))
+        };
+        let count = states.iter().filter(applies).count();
+        let reach = match count {
+            0 => Reach::No,
+            _ if count == states.len() => Reach::Surely,
+            _ => Reach::Maybe,
+        };
+        // Another one may have its key by now.
+        let keyed = matches!(verb, Verb::Retry(_) | Verb::Move(_)) && self.options.unique.is_some();
+        let stays = matches!(verb, Verb::Move(to) if self.queues.contains(&to));
+        // It counts as done once it is on its way.
+        let leaves = matches!(self.state, State::Waits | State::Held) && self.is_done_early(setup);
+        // One that counts as done and still runs can only be cancelled, by whoever names it alone.
+        let runs = filter.one.is_some() && self.runs_at.is_some() && verb != Verb::Cancel;
+        if leaves || runs {
+            return Reach::Maybe;
+        }
+        match keyed || stays {
+            true => reach.min(Reach::Maybe),
+            false => reach,
+        }
+    }
+
+    /// The states in which it may be, as the server calls them.
+    pub(super) fn may_be(&self) -> &'static [&'static str] {
+        match self.state {
+            State::Waits | State::Held => &["ready", "delayed", "retrying", "running"],
+            State::Runs => &["ready", "running", "done", "failed", "retrying"],
+            State::Suspended => &["suspended"],
+            State::Ended(End::Done) => &["done"],
+            State::Ended(End::Failed) => &["failed"],
+            State::Ended(End::Cancelled) => &["cancelled"],
+        }
+    }
+
+    pub(super) fn revive(&mut self) {
+        self.may_be_revived();
+        (self.state, self.acked, self.may_run_again) = (State::Waits, false, false);
+        self.attempts = Default::default();
+        self.exceptions = Default::default();
+        self.crashes = Default::default();
+    }
+
+    pub(super) fn may_be_revived(&mut self) {
+        (self.may_run_again, self.revived, self.displaced) = (true, true, true);
+        self.attempts.maybe_none();
+        self.exceptions.maybe_none();
+        self.crashes.maybe_none();
+        self.over_at = None;
+        self.not_before = Duration::ZERO;
+        self.is_released = false;
+    }
+
+    pub(super) fn release(&mut self, sure: bool, now: Duration) {
+        self.not_before = self.not_before.min(now);
+        (self.displaced, self.is_released) = (true, true);
+        if sure {
+            self.due_by = self.due_by.min(now);
+            self.may_rest = false;
+        }
+        if sure && self.state == State::Suspended {
+            self.state = State::Waits;
+        }
+    }
+
+    /// A release of some jobs has ended, and nobody knows whether it meant this one.
+    pub(super) fn may_be_released(&mut self) {
+        if self.state == State::Suspended {
+            (self.state, self.may_rest) = (State::Waits, true);
+        }
+    }
+
+    pub(super) fn moved(&mut self, to: usize, sure: bool, setup: &Setup) {
+        self.displaced = true;
+        if sure {
+            self.is_in(vec![to]);
+        } else if !self.queues.contains(&to) {
+            self.queues.push(to);
+        }
+        if self.queues.iter().any(|queue| setup.queues[*queue].ordered) {
+            self.not_before = self.not_before.min(steady());
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What clients push, and how that is answered.
+
+use super::{Job, Ledger, Push, State};
+use crate::push::Options;
+use crate::setup::Setup;
+use stoker_os::steady;
+use stoker_wire::{Flags, Frame, Key, Status};
+
+impl Ledger {
+    pub(crate) fn push(&mut self, queue: usize, uid: u32, options: Options) -> u64 {
+        self.jobs.push(Job::new(queue, uid, options));
+        let no = self.jobs.len() as u64 - 1;
+        self.meet_changes(no);
+        no
+    }
+
+    pub(crate) fn pushed(&mut self, no: u64, answer: &Frame<'_>, setup: &Setup) {
+        let (status, text) = (Status(answer.code), answer.body);
+        let open = self.jobs[no as usize].push;
+        assert_eq!(open, Push::Open, "job {no}: a push is answered once");
+        self.jobs[no as usize].answered_at = steady();
+        match status {
+            Status::OK => self.accepted(no, text, setup),
+            Status::RESOURCE_EXHAUSTED => self.check_refusal(no, text, setup),
+            Status::ALREADY_EXISTS => self.check_taken(no, answer),
+            Status::UNAVAILABLE => self.check_unavailable(no),
+            // A queue without a section is unknown while no worker serves all queues; a guest that did may have left.
+            Status::NOT_FOUND if setup.guests > 0 && self.is_made_up(no, setup) => {}
+            // A commit is in doubt.
+            Status::UNKNOWN if self.disk_is_felt() => {}
+            // The server dies while it closes its store.
+            Status::UNKNOWN if self.has_drained() && setup.store.kills > 0 => {}
+            other => panic!("job {no}: its push was answered {other:?}"),
+        }
+        let job = self.touch(no, "push answered");
+        job.push = match status {
+            Status::OK => Push::Accepted,
+            Status::UNKNOWN => Push::Unknown,
+            _ => Push::Refused,
+        };
+        let refused = job.push == Push::Refused;
+        assert!(!(refused && job.runs > 0), "job {no}: refused, and it ran");
+    }
+
+    fn is_made_up(&self, no: u64, setup: &Setup) -> bool {
+        let queues = &self.jobs[no as usize].queues;
+        queues.iter().all(|queue| setup.queues[*queue].is_made_up)
+    }
+
+    /// A rejected push is flagged as safe to repeat, and has a retry-after time if the reason is temporary.
+    pub(crate) fn check_refused(&self, no: u64, answer: &Frame<'_>) {
+        let is_refused = self.jobs[no as usize].push == Push::Refused;
+        assert_eq!(
+            answer.flags.has(Flags::NOT_PROCESSED),
+            is_refused,
+            "job {no}: NOT_PROCESSED, and whether its push was rejected"
+        );
+        let may_pass = matches!(
+            Status(answer.code),
+            Status::RESOURCE_EXHAUSTED | Status::UNAVAILABLE
+        );
+        assert!(
+            !may_pass || answer.meta.uint(Key::RETRY_AFTER).is_some_and(|ms| ms > 0),
+            "job {no}: rejected without a retry-after time"
+        );
+    }
+
+    fn accepted(&mut self, no: u64, text: &[u8], setup: &Setup) {
+        let id = String::from_utf8_lossy(text).into_owned();
+        self.note(|| format!("  job {no} is {id}: {:?}", self.jobs[no as usize].options));
+        let before = self.by_id.insert(id.clone(), no);
+        assert_eq!(before, None, "two pushes have one id: {id}");
+        self.check_accepted(no, setup);
+        self.check_unique(no, setup);
+        let job = &mut self.jobs[no as usize];
+        assert!(
+            !job.is_lost || job.may_be_over,
+            "job {no} was accepted, and is lost"
+        );
+        if let Some(seen) = job.id.replace(id.clone()) {
+            assert_eq!(seen, id, "job {no}: ran under another id");
+        }
+        if job.state == State::Waits && job.runs == 0 && !job.is_lost {
+            self.waiting.insert(no);
+        }
+    }
+
+    /// The client hung up before the push was answered.
+    pub(crate) fn unknown(&mut self, no: u64) {
+        self.touch(no, "push unknown").push = Push::Unknown;
+    }
+}

@@ -1,0 +1,69 @@
+//! Waiting jobs from which the simulation chooses what an operator changes.
+
+use super::{Job, Ledger, Push, State};
+use crate::setup::Setup;
+
+impl Ledger {
+    /// Jobs that wait, of those that run in order only: those between two runs if there are any, or else those with another
+    /// one behind them, or else all.
+    pub(crate) fn jobs_in_line(&self, setup: &Setup) -> Vec<u64> {
+        let is_ordered = |job: &Job| job.queue().is_some_and(|queue| setup.queues[queue].ordered);
+        let waits =
+            |job: &Job| job.push == Push::Accepted && job.state == State::Waits && job.is_sure();
+        let all = self.jobs.iter().enumerate().filter(|(_, job)| waits(job));
+        let all: Vec<(u64, &Job)> = all.map(|(no, job)| (no as u64, job)).collect();
+        let has_mate = |no: u64, of: &Job| {
+            let mut others = all.iter().rev().take_while(|(other, _)| *other > no);
+            others.any(|(_, job)| job.is_in_line_with(of))
+        };
+        let ordered = || all.iter().filter(|(_, job)| is_ordered(job));
+        let numbers = |(no, _): &(u64, &Job)| *no;
+        let between: Vec<u64> = ordered()
+            .filter(|(_, job)| job.is_between_runs)
+            .map(numbers)
+            .collect();
+        let first: Vec<u64> = ordered()
+            .filter(|(no, job)| has_mate(*no, job))
+            .map(numbers)
+            .collect();
+        match (between.is_empty(), first.is_empty()) {
+            (false, _) => between,
+            (true, false) => first,
+            _ => all.iter().map(numbers).collect(),
+        }
+    }
+
+    /// Whether a job waits between two runs, and others of its key behind it.
+    pub(crate) fn others_wait_for(&self, no: u64, setup: &Setup) -> bool {
+        let of = &self.jobs[no as usize];
+        let is_ordered = of.queue().is_some_and(|queue| setup.queues[queue].ordered);
+        let mut others = self.jobs[no as usize + 1..].iter();
+        is_ordered
+            && of.is_between_runs
+            && others.any(|job| job.state == State::Waits && job.is_in_line_with(of))
+    }
+
+    /// Some jobs that wait in a queue longest.
+    pub(crate) fn oldest_of(&self, queue: usize) -> Vec<u64> {
+        let waiting = self.waiting.iter().copied();
+        let of_queue = waiting.filter(|no| self.jobs[*no as usize].queues == [queue]);
+        of_queue.take(3).collect()
+    }
+
+    /// Some jobs that have come to a queue last and wait.
+    pub(crate) fn newest_of(&self, queue: usize) -> Vec<u64> {
+        let newest = self.jobs.iter().enumerate().rev().take(20);
+        let waits = newest.filter(|(_, job)| {
+            let is_there = job.push == Push::Accepted && job.queue() == Some(queue);
+            is_there && job.state == State::Waits && job.is_sure()
+        });
+        waits.map(|(no, _)| no as u64).take(4).collect()
+    }
+}
+
+impl Job {
+    /// Whether it is of the same key and queue.
+    pub(super) fn is_in_line_with(&self, other: &Self) -> bool {
+        self.queues == other.queues && self.options.key == other.options.key
+    }
+}
