@@ -233,7 +233,7 @@ fn a_retry_of_an_ordered_queue_runs_when_it_runs() {
         let refused = client.try_own("stoker.job", &json!({"op": op, "id": id}));
         let refused = refused.expect_err("it runs");
         assert_eq!(refused.status(), Status::FAILED_PRECONDITION);
-        assert!(refused.text().contains("runs"), "{}", refused.text());
+        assert!(refused.text().contains("is running"), "{}", refused.text());
     }
     drop(second);
     client.job_in(&id, "done");
