@@ -96,8 +96,8 @@ impl World {
 
     /// Makes a call, or cancels one.
     fn ask_call(&mut self, no: usize) {
-        let cancels = self.dice("asks").percent(10);
         let setup = self.setup.clone();
+        let cancels = self.dice("asks").percent(setup.often.cancels);
         let wish = Wish::draw(self.dice("asks"), &setup, (no % 3) as u32);
         let Some(client) = &mut self.clients[no] else {
             return;
@@ -115,13 +115,14 @@ impl World {
         let queues = self.setup.queues.len() as u64;
         let queue = self.dice("asks").below(queues) as usize;
         let drawn = self.setup.queues[queue].clone();
-        let (rich, number) = (self.setup.rich, self.ledger.jobs.len() as u64);
+        let (setup, number) = (self.setup.clone(), self.ledger.jobs.len() as u64);
+        let rich = setup.rich.then_some(&setup.often);
         let mut options = Options::draw(self.dice("asks"), &drawn, rich, life, number);
         if drawn.ordered {
             // Its order is by age alone.
             options.due_at = None;
         }
-        if rich && self.dice("asks").percent(10) && self.push_again(no) {
+        if rich.is_some() && self.dice("asks").percent(10) && self.push_again(no) {
             return;
         }
         let features = features(&options, &drawn);

@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 use crate::push::Options;
-use crate::setup::Queue;
+use crate::setup::{Often, Queue};
 use serde_json::{Value, json};
 use stoker_os::sim;
 
@@ -26,7 +26,8 @@ fn queue(dice: &mut Dice, no: usize) -> Value {
     let keys: serde_json::Map<String, Value> = keys
         .map(|(key, value)| ((*key).to_owned(), value.as_str().into()))
         .collect();
-    let pushes = (0..PUSHES).map(|no| push(&Options::draw(dice, &queue, true, 1, no)));
+    let pushes =
+        (0..PUSHES).map(|no| push(&Options::draw(dice, &queue, Some(&Often::default()), 1, no)));
     json!({"keys": keys, "pushes": pushes.collect::<Vec<_>>()})
 }
 

@@ -6,7 +6,7 @@ use crate::dice::Dice;
 use crate::ledger::{Ledger, Verb};
 use crate::operator::{self, Effect};
 use crate::push::Options;
-use crate::setup::{Setup, edit};
+use crate::setup::{Often, Setup, edit};
 use std::collections::BTreeSet;
 use stoker_os::sim;
 use stoker_wire::Key;
@@ -175,7 +175,7 @@ fn every_option_of_a_push_is_drawn() {
     for seed in 0..SEEDS {
         let (setup, mut dice) = (Setup::draw(seed), Dice::of(seed, "asks"));
         for queue in &setup.queues {
-            let options = Options::draw(&mut dice, queue, true, 1, 1);
+            let options = Options::draw(&mut dice, queue, Some(&Often::default()), 1, 1);
             drawn.extend(options.meta().iter().map(|(key, _)| key.0));
         }
     }

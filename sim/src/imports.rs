@@ -28,7 +28,8 @@ pub(crate) fn draw(dice: &mut Dice, setup: &Setup, jobs: u64) -> Vec<Line> {
     let line = |_| {
         let queue = dice.below(setup.queues.len() as u64) as usize;
         let of = &setup.queues[queue];
-        let mut options = Options::draw(dice, of, setup.rich, LIVES + jobs, jobs);
+        let rich = setup.rich.then_some(&setup.often);
+        let mut options = Options::draw(dice, of, rich, LIVES + jobs, jobs);
         let delay = options.delay.take();
         let due = delay.map(|delay| wall_ms() + delay.as_millis() as u64);
         options.due_at = due.or(options.due_at).filter(|_| !of.ordered);

@@ -1,7 +1,7 @@
 //! What the code of tasks does besides ending: how much of it a seed has, and what one run does.
 
 use crate::dice::Dice;
-use crate::setup::Setup;
+use crate::setup::{Focus, Setup};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -65,6 +65,21 @@ impl Lively {
             leaves: *dice.of_all(&[0, 0, 0, 1, 5, 5, 600]),
             idle_deaths: *dice.of_all(&[0, 0, 0, 40]),
             slow_end_us: *dice.of_all(&[5_000, 5_000, 5_000, 4_000_000]),
+        }
+    }
+
+    /// In a seed that is about one thing.
+    pub(crate) fn in_focus(self, focus: Focus) -> Self {
+        match focus {
+            Focus::NestedCalls => Self {
+                nests: 50,
+                leaves: 0,
+                rogue: 0,
+                idle_deaths: 0,
+                ..self
+            },
+            Focus::Cancels => Self { soft: 100, ..self },
+            _ => self,
         }
     }
 

@@ -71,7 +71,7 @@ impl World {
         let number = self.ledger.jobs.len() as u64;
         // A key of an ordered queue is of one connection.
         let life = 1_000_000 + self.runs;
-        let options = Options::draw(self.dice("nested"), &drawn, false, life, number);
+        let options = Options::draw(self.dice("nested"), &drawn, None, life, number);
         let features = features(&options, &drawn);
         let job = self.ledger.push(queue, 0, options.clone());
         self.note(|| format!("  {task:?} pushes job {job}"));

@@ -40,6 +40,9 @@ pub(crate) fn draw(
     last: Option<(Verb, Filter)>,
     behind: &[u64],
 ) -> (&'static str, Value, Effect) {
+    if dice.percent(setup.often.edits) {
+        return ("stoker.pool", json!({"op": "reload"}), Effect::Edits);
+    }
     match dice.below(10) {
         0..4 => {
             let again = last.filter(|_| dice.percent(30));
@@ -68,10 +71,15 @@ pub(crate) fn draw(
 }
 
 fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
+    let retry =
+        |dice: &mut Dice| Verb::Retry(dice.percent(85).then(|| *dice.of_all(&[1, 3, 10, 50])));
+    if dice.percent(setup.often.retries) {
+        return retry(dice);
+    }
     match dice.below(9) {
         0 | 1 => Verb::Cancel,
         2 => Verb::Retry(None),
-        3 | 7 => Verb::Retry(dice.percent(85).then(|| *dice.of_all(&[1, 3, 10, 50]))),
+        3 | 7 => retry(dice),
         4 => Verb::Suspend,
         5 => Verb::Release,
         6 => Verb::Move(dice.below(setup.queues.len() as u64) as usize),

@@ -1,7 +1,7 @@
 //! What a push says of its job, drawn.
 
 use crate::dice::Dice;
-use crate::setup::Queue;
+use crate::setup::{Often, Queue};
 use std::time::Duration;
 use stoker_os::wall_ms;
 use stoker_wire::Key;
@@ -44,8 +44,15 @@ pub(crate) const PASSED: Key = Key(0x90);
 pub(crate) const TYPES: [&str; 3] = ["Mail", "Invoice", "Report"];
 
 impl Options {
-    /// `life` tells one life of a connection from all others: where order counts, a key is of one life only.
-    pub(crate) fn draw(dice: &mut Dice, queue: &Queue, rich: bool, life: u64, no: u64) -> Self {
+    /// `rich` is `None` for a push that says little. `life` tells one life of a connection from all others: where order
+    /// counts, a key is of one life only.
+    pub(crate) fn draw(
+        dice: &mut Dice,
+        queue: &Queue,
+        rich: Option<&Often>,
+        life: u64,
+        no: u64,
+    ) -> Self {
         // Where order counts many are of one key.
         let lane = match queue.ordered && dice.percent(60) {
             true => 0,
@@ -64,13 +71,13 @@ impl Options {
         if !queue.ordered && dice.percent(20) {
             options.delay = Some(Duration::from_millis(dice.within(1, 3_000)));
         }
-        if rich {
-            options.enrich(dice, queue, no);
+        if let Some(often) = rich {
+            options.enrich(dice, queue, often, no);
         }
         options
     }
 
-    fn enrich(&mut self, dice: &mut Dice, queue: &Queue, no: u64) {
+    fn enrich(&mut self, dice: &mut Dice, queue: &Queue, often: &Often, no: u64) {
         let some = |dice: &mut Dice| dice.percent(15);
         if dice.percent(30) {
             self.priority = dice.below(8) as u8;
@@ -98,11 +105,11 @@ impl Options {
             self.has_no_timeout = dice.percent(5);
         }
         self.fail_on_timeout = some(dice);
-        if some(dice) {
+        if dice.percent(often.unique) {
             self.unique = Some(Unique {
                 key: format!("u{}", dice.below(4)),
                 until_start: dice.percent(30),
-                for_ms: dice.percent(30).then(|| dice.within(1, 5_000)),
+                for_ms: dice.percent(often.expires).then(|| dice.within(1, 5_000)),
             });
         }
         if some(dice) {

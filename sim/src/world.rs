@@ -149,7 +149,7 @@ impl World {
             hostiles: Vec::new(),
             guests: Vec::new(),
             dialled: 0,
-            lively: Lively::draw(seed),
+            lively: Lively::draw(seed).in_focus(setup.focus),
             setup: Rc::new(setup),
         };
         world.ledger.calls = Calls::new(&world.setup, &world.lively);

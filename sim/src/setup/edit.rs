@@ -81,25 +81,25 @@ impl To {
         let service = (!setup.services.is_empty()).then(|| one_of(setup.services.len()));
         match (dice.below(10), service) {
             (0 | 1, Some(at)) => {
-                let key = *dice.of_all(&OF_SERVICE);
+                let key = setup.often.one_of(dice, &OF_SERVICE);
                 let of = &setup.services[at];
                 let spare = setup.spare(of.pool) + of.section.number("reserve", 0);
                 (Self::Service(at, of.with_another(dice, key, spare)), key)
             }
             (2..=4, _) => {
-                let key = *dice.of_all(&OF_POOL);
+                let key = setup.often.one_of(dice, &OF_POOL);
                 let least = setup.least_workers(pool);
                 let to = setup.pools[pool].with_another(dice, key, least);
                 (Self::Pool(pool, to), key)
             }
             (5, _) => {
-                let key = *dice.of_all(&OF_SERVER);
+                let key = setup.often.one_of(dice, &OF_SERVER);
                 let mut section = setup.stoker.clone();
                 section.take_over(key, &sections::stoker(dice));
                 (Self::Server(section), key)
             }
             _ => {
-                let key = *dice.of_all(&OF_QUEUE);
+                let key = setup.often.one_of(dice, &OF_QUEUE);
                 let of = &setup.queues[queue];
                 let spare = setup.spare(of.pool) + of.section.number("reserve", 0);
                 (Self::Queue(queue, of.with_another(dice, key, spare)), key)

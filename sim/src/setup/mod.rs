@@ -1,6 +1,7 @@
 //! What a seed is about: a configuration, how busy it is, and how much goes wrong.
 
 pub(crate) mod edit;
+mod focus;
 mod options;
 mod section;
 mod sections;
@@ -11,6 +12,7 @@ use crate::operator;
 use crate::stopping::draw_stops;
 use crate::storing::Store;
 pub(crate) use edit::To;
+pub(crate) use focus::{Focus, Often};
 pub(crate) use section::Section;
 pub(crate) use setting::Setting;
 use std::time::Duration;
@@ -97,6 +99,16 @@ pub(crate) struct Trouble {
     pub(crate) hang_up: u64,
 }
 
+impl Trouble {
+    pub(crate) const NONE: Self = Self {
+        error: 0,
+        retry: 0,
+        crash: 0,
+        hang: 0,
+        hang_up: 0,
+    };
+}
+
 /// Limits that one connection or one user meets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quotas {
@@ -141,6 +153,8 @@ pub(crate) struct Setup {
     pub(crate) wall_jumps: bool,
     /// Reads and writes are cut short.
     pub(crate) cuts: bool,
+    pub(crate) focus: Focus,
+    pub(crate) often: Often,
 }
 
 impl Setup {
@@ -188,7 +202,7 @@ impl Setup {
         let mut ages = pools.iter().map(|pool| pool.section.get("max_age"));
         // Whoever begins a worker each second would make a break long.
         let may_break = ages.all(|age| age != Some("\"1s\""));
-        Self {
+        let mut setup = Self {
             quotas: Quotas::read(&stoker),
             stoker,
             log,
@@ -211,7 +225,11 @@ impl Setup {
             page: *Dice::of(seed, "page").of_all(&[4, 40, 1_000]),
             cuts: dice.percent(30),
             looks: *dice.of_all(&[(5, 200), (0, 20), (0, 60), (1, 50)]),
-        }
+            focus: Focus::draw(&mut Dice::of(seed, "focus")),
+            often: Often::default(),
+        };
+        setup.is_about(setup.focus, &mut Dice::of(seed, "about"));
+        setup
     }
 
     /// When somebody does something who would do it at `at`.
@@ -494,15 +512,8 @@ fn backoff_of(text: &str) -> Vec<u32> {
 
 /// A third of the seeds is mild, or nothing would ever get far.
 fn trouble(dice: &mut Dice) -> Trouble {
-    let none = Trouble {
-        error: 0,
-        retry: 0,
-        crash: 0,
-        hang: 0,
-        hang_up: 0,
-    };
     if dice.percent(33) {
-        return none;
+        return Trouble::NONE;
     }
     // In some most runs are not the last of their job.
     let storm = if dice.percent(10) { STORM } else { 0 };

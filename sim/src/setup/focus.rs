@@ -1,0 +1,189 @@
+//! What a seed is about, if it is about one thing: what rarely meets by chance is drawn together on purpose.
+
+use super::edit::{OF_POOL, OF_QUEUE, OF_SERVER, OF_SERVICE};
+use super::{Pool, Queue, STORM, Setup, Trouble, is_spare};
+use crate::dice::Dice;
+use crate::storing::Engine;
+
+/// Runs that take up to so long, microseconds, are met by what comes meanwhile.
+const SLOW_US: u64 = 20_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Focus {
+    /// A bit of all.
+    Everything,
+    /// Jobs with unique keys, which expire while their holders are not done.
+    UniqueKeys,
+    /// The file changes again and again, in few of its keys, while jobs fail.
+    Reloads,
+    /// Tasks call their own pool, whose workers all stay.
+    NestedCalls,
+    /// Failed jobs are tried again at a rate.
+    Retries,
+    /// Calls are cancelled that wait behind others.
+    Cancels,
+    /// Jobs that run in order, fail and are changed, over restarts.
+    Order,
+    /// Jobs that count as done once they are delivered, and are changed before.
+    Delivery,
+}
+
+/// How often something is drawn, in per cent.
+#[derive(Clone, Debug)]
+pub(crate) struct Often {
+    /// Of rich pushes: those with a unique key.
+    pub(crate) unique: u64,
+    /// Of unique keys: those that expire.
+    pub(crate) expires: u64,
+    /// Of what clients do with calls: cancel one.
+    pub(crate) cancels: u64,
+    /// Of what operators do.
+    pub(crate) edits: u64,
+    pub(crate) retries: u64,
+    /// Keys of the file that change, or none for all.
+    pub(crate) edited: Vec<&'static str>,
+}
+
+impl Default for Often {
+    fn default() -> Self {
+        Self {
+            unique: 15,
+            expires: 30,
+            cancels: 10,
+            edits: 0,
+            retries: 0,
+            edited: Vec::new(),
+        }
+    }
+}
+
+impl Often {
+    /// One of these keys: one that changes often, if there is one.
+    pub(super) fn one_of(&self, dice: &mut Dice, keys: &[&'static str]) -> &'static str {
+        let often = |key: &&str| self.edited.contains(key);
+        let often: Vec<&'static str> = keys.iter().copied().filter(often).collect();
+        match often.is_empty() {
+            true => *dice.of_all(keys),
+            false => *dice.of_all(&often),
+        }
+    }
+}
+
+impl Focus {
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
+        dice.weighted(&[
+            (65, Self::Everything),
+            (5, Self::UniqueKeys),
+            (5, Self::Reloads),
+            (5, Self::NestedCalls),
+            (5, Self::Retries),
+            (5, Self::Cancels),
+            (5, Self::Order),
+            (5, Self::Delivery),
+        ])
+    }
+}
+
+impl Setup {
+    /// It is about this.
+    pub(super) fn is_about(&mut self, focus: Focus, dice: &mut Dice) {
+        match focus {
+            Focus::Everything => {}
+            Focus::UniqueKeys => self.is_about_unique_keys(),
+            Focus::Reloads => self.is_about_reloads(dice),
+            Focus::NestedCalls => self.is_about_nested_calls(),
+            Focus::Retries => self.is_about_retries(),
+            Focus::Cancels => self.is_about_cancels(),
+            Focus::Order => self.is_about_order(),
+            Focus::Delivery => self.is_about_delivery(),
+        }
+    }
+
+    fn is_about_unique_keys(&mut self) {
+        self.rich = true;
+        self.calls = 2;
+        self.longest_us = self.longest_us.max(SLOW_US);
+        (self.often.unique, self.often.expires) = (80, 50);
+    }
+
+    fn is_about_reloads(&mut self, dice: &mut Dice) {
+        let all = [&OF_QUEUE[..], &OF_SERVICE, &OF_POOL, &OF_SERVER].concat();
+        self.often.edited = (0..3).map(|_| *dice.of_all(&all)).collect();
+        self.often.edits = 50;
+        self.operations = 40;
+        self.trouble.error = self.trouble.error.max(20);
+    }
+
+    fn is_about_nested_calls(&mut self) {
+        self.trouble = Trouble::NONE;
+        (self.operations, self.guests) = (0, 0);
+        self.is_not_interrupted();
+        for pool in &mut self.pools {
+            pool.stays();
+        }
+    }
+
+    fn is_about_retries(&mut self) {
+        self.is_not_interrupted();
+        self.store.engine = match self.store.engine {
+            Engine::Sqlite => Engine::Sqlite,
+            Engine::Memory | Engine::Late => Engine::Memory,
+        };
+        self.trouble.error = STORM;
+        (self.operations, self.often.retries, self.calls) = (25, 40, 2);
+        self.each_queue(|queue| {
+            queue.section.put("tries", 1);
+            queue.section.take("keep_failed");
+            queue.section.take("keep_failed_for");
+        });
+    }
+
+    fn is_about_cancels(&mut self) {
+        (self.calls, self.often.cancels) = (9, 35);
+        self.looks = (0, 20);
+    }
+
+    fn is_about_order(&mut self) {
+        self.trouble.error = self.trouble.error.max(20);
+        self.operations = 25;
+        self.calls = 2;
+        self.each_queue(|queue| {
+            queue.section.put("ordered", "true");
+            queue.section.put("tries", 5);
+            queue.section.put("backoff", "[\"100ms\", \"2s\"]");
+        });
+    }
+
+    fn is_about_delivery(&mut self) {
+        (self.operations, self.calls) = (25, 2);
+        self.each_queue(|queue| queue.section.put("ack", "\"delivery\""));
+    }
+
+    /// One server does all.
+    fn is_not_interrupted(&mut self) {
+        self.stops = 0;
+        (self.store.kills, self.store.faults) = (0, 0);
+    }
+
+    fn each_queue(&mut self, change: impl Fn(&mut Queue)) {
+        for queue in self.queues.iter_mut().filter(|queue| !queue.is_made_up) {
+            change(queue);
+            *queue = Queue::read(queue.pool, queue.section.clone());
+        }
+    }
+}
+
+impl Pool {
+    /// Its workers are there from the beginning, and go for no reason.
+    fn stays(&mut self) {
+        let (slots, pulls) = (self.slots, self.pulls);
+        for key in ["max_tasks", "max_age", "idle_timeout"] {
+            self.section.take(key);
+        }
+        if is_spare(&self.section) {
+            self.section.take("strategy");
+        }
+        *self = Self::read(self.section.clone());
+        (self.slots, self.pulls) = (slots, pulls);
+    }
+}
