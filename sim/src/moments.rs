@@ -55,7 +55,8 @@ impl World {
         if self.setup.queues[queue].on_delivery.known() == Some(true) {
             let to = self.queue_for_move();
             let jobs = self.ledger.oldest_of(queue);
-            self.change_one(&jobs, 10, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+            let often = self.setup.often.claims;
+            self.change_one(&jobs, often, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
         }
     }
 

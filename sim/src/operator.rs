@@ -76,6 +76,9 @@ fn verb(dice: &mut Dice, setup: &Setup) -> Verb {
     if dice.percent(setup.often.retries) {
         return retry(dice);
     }
+    if dice.percent(setup.often.moves) {
+        return Verb::Move(queue_of(dice, setup));
+    }
     match dice.below(9) {
         0 | 1 => Verb::Cancel,
         2 => Verb::Retry(None),

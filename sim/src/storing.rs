@@ -58,6 +58,14 @@ impl Store {
         }
     }
 
+    /// Much happens between what it is asked and what it answers.
+    pub(crate) fn is_slow(&mut self, dice: &mut Dice) {
+        if self.engine == Engine::Memory {
+            self.engine = Engine::Late;
+        }
+        self.late_us = *dice.of_all(&[300, 5_000, 50_000]);
+    }
+
     /// What the configuration says of it.
     pub(crate) fn section(&self) -> String {
         match self.engine {

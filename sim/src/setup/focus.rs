@@ -35,6 +35,10 @@ pub(crate) struct Often {
     pub(crate) unique: u64,
     /// Of unique keys: those that expire.
     pub(crate) expires: u64,
+    /// Of the moments when a job is about to be recorded as delivered: those when an operator has it changed.
+    pub(crate) claims: u64,
+    /// Of changes: those that move jobs.
+    pub(crate) moves: u64,
     /// Of what clients do with calls: cancel one.
     pub(crate) cancels: u64,
     /// Of what operators do.
@@ -49,6 +53,8 @@ impl Default for Often {
         Self {
             unique: 15,
             expires: 30,
+            claims: 10,
+            moves: 0,
             cancels: 10,
             edits: 0,
             retries: 0,
@@ -89,18 +95,21 @@ impl Setup {
     pub(super) fn is_about(&mut self, focus: Focus, dice: &mut Dice) {
         match focus {
             Focus::Everything => {}
-            Focus::UniqueKeys => self.is_about_unique_keys(),
+            Focus::UniqueKeys => self.is_about_unique_keys(dice),
             Focus::Reloads => self.is_about_reloads(dice),
             Focus::NestedCalls => self.is_about_nested_calls(),
             Focus::Retries => self.is_about_retries(),
             Focus::Cancels => self.is_about_cancels(),
-            Focus::Order => self.is_about_order(),
-            Focus::Delivery => self.is_about_delivery(),
+            Focus::Order => self.is_about_order(dice),
+            Focus::Delivery => self.is_about_delivery(dice),
         }
     }
 
-    fn is_about_unique_keys(&mut self) {
+    fn is_about_unique_keys(&mut self, dice: &mut Dice) {
         self.rich = true;
+        if dice.percent(40) {
+            self.store.engine = Engine::Sqlite;
+        }
         self.calls = 2;
         self.longest_us = self.longest_us.max(SLOW_US);
         (self.often.unique, self.often.expires) = (80, 50);
@@ -109,8 +118,12 @@ impl Setup {
     fn is_about_reloads(&mut self, dice: &mut Dice) {
         let all = [&OF_QUEUE[..], &OF_SERVICE, &OF_POOL, &OF_SERVER].concat();
         self.often.edited = (0..3).map(|_| *dice.of_all(&all)).collect();
+        self.often
+            .edited
+            .push(*dice.of_all(&["tries", "backoff", "limit", "max_waiting"]));
         self.often.edits = 50;
-        self.operations = 40;
+        // Between two changes there is time to see what the first one has changed.
+        self.operations = *dice.of_all(&[10, 40]);
         self.trouble.error = self.trouble.error.max(20);
     }
 
@@ -140,10 +153,14 @@ impl Setup {
 
     fn is_about_cancels(&mut self) {
         (self.calls, self.often.cancels) = (9, 35);
-        self.looks = (0, 20);
+        // Quick enough to be lent ahead.
+        (self.looks, self.longest_us) = ((0, 20), self.longest_us.min(150));
     }
 
-    fn is_about_order(&mut self) {
+    fn is_about_order(&mut self, dice: &mut Dice) {
+        self.store.is_slow(dice);
+        self.rich = true;
+        (self.often.unique, self.often.moves) = (50, 30);
         self.trouble.error = self.trouble.error.max(20);
         self.operations = 25;
         self.calls = 2;
@@ -154,8 +171,11 @@ impl Setup {
         });
     }
 
-    fn is_about_delivery(&mut self) {
-        (self.operations, self.calls) = (25, 2);
+    fn is_about_delivery(&mut self, dice: &mut Dice) {
+        self.store.is_slow(dice);
+        self.stops = dice.below(4);
+        self.wall_jumps &= self.stops == 0;
+        (self.operations, self.calls, self.often.claims) = (25, 2, 40);
         self.each_queue(|queue| queue.section.put("ack", "\"delivery\""));
     }
 

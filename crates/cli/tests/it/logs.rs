@@ -130,8 +130,19 @@ fn a_slow_sink_stops_only_the_worker_that_writes() {
     for n in 0..50 {
         assert_eq!(app.call("t.run", &format!("ok {n}")).text(), n.to_string());
     }
+    let turns = |client: &mut Client| {
+        client.own("stoker.server", &json!({"op": "stats"}))["turns"].as_u64()
+    };
+    let before = turns(&mut client);
     // Time enough for all of it, if it were not held up.
     stoker_testkit::pause(std::time::Duration::from_millis(300));
+    let turned = turns(&mut client)
+        .zip(before)
+        .map(|(now, before)| now - before);
+    assert!(
+        turned < Some(1_000),
+        "nobody looks again and again: {turned:?}"
+    );
     assert!(!client.has_answer(flood), "its writer stands");
     assert!(app.dir.notes().is_empty());
     let reader = std::thread::spawn(move || {

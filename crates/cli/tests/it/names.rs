@@ -193,3 +193,22 @@ fn a_restart_takes_no_place_for_queues_that_hold_nothing() {
     });
     assert_eq!(client.job(&done)["queue"], "past");
 }
+
+#[test]
+fn a_restart_keeps_what_was_set_of_a_queue_that_holds_nothing() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    run(&mut client, "past");
+    run(&mut client, "favoured");
+    client.own(
+        "stoker.queue",
+        &json!({"op": "set", "queue": "favoured", "weight": 5}),
+    );
+    procs::kill(app.server());
+    app.ready();
+    let mut client = app.client();
+    until("it is restored", || {
+        (names(&mut client) == ["favoured"]).then_some(())
+    });
+    assert_eq!(client.queue("favoured")["weight"], 5);
+}

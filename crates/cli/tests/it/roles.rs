@@ -125,6 +125,18 @@ fn one_that_dialled_in_and_hangs_is_killed_as_any_other() {
     assert_eq!(end(worker), -1);
 }
 
+#[test]
+fn one_that_dialled_in_is_told_softly_first() {
+    let app = setup().config(HANGING).launch();
+    let worker = dial(&app, "soft-cancel;serve");
+    app.wait_for_log("d-1 is ready");
+    let answer = app.call("t.run", "await-signal;fail 64 out of time");
+    assert_eq!(answer.text(), "out of time", "its own answer counts");
+    assert_eq!(app.call("t.run", "ok on").text(), "on");
+    drop(app);
+    end(worker);
+}
+
 const HANGING: &str = "[pool.d]\nworkers = 1\ntask_timeout = \"200ms\"\n";
 
 /// Connects, has a child serve the connection, prints the child's pid, and stays.

@@ -303,6 +303,8 @@ fn an_acknowledged_job_is_done_and_never_runs_again() {
     );
     let running = gate.meet();
     assert_eq!(client.job(&id)["state"], "done", "while its code goes on");
+    let runs = client.own("stoker.job", &json!({"op": "list", "state": "running"}));
+    assert_eq!(runs["jobs"], json!([]), "it counts as done");
     drop(running);
     app.wait_for_log("died by signal 9");
     app.ready();
@@ -390,20 +392,36 @@ fn a_job_between_two_runs_holds_its_key_over_a_restart() {
 fn results_output_progress_and_checkpoints_are_kept_by_id() {
     let app = start("workers = 1\n[queue.mails]\ntries = 2\nbackoff = [\"0s\"]");
     let mut client = app.client();
-    let script = r#"if saved note-told;if saved ok {"sum":3};once saved;stdout hello there;progress {"percent":40,"text":"half"};checkpoint page 7;fail 64 no"#;
+    let script = r#"if saved note-told;if saved ok {"sum":3};once saved;stdout hello there;log and this;progress {"percent":40,"text":"half"};checkpoint page 7;fail 64 no"#;
     let id = client.push(&Ask::push("mails", script));
     let job = client.job_in(&id, "done");
     assert_eq!(job["result"], r#"{"sum":3}"#);
     assert_eq!(job["progress"], json!({"percent": 40, "text": "half"}));
+    let output = job["output"].as_str().unwrap_or_default();
     assert!(
-        job["output"]
-            .as_str()
-            .is_some_and(|text| text.contains("hello there")),
+        output.contains("hello there") && output.contains("and this"),
         "{job}"
     );
     assert_eq!(job["history"][0]["what"], "retried");
     let told: Value = serde_json::from_str(&notes(&app)[0]).expect("JSON");
     assert_eq!(told["checkpoint"], "page 7");
+}
+
+#[test]
+fn progress_that_comes_too_fast_is_shown_a_moment_later_each_time() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let script = r#"progress {"percent":1};progress {"percent":2};gate one;progress {"percent":3};progress {"percent":4};gate two;ok"#;
+    let (one, two) = (app.dir.gate("one"), app.dir.gate("two"));
+    let id = client.push(&Ask::push("mails", script));
+    for (gate, percent) in [(one, 2), (two, 4)] {
+        let held = gate.meet();
+        until("the last progress is shown", || {
+            (client.job(&id)["progress"]["percent"] == percent).then_some(())
+        });
+        drop(held);
+    }
+    client.job_in(&id, "done");
 }
 
 #[test]
