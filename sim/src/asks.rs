@@ -98,13 +98,14 @@ impl World {
     fn ask_call(&mut self, no: usize) {
         let setup = self.setup.clone();
         let cancels = self.dice("asks").percent(setup.often.cancels);
+        let is_newest = self.dice("asks").percent(50);
         let wish = Wish::draw(self.dice("asks"), &setup, (no % 3) as u32);
         let Some(client) = &mut self.clients[no] else {
             return;
         };
         let calls = &mut self.ledger.calls;
         if cancels {
-            return client.cancel_one(calls);
+            return client.cancel_one(calls, is_newest);
         }
         let name = &setup.services[wish.service].name;
         let call = calls.ask(wish.clone(), client.open.len() as u64, &setup);

@@ -204,13 +204,37 @@ impl Client {
         all.any(|about| matches!(about, About::Call(_)))
     }
 
-    /// Cancels the call that it has waited for longest, if there is one.
-    pub(crate) fn cancel_one(&mut self, calls: &mut Calls) {
-        let open = self.open.iter().filter_map(|(id, about)| match about {
+    /// Cancels the call that it has waited for longest, or the newest, if there is one.
+    pub(crate) fn cancel_one(&mut self, calls: &mut Calls, is_newest: bool) {
+        let open = self.calls();
+        let one = match is_newest {
+            true => open.max(),
+            false => open.min(),
+        };
+        if let Some((no, id)) = one {
+            self.cancel(no, id, calls);
+        }
+    }
+
+    /// Cancels this call, if it is its own and not answered yet. Returns whether it did.
+    pub(crate) fn cancel_call(&mut self, no: u64, calls: &mut Calls) -> bool {
+        let own = self.calls().find(|(own, _)| *own == no);
+        if let Some((no, id)) = own {
+            self.cancel(no, id, calls);
+            self.peer.flush();
+        }
+        own.is_some()
+    }
+
+    /// The numbers of calls that it waits for, and the ids of their requests.
+    fn calls(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        self.open.iter().filter_map(|(id, about)| match about {
             About::Call(no) => Some((*no, *id)),
             _ => None,
-        });
-        let Some((no, id)) = open.min() else { return };
+        })
+    }
+
+    fn cancel(&mut self, no: u64, id: u32, calls: &mut Calls) {
         self.open.remove(&id);
         self.crossed.insert(id, no);
         calls.leave(no);

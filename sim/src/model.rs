@@ -106,6 +106,12 @@ impl Model {
         jobs.map(|task| task.no)
     }
 
+    /// The same of calls.
+    pub(crate) fn waiting_calls(&self) -> impl Iterator<Item = u64> {
+        let calls = self.waiting.iter().filter(|task| !task.is_job);
+        calls.map(|task| task.no)
+    }
+
     pub(crate) fn next_waiting(&self) -> Option<Task> {
         self.waiting.front().copied()
     }

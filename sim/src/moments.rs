@@ -1,5 +1,5 @@
-//! Operators' changes of jobs, timed to coincide with something else: the disk fails, the server is told to end, or the job
-//! waits behind a slow run, is about to be recorded as delivered, or waits for its retry.
+//! Operators' changes of jobs and callers' cancellations, timed to coincide with something else: the disk fails, the server is
+//! told to end, or the job waits behind a slow run, is about to be recorded as delivered, or waits for its retry.
 
 use crate::ledger::{Filter, Verb};
 use crate::lively::Act;
@@ -38,6 +38,22 @@ impl World {
         let to = self.queue_for_move();
         let behind = self.jobs_behind();
         self.change_one(&behind, 30, &[Verb::Cancel, Verb::Cancel, Verb::Move(to)]);
+    }
+
+    /// A run begins and has calls behind it. Who waits for one of them gives up at once.
+    pub(crate) fn cancel_meets_run(&mut self, key: u64) {
+        let often = self.setup.often.cancels;
+        let Some(worker) = self.workers.get(&key) else {
+            return;
+        };
+        let behind: Vec<u64> = worker.model.waiting_calls().collect();
+        if behind.is_empty() || !self.dice("moments").percent(often) {
+            return;
+        }
+        let call = *self.dice("moments").of_all(&behind);
+        let calls = &mut self.ledger.calls;
+        let mut clients = self.clients.iter_mut().flatten();
+        clients.any(|client| client.cancel_call(call, calls));
     }
 
     /// A job was pushed to a queue that acknowledges on delivery: those before it are about to be recorded, and it may get

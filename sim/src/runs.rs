@@ -193,6 +193,7 @@ impl World {
         if has_behind {
             self.is_moment(Moment::Behind);
             self.is_stuck(&acts);
+            self.cancel_meets_run(key);
         }
     }
 

@@ -105,7 +105,9 @@ impl Ledger {
     pub(crate) fn may_be_renamed(&mut self, stored: &Stored, setup: &Setup) {
         for no in stored.jobs.keys() {
             if let Some(job) = self.jobs.get_mut(*no as usize) {
-                job.may_be_renamed |= job.is_done_early(setup);
+                let is_renamed = job.is_done_early(setup);
+                job.may_be_renamed |= is_renamed;
+                job.was_nameless |= is_renamed && job.id.is_none();
             }
         }
     }

@@ -132,6 +132,8 @@ pub(crate) struct Job {
     pub(crate) was_free: bool,
     /// It counted as done on delivery and did not get to run before its server ended: it goes on under another id.
     pub(crate) may_be_renamed: bool,
+    /// The same, and nobody knew its first id either.
+    pub(crate) was_nameless: bool,
     /// As it was called until then.
     pub(crate) former_ids: Vec<String>,
     /// The server that it was sent to is dead.
@@ -231,6 +233,7 @@ impl Job {
             ended_runs: 0,
             was_free: false,
             may_be_renamed: false,
+            was_nameless: false,
             former_ids: Vec::new(),
             is_cut: false,
             is_lost: false,

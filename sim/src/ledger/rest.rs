@@ -62,11 +62,11 @@ impl Ledger {
             .flat_map(|job| job.id.iter().chain(&job.former_ids))
             .collect();
         let strange = self.listed.keys().filter(|id| !known.contains(id)).count();
-        let unknown = self
-            .jobs
-            .iter()
-            .filter(|job| job.push == Push::Unknown && job.id.is_none() || job.may_be_renamed);
-        let unknown = unknown.count();
+        let unknown = self.jobs.iter().map(|job| {
+            let has_no_id = job.push == Push::Unknown && job.id.is_none();
+            usize::from(has_no_id || job.may_be_renamed) + usize::from(job.was_nameless)
+        });
+        let unknown: usize = unknown.sum();
         assert!(
             strange <= unknown,
             "{strange} jobs that nobody pushed, and {unknown} that nobody heard of"
