@@ -164,6 +164,16 @@ impl World {
     }
 
     /// Nobody knows why: there was no memory left, say.
+    /// A worker has become free. It may be killed before it gets what the store is being told of.
+    pub(crate) fn may_die_free(&mut self, key: u64) {
+        let often = self.setup.often.idle_deaths;
+        if self.dice("idle deaths").percent(often) {
+            let late = self.setup.store.late_us;
+            let after = self.dice("idle deaths").micros(1, late);
+            self.agenda.plan(steady() + after, What::DiesIdle(key));
+        }
+    }
+
     pub(crate) fn dies_idle(&mut self, key: u64) {
         // What it was sent and has not read would count as its death's doing.
         let has_none =

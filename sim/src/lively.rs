@@ -79,6 +79,10 @@ impl Lively {
                 ..self
             },
             Focus::Cancels => Self { soft: 100, ..self },
+            Focus::Delivery => Self {
+                idle_deaths: 60,
+                ..self
+            },
             _ => self,
         }
     }

@@ -70,9 +70,13 @@ impl World {
     pub(crate) fn change_meets_next(&mut self, queue: usize) {
         if self.setup.queues[queue].on_delivery.known() == Some(true) {
             let to = self.queue_for_move();
-            let jobs = self.ledger.oldest_of(queue);
+            let jobs = self.ledger.next_of(queue);
             let often = self.setup.often.claims;
-            self.change_one(&jobs, often, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+            let verbs = [Verb::Cancel, Verb::Suspend, Verb::Move(to)];
+            match self.dice("moments").percent(20) {
+                true => self.change_all(queue, often, &verbs),
+                false => self.change_one(&jobs, often, &verbs),
+            }
         }
     }
 
@@ -94,20 +98,41 @@ impl World {
         self.dice("moments").below(queues) as usize
     }
 
-    /// In so many of a hundred cases the first client has one of these jobs changed.
+    /// In so many of a hundred cases some client has one of these jobs changed.
     fn change_one(&mut self, jobs: &[u64], percent: u64, verbs: &[Verb]) {
-        let serves = self.draining.is_none() && self.waits_since.is_none();
-        let is_wanted = self.dice("moments").percent(percent) && self.setup.operations > 0;
-        if jobs.is_empty() || !serves || !is_wanted {
-            return;
+        if !jobs.is_empty() {
+            let one = Some(*self.dice("moments").of_all(jobs));
+            let filter = Filter {
+                one,
+                ..Filter::default()
+            };
+            self.change(filter, percent, verbs);
         }
+    }
+
+    /// The same with all jobs of a queue.
+    fn change_all(&mut self, queue: usize, percent: u64, verbs: &[Verb]) {
         let filter = Filter {
-            one: Some(*self.dice("moments").of_all(jobs)),
+            queue: Some(queue),
             ..Filter::default()
         };
+        self.change(filter, percent, verbs);
+    }
+
+    fn change(&mut self, filter: Filter, percent: u64, verbs: &[Verb]) {
+        let serves = self.draining.is_none() && self.waits_since.is_none();
+        let is_wanted = self.dice("moments").percent(percent) && self.setup.operations > 0;
+        // Of these clients the user is an operator.
+        let there: Vec<usize> = (0..self.clients.len())
+            .filter(|no| no.is_multiple_of(3) && self.clients[*no].is_some())
+            .collect();
+        if !serves || !is_wanted || there.is_empty() {
+            return;
+        }
+        let client = *self.dice("moments").of_all(&there);
         let verb = *self.dice("moments").of_all(verbs);
         self.operate(
-            0,
+            client,
             ("stoker.job", Value::Null, Effect::Changes(verb, filter)),
         );
     }

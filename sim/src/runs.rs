@@ -237,6 +237,11 @@ impl World {
             }
         }
         self.may_lose_client(task);
+        if task.is_job
+            && let Some(queue) = self.ledger.jobs[task.no as usize].queue()
+        {
+            self.change_meets_next(queue);
+        }
     }
 
     /// The client of a job that runs, and whose push has not been answered yet, may hang up just now: mostly there is no such
@@ -359,6 +364,7 @@ impl World {
                     if let Some(queue) = self.ledger.jobs[task.no as usize].queue() {
                         self.change_meets_next(queue);
                     }
+                    self.may_die_free(key);
                     if is_again && self.ledger.others_wait_for(task.no, &self.setup) {
                         self.is_moment(Moment::Rest);
                         self.stop_meets_rest();

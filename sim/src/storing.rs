@@ -27,7 +27,7 @@ pub(crate) struct Store {
     /// Commits wait for the disk.
     pub(crate) sync: bool,
     /// How long after it was asked it works at the most, microseconds.
-    late_us: u64,
+    pub(crate) late_us: u64,
     /// How often its server dies.
     pub(crate) kills: u64,
     /// How often its disk fails for a while.

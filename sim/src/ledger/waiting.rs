@@ -2,6 +2,7 @@
 
 use super::{Job, Ledger, Push, State};
 use crate::setup::Setup;
+use stoker_os::steady;
 
 impl Ledger {
     /// Jobs that wait, of those that run in order only: those between two runs if there are any, or else those with another
@@ -43,11 +44,16 @@ impl Ledger {
             && others.any(|job| job.state == State::Waits && job.is_in_line_with(of))
     }
 
-    /// Some jobs that wait in a queue longest.
-    pub(crate) fn oldest_of(&self, queue: usize) -> Vec<u64> {
+    /// Some jobs of a queue that are likely to be next.
+    pub(crate) fn next_of(&self, queue: usize) -> Vec<u64> {
+        let is_due = |job: &Job| job.queues == [queue] && job.not_before <= steady();
         let waiting = self.waiting.iter().copied();
-        let of_queue = waiting.filter(|no| self.jobs[*no as usize].queues == [queue]);
-        of_queue.take(3).collect()
+        let mut due: Vec<u64> = waiting
+            .filter(|no| is_due(&self.jobs[*no as usize]))
+            .collect();
+        due.sort_by_key(|no| self.jobs[*no as usize].options.priority);
+        due.truncate(2);
+        due
     }
 
     /// Some jobs that have come to a queue last and wait.

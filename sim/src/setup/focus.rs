@@ -37,6 +37,8 @@ pub(crate) struct Often {
     pub(crate) expires: u64,
     /// Of the moments when a job is about to be recorded as delivered: those when an operator has it changed.
     pub(crate) claims: u64,
+    /// Of the moments when a worker becomes free: those when it is killed soon after.
+    pub(crate) idle_deaths: u64,
     /// Of changes: those that move jobs.
     pub(crate) moves: u64,
     /// Of what clients do with calls: cancel one.
@@ -54,6 +56,7 @@ impl Default for Often {
             unique: 15,
             expires: 30,
             claims: 10,
+            idle_deaths: 0,
             moves: 0,
             cancels: 10,
             edits: 0,
@@ -173,9 +176,20 @@ impl Setup {
 
     fn is_about_delivery(&mut self, dice: &mut Dice) {
         self.store.is_slow(dice);
+        if dice.percent(60) {
+            self.store.engine = Engine::Late;
+            self.is_not_interrupted();
+        }
+        if dice.percent(60) {
+            self.trouble = Trouble::NONE;
+        }
         self.stops = dice.below(4);
         self.wall_jumps &= self.stops == 0;
-        (self.operations, self.calls, self.often.claims) = (25, 2, 40);
+        self.requests = self.requests.max(200);
+        self.longest_us = self.longest_us.min(SLOW_US);
+        (self.operations, self.calls, self.often.claims) = (5, 2, 50);
+        self.often.idle_deaths = 10;
+        self.pools.iter_mut().for_each(Pool::stays);
         self.each_queue(|queue| queue.section.put("ack", "\"delivery\""));
     }
 
