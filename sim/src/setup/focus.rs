@@ -1,7 +1,7 @@
 //! What a seed is about, if it is about one thing: what rarely meets by chance is drawn together on purpose.
 
 use super::edit::{OF_POOL, OF_QUEUE, OF_SERVER, OF_SERVICE};
-use super::{Pool, Queue, STORM, Setup, Trouble, is_spare};
+use super::{Pool, Queue, STORM, Service, Setup, Trouble, is_spare};
 use crate::dice::Dice;
 use crate::storing::Engine;
 
@@ -156,17 +156,48 @@ impl Setup {
 
     fn is_about_cancels(&mut self) {
         (self.calls, self.often.cancels) = (9, 35);
-        // Quick enough to be lent ahead.
-        (self.looks, self.longest_us) = ((0, 20), self.longest_us.min(150));
+        // Quick enough to be assigned ahead, and so many that they are.
+        (self.looks, self.longest_us) = ((0, 20), self.longest_us.min(50));
+        self.requests = self.requests.max(250);
+        self.trouble = Trouble::NONE;
+        self.is_not_interrupted();
+        for pool in &mut self.pools {
+            pool.stays();
+            pool.takes_ahead();
+        }
+        self.each_queue(|queue| {
+            queue.section.take("reserve");
+            queue.section.take("keep");
+        });
+        for service in &mut self.services {
+            service.section.put("idempotent", "[\"ask\"]");
+            for key in [
+                "limit",
+                "per_key",
+                "max_waiting",
+                "max_wait",
+                "timeout",
+                "reserve",
+                "keep",
+            ] {
+                service.section.take(key);
+            }
+            *service = Service::read(service.pool, service.section.clone());
+        }
     }
 
     fn is_about_order(&mut self, dice: &mut Dice) {
         self.store.is_slow(dice);
+        if dice.percent(50) {
+            // What an operator asks for is often refused by the disk.
+            (self.store.engine, self.store.faults) = (Engine::Sqlite, 4);
+        }
         self.rich = true;
         (self.often.unique, self.often.moves) = (50, 30);
         self.trouble.error = self.trouble.error.max(20);
-        self.operations = 25;
-        self.calls = 2;
+        (self.operations, self.calls) = (15, 2);
+        self.longest_us = self.longest_us.min(SLOW_US);
+        self.requests = self.requests.max(150);
         self.each_queue(|queue| {
             queue.section.put("ordered", "true");
             queue.section.put("tries", 5);
@@ -219,5 +250,12 @@ impl Pool {
         }
         *self = Self::read(self.section.clone());
         (self.slots, self.pulls) = (slots, pulls);
+    }
+
+    /// Its workers are sent tasks before they have answered those of before.
+    fn takes_ahead(&mut self) {
+        self.section.take("strategy");
+        *self = Self::read(self.section.clone());
+        (self.slots, self.pulls) = (1, false);
     }
 }

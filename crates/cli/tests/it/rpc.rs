@@ -293,6 +293,27 @@ fn a_call_whose_time_runs_out_in_the_queue_was_not_processed() {
     assert!(app.dir.notes().is_empty());
 }
 
+/// Issue 10. It ran beside a job that took too long, and waits again because their worker was killed.
+#[test]
+fn a_call_that_was_cut_off_and_waits_again_may_have_been_processed() {
+    let worker = "if booted silence;once booted;slots 2;hello;serve";
+    let app = start_of(worker, "workers = 1\nkill_grace = \"0s\"");
+    let (gate, mut client) = (app.dir.gate("gate"), app.client());
+    let cut_off = client.send(
+        &Ask::call("t.run", "gate gate")
+            .flag(Flags::IDEMPOTENT)
+            .ttl(2_000),
+    );
+    let held = gate.meet();
+    let slow = Ask::push("mails", "sleep 60000").meta(Key::TIMEOUT, 300u32.to_be_bytes());
+    client.push(&slow);
+    let answer = client.answer(cut_off);
+    assert_eq!(answer.status(), Status::DEADLINE_EXCEEDED);
+    assert!(!answer.flags.has(Flags::NOT_PROCESSED));
+    assert!(app.log().contains("died by signal 9"), "{}", app.log());
+    drop(held);
+}
+
 #[test]
 fn a_call_whose_time_runs_out_while_it_runs_says_so() {
     let app = start("workers = 1");
