@@ -1,5 +1,5 @@
 """Small mistakes that can be made in a Rust source: each is a file, the line where it is, what it does, and the new text."""
-import random
+import hashlib
 import re
 
 # What a line of code may have instead, and how that is called.
@@ -72,8 +72,22 @@ def begins(lines, at):
     return bool(before) and before[-1].endswith((";", "{", "}"))
 
 
-def draw(seed, sources):
-    """All mutants of these sources, by path, in an order that comes from the seed: path, line, what, new text."""
-    all_of = [(path, *mutant) for path, text in sorted(sources.items()) for mutant in of(path, text)]
-    random.Random(seed).shuffle(all_of)
-    return all_of
+def draw(seed, sources, equivalent=frozenset()):
+    """All mutants of these sources but those that change nothing, in an order that comes from the seed: path, line, what, new
+    text. Where one stands does not depend on what is written elsewhere."""
+    found, seen = [], {}
+    for path, text in sorted(sources.items()):
+        lines = text.split("\n")
+        for line, what, new in of(path, text):
+            name = (path, what, lines[line - 1].strip())
+            seen[name] = seen.get(name, 0) + 1
+            place = hashlib.sha256(repr((seed, name, seen[name])).encode()).digest()
+            if name not in equivalent:
+                found.append((place, (path, line, what, new)))
+    return [mutant for _, mutant in sorted(found)]
+
+
+def equivalent(path):
+    """The mutants that this list names: what they change is seen by nobody."""
+    lines = [line.split(" | ") for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return frozenset((path, what, code) for path, what, code, _ in lines)
