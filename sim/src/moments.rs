@@ -69,6 +69,7 @@ impl World {
     /// A worker has become free, so the next job of such a queue is about to be recorded as delivered.
     pub(crate) fn change_meets_next(&mut self, queue: usize) {
         if self.setup.queues[queue].on_delivery.known() == Some(true) {
+            self.stop_meets_claim();
             let to = self.queue_for_move();
             let jobs = self.ledger.next_of(queue);
             let often = self.setup.often.claims;

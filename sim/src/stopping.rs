@@ -76,6 +76,15 @@ impl World {
         }
     }
 
+    /// The next job of a queue is about to be recorded as delivered, which may be written after the drain has begun.
+    pub(crate) fn stop_meets_claim(&mut self) {
+        if self.dice("stopping").percent(2) && self.stops.at.pop_first().is_some() {
+            let late = self.setup.store.late_us;
+            let after = self.dice("stopping").micros(0, late);
+            self.agenda.plan(steady() + after, What::Stops);
+        }
+    }
+
     /// Others wait behind a job that waits for its retry. The next server has to keep their order.
     pub(crate) fn stop_meets_rest(&mut self) {
         if self.dice("stopping").percent(25) && self.stops.at.pop_first().is_some() {

@@ -26,6 +26,8 @@ pub(crate) enum Focus {
     Order,
     /// Jobs that count as done once they are delivered, and are changed before.
     Delivery,
+    /// Stoker is told to end again and again, while runs last longer than their grace and deliveries are being recorded.
+    Shutdowns,
 }
 
 /// How often something is drawn, in per cent.
@@ -81,7 +83,7 @@ impl Often {
 impl Focus {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         dice.weighted(&[
-            (65, Self::Everything),
+            (60, Self::Everything),
             (5, Self::UniqueKeys),
             (5, Self::Reloads),
             (5, Self::NestedCalls),
@@ -89,6 +91,7 @@ impl Focus {
             (5, Self::Cancels),
             (5, Self::Order),
             (5, Self::Delivery),
+            (5, Self::Shutdowns),
         ])
     }
 }
@@ -105,6 +108,7 @@ impl Setup {
             Focus::Cancels => self.is_about_cancels(),
             Focus::Order => self.is_about_order(dice),
             Focus::Delivery => self.is_about_delivery(dice),
+            Focus::Shutdowns => self.is_about_shutdowns(dice),
         }
     }
 
@@ -224,6 +228,26 @@ impl Setup {
         self.each_queue(|queue| queue.section.put("ack", "\"delivery\""));
     }
 
+    fn is_about_shutdowns(&mut self, dice: &mut Dice) {
+        self.store.is_slow(dice);
+        self.store.engine = Engine::Sqlite;
+        (self.store.kills, self.store.faults) = (0, 0);
+        self.stops = dice.within(2, 4);
+        self.wall_jumps = false;
+        (self.operations, self.calls) = (2, 2);
+        self.requests = self.requests.max(150);
+        self.trouble = Trouble::NONE;
+        if dice.percent(50) {
+            self.trouble.hang = 3;
+            for pool in &mut self.pools {
+                pool.is_impatient();
+            }
+        }
+        if dice.percent(50) {
+            self.each_queue(|queue| queue.section.put("ack", "\"delivery\""));
+        }
+    }
+
     /// One server does all.
     fn is_not_interrupted(&mut self) {
         self.stops = 0;
@@ -248,6 +272,15 @@ impl Pool {
         if is_spare(&self.section) {
             self.section.take("strategy");
         }
+        *self = Self::read(self.section.clone());
+        (self.slots, self.pulls) = (slots, pulls);
+    }
+
+    /// At the end of the server its workers have little time.
+    fn is_impatient(&mut self) {
+        let (slots, pulls) = (self.slots, self.pulls);
+        self.section.take("task_timeout");
+        self.section.put("stop_grace", "\"1s\"");
         *self = Self::read(self.section.clone());
         (self.slots, self.pulls) = (slots, pulls);
     }
