@@ -57,8 +57,8 @@ def stoker(command, options, folder):
         return options.jobs / fill_and_run(client, options.jobs)
 
 
-def fill_and_run(client, jobs):
-    """Pushes while the queue is paused; returns the seconds from resume until all are done."""
+def fill_and_run(client, jobs, every=0.005):
+    """Pushes while the queue is paused; returns the seconds from resume until all are done, which is asked `every` so often."""
     client.call("stoker.queue", {"op": "pause", "queue": "bench", "create": True})
     goal = done(client) + jobs
     client.push("bench", jobs, BODY)
@@ -68,7 +68,7 @@ def fill_and_run(client, jobs):
     while done(client) < goal:
         if time.monotonic() > deadline:
             raise TimeoutError(f"{goal - done(client)} of {jobs} jobs are not done after 120 s")
-        time.sleep(0.005)
+        time.sleep(every)
     return time.monotonic() - start
 
 

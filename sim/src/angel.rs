@@ -33,11 +33,11 @@ impl World {
             let message = self.angel.of_all_servers(message);
             self.note(|| format!("  the server asks: {}", short(&message)));
             match message {
-                ToAngel::Spawn { worker, spec } => {
-                    let pool = spec.name.rsplit_once('-').map_or("", |(pool, _)| pool);
+                ToAngel::Spawn { worker, name, spec } => {
+                    let pool = name.rsplit_once('-').map_or("", |(pool, _)| pool);
                     self.check_crowd(pool);
                     self.pools.insert(worker, pool.to_owned());
-                    self.spawning.insert(worker, spec);
+                    self.spawning.insert(worker, (name, spec));
                     let delay = self.dice("angel").micros(200, 20_000);
                     self.agenda.plan(steady() + delay, What::Spawned(worker));
                 }
@@ -94,7 +94,7 @@ impl World {
     }
 
     pub(crate) fn spawned(&mut self, key: u64) {
-        let Some(spec) = self.spawning.remove(&key) else {
+        let Some((name, spec)) = self.spawning.remove(&key) else {
             return;
         };
         if self.dice("angel").percent(2) && self.setup.trouble.crash > 0 {
@@ -118,7 +118,7 @@ impl World {
         let (slots, pulls) = pool.map_or((1, false), |pool| (pool.slots, pool.pulls));
         let adapts = pool.is_some_and(Pool::is_exec);
         let mut worker = Worker::new(key, pid, Peer::new(ours), Model::that_runs());
-        (worker.outputs, worker.name) = ([out, err], spec.name.clone());
+        (worker.outputs, worker.name) = ([out, err], name);
         worker.is_soft = lively.is_soft(self.dice("workers"));
         let told = spec.env.iter().find(|(name, _)| name == "STOKER_SLOTS");
         let of_file = (slots.to_string(), adapts);
@@ -288,7 +288,7 @@ impl World {
 
 fn short(message: &ToAngel) -> String {
     match message {
-        ToAngel::Spawn { worker, spec } => format!("spawn {worker} as {}", spec.name),
+        ToAngel::Spawn { worker, name, .. } => format!("spawn {worker} as {name}"),
         other => format!("{other:?}").chars().take(80).collect(),
     }
 }

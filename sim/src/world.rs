@@ -58,7 +58,7 @@ pub(crate) struct World {
     pub(crate) plans: Plans,
     pub(crate) agenda: Agenda,
     pub(crate) workers: BTreeMap<u64, Worker>,
-    pub(crate) spawning: HashMap<u64, Spec>,
+    pub(crate) spawning: HashMap<u64, (String, Spec)>,
     pub(crate) pools: HashMap<u64, String>,
     pub(crate) clients: Vec<Option<Client>>,
     /// How often each client has hung up. Requests of its old connection may be read after those of the new one.

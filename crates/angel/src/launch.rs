@@ -17,7 +17,7 @@ use rustix::process::{
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 use std::cell::Cell;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::{io, ptr};
 
 /// For looking the program up in `PATH`, and to hand a script without an interpreter's name to the shell.
@@ -25,9 +25,11 @@ const STACK: usize = 256 << 10;
 
 /// A program to start, in a process group of its own, which dies with this process.
 pub(crate) struct Launch<'a> {
-    pub(crate) arguments: Vec<CString>,
-    pub(crate) environment: Vec<CString>,
-    pub(crate) dir: Option<CString>,
+    pub(crate) arguments: &'a [CString],
+    pub(crate) environment: &'a [CString],
+    /// What this process alone has.
+    pub(crate) own_environment: Vec<CString>,
+    pub(crate) dir: Option<&'a CStr>,
     /// User and group.
     pub(crate) identity: Option<(u32, u32)>,
     /// Standard input, output and error.
@@ -49,12 +51,13 @@ impl Launch<'_> {
     pub(crate) fn start(&self) -> io::Result<i32> {
         let shared = Shared {
             launch: self,
-            arguments: pointers(&self.arguments),
+            arguments: pointers(self.arguments),
             parent: getpid(),
             failure: Cell::new(None),
         };
         let pid = {
-            let _environment = Environment::set(pointers(&self.environment));
+            let all = self.environment.iter().chain(&self.own_environment);
+            let _environment = Environment::set(pointers(all));
             let _signals = Blocked::all();
             shared.fork()?
         };
@@ -97,8 +100,8 @@ impl Shared<'_> {
             }
             set_thread_uid(Uid::from_raw(uid))?;
         }
-        if let Some(dir) = &launch.dir {
-            chdir(dir.as_c_str())?;
+        if let Some(dir) = launch.dir {
+            chdir(dir)?;
         }
         setpgid(None, None)?;
         // A change of user clears it, so it comes after that.
@@ -191,8 +194,8 @@ impl Drop for Environment {
 }
 
 /// With a null pointer at the end.
-fn pointers(strings: &[CString]) -> Vec<*const c_char> {
-    let all = strings.iter().map(|string| string.as_ptr());
+fn pointers<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
+    let all = strings.into_iter().map(|string| string.as_ptr());
     all.chain([ptr::null()]).collect()
 }
 

@@ -24,6 +24,8 @@ mod message;
 mod notify;
 mod procfs;
 #[cfg(not(feature = "sim"))]
+mod recipe;
+#[cfg(not(feature = "sim"))]
 mod signals;
 #[cfg(not(feature = "sim"))]
 mod socket;

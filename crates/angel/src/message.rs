@@ -7,11 +7,9 @@ use std::time::Duration;
 /// Names a worker between server and angel; never used twice by one server.
 pub type WorkerKey = u64;
 
-/// How to start a worker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How to start the workers of a version of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Spec {
-    /// `pool-number`.
-    pub name: String,
     /// It gets a socket to the server.
     pub protocol: bool,
     /// Program and arguments; never passed through a shell.
@@ -53,21 +51,16 @@ pub struct AboutGateway {
 pub enum ToAngel {
     Spawn {
         worker: WorkerKey,
+        /// `pool-number`.
+        name: String,
         spec: Spec,
     },
     /// Signal a worker alone.
-    Signal {
-        worker: WorkerKey,
-        signal: i32,
-    },
+    Signal { worker: WorkerKey, signal: i32 },
     /// Kill a worker with all that it started.
-    Kill {
-        worker: WorkerKey,
-    },
+    Kill { worker: WorkerKey },
     /// A server that starts later gets this configuration.
-    Config {
-        text: String,
-    },
+    Config { text: String },
     /// The server is ready, or its configuration has changed: how long it may go without progress.
     Timeouts {
         /// While it serves; `None` for as long as it likes.

@@ -3,9 +3,37 @@
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs;
+#[cfg(not(feature = "sim"))]
+use std::os::unix::fs::FileExt;
 use stoker_os::descendants;
 #[cfg(not(feature = "sim"))]
-pub(crate) use stoker_os::{children, is_dead, is_young};
+pub(crate) use stoker_os::{is_dead, is_young};
+
+/// The list of this process's children, which its only thread has. It is kept open: to find it anew each time would be
+/// most of the work.
+#[cfg(not(feature = "sim"))]
+pub(crate) struct Children(Option<fs::File>);
+
+#[cfg(not(feature = "sim"))]
+impl Children {
+    pub(crate) fn open() -> Self {
+        let thread = rustix::thread::gettid().as_raw_nonzero();
+        Self(fs::File::open(format!("/proc/self/task/{thread}/children")).ok())
+    }
+
+    pub(crate) fn list(&self) -> Vec<i32> {
+        let Some(file) = &self.0 else {
+            return Vec::new();
+        };
+        let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = file.read_at(&mut buffer, text.len() as u64) {
+            text.extend_from_slice(&buffer[..count]);
+        }
+        let text = String::from_utf8_lossy(&text);
+        let pids = text.split_ascii_whitespace();
+        pids.filter_map(|pid| pid.parse().ok()).collect()
+    }
+}
 
 /// Kills a process, its group, and all its descendants wherever they went.
 pub fn kill_tree(pid: i32) {

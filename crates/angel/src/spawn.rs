@@ -1,8 +1,9 @@
 //! Starting processes: what each kind of them gets.
 
 use crate::launch::Launch;
+use crate::recipe::{Recipe, assignment};
 use crate::signals::HARMLESS;
-use crate::{Gateway, Spec, env, environment, user};
+use crate::{Gateway, env};
 use libc::SIG_IGN;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -10,8 +11,6 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
-use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -31,64 +30,48 @@ pub(crate) struct Spawned {
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-/// Starts a worker in a group of its own, with two pipes and, if it speaks the protocol, a connected socket.
-pub(crate) fn worker(spec: &Spec, socket_path: &str, cookie: &str) -> io::Result<Spawned> {
-    if spec.command.is_empty() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
+/// Starts a worker in a group of its own, with two pipes and, if it speaks the protocol, a connected socket. Its standard input
+/// is `nothing`.
+pub(crate) fn worker(
+    recipe: &Recipe,
+    name: &str,
+    socket_path: &str,
+    cookie: &str,
+    nothing: &File,
+) -> io::Result<Spawned> {
     let (mut ours, mut theirs) = (None, None);
-    if spec.protocol {
+    if recipe.protocol {
         let flags = SocketFlags::CLOEXEC;
         let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         (ours, theirs) = (Some(pair.0), Some(pair.1));
     }
     let (stdout, stdout_end) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, stderr_end) = pipe_with(PipeFlags::CLOEXEC)?;
-    let account = spec.user.as_deref().map(user::find_account).transpose()?;
-    let mut environment = environment::of_worker(spec, account.as_ref(), std::env::vars_os());
-    let own = theirs
-        .iter()
-        .map(|socket| (env::FD, socket.as_raw_fd().to_string()));
-    let own = own.chain([
+    let socket = theirs
+        .as_ref()
+        .map(|fd| (env::FD, fd.as_raw_fd().to_string()));
+    let others = [
         (env::SOCKET, socket_path.to_owned()),
-        (env::WORKER, spec.name.clone()),
+        (env::WORKER, name.to_owned()),
         (env::COOKIE, cookie.to_owned()),
-    ]);
-    environment.extend(own.map(|(name, value)| (name.into(), value.into())));
-    let nothing = File::open("/dev/null")?;
+    ];
+    let own = socket.into_iter().chain(others);
+    let own = own.map(|(name, value)| assignment(name, value));
     let launch = Launch {
-        arguments: spec
-            .command
-            .iter()
-            .map(c_string)
-            .collect::<io::Result<_>>()?,
-        environment: assignments(environment)?,
-        dir: spec.dir.as_ref().map(c_string).transpose()?,
-        identity: account.map(|account| (account.uid, account.gid)),
+        arguments: &recipe.arguments,
+        environment: &recipe.environment,
+        own_environment: own.collect::<io::Result<_>>()?,
+        dir: recipe.dir.as_deref(),
+        identity: recipe.identity,
         streams: [nothing.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()],
         kept: theirs.iter().map(AsFd::as_fd).collect(),
     };
-    let pid = launch.start().map_err(|error| explain(spec, &error))?;
+    let pid = launch.start().map_err(|error| explain(recipe, &error))?;
     let fds: Vec<OwnedFd> = [stdout, stderr].into_iter().chain(ours).collect();
     for fd in &fds {
         fcntl_setfl(fd, OFlags::NONBLOCK)?;
     }
     Ok(Spawned { pid, fds })
-}
-
-fn c_string(text: impl AsRef<OsStr>) -> io::Result<CString> {
-    Ok(CString::new(text.as_ref().as_encoded_bytes())?)
-}
-
-/// `NAME=VALUE` of each variable; of one that is set twice the last.
-fn assignments(variables: Vec<(OsString, OsString)>) -> io::Result<Vec<CString>> {
-    let variables: BTreeMap<OsString, OsString> = variables.into_iter().collect();
-    let all = variables.into_iter().map(|(mut name, value)| {
-        name.push("=");
-        name.push(value);
-        c_string(name)
-    });
-    all.collect()
 }
 
 /// Starts the server: this same program, with the listener and its end of the channel.
@@ -207,15 +190,7 @@ pub(crate) fn close_inherited_on_exec() {
     };
 }
 
-fn explain(spec: &Spec, error: &io::Error) -> io::Error {
-    let command = spec.command.join(" ");
-    let place = spec
-        .dir
-        .as_ref()
-        .map(|dir| format!(" in {}", dir.display()))
-        .unwrap_or_default();
-    io::Error::new(
-        error.kind(),
-        format!("cannot start '{command}'{place}: {error}"),
-    )
+fn explain(recipe: &Recipe, error: &io::Error) -> io::Error {
+    let text = format!("cannot start {}: {error}", recipe.shown);
+    io::Error::new(error.kind(), text)
 }

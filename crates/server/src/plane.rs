@@ -112,6 +112,8 @@ pub(crate) struct Plane {
     pub(crate) now: Time,
     pub(crate) poller: Poller,
     pub(crate) channel: Channel,
+    /// Something waits for the angel to read.
+    pub(crate) waits_for_angel: bool,
     pub(crate) heart: Heart,
     pub(crate) listener: Fd,
     /// What a gateway has to know to be let in as one.

@@ -259,6 +259,7 @@ impl Plane {
             now: Time::ZERO,
             poller: Poller::new()?,
             channel,
+            waits_for_angel: false,
             heart,
             listener,
             gateway_token,
@@ -409,12 +410,7 @@ impl Plane {
             }
             self.settle();
         }
-        self.poller.set(
-            &self.channel,
-            Source::Control,
-            true,
-            self.channel.is_blocked(),
-        );
+        self.watch_angel();
     }
 
     fn angel_says(&mut self, message: ToServer, fds: Vec<Fd>) {

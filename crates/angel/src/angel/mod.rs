@@ -7,6 +7,8 @@ mod server;
 use crate::channel::Channel;
 use crate::gateway;
 use crate::listening::{Listening, News};
+use crate::procfs::Children;
+use crate::recipe::Recipes;
 use crate::socket::Socket;
 use crate::watchdog::{Timeouts, Watchdog};
 use crate::{
@@ -20,6 +22,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -100,6 +103,11 @@ struct Angel {
     server: Option<(i32, Instant)>,
     workers: HashMap<WorkerKey, Worker>,
     by_pid: HashMap<i32, WorkerKey>,
+    /// How workers are started.
+    recipes: Recipes,
+    /// The standard input of workers.
+    nothing: File,
+    children: Children,
     /// Workers that were reaped since the last sweep.
     ended: Vec<Worker>,
     phase: Phase,
@@ -130,6 +138,7 @@ impl Angel {
         let (read, write) = UnixStream::pair()?;
         let wanted = [SIGCHLD].into_iter().chain(signals::HARMLESS);
         let signals = SignalDelivery::with_pipe(read, write, SignalOnly, wanted)?;
+        let children = Children::open();
         let gateways = options.gateways.into_iter().map(gateways::Running::new);
         let gateways = gateways.collect::<io::Result<_>>()?;
         Ok(Self {
@@ -142,6 +151,8 @@ impl Angel {
             server: None,
             workers: HashMap::new(),
             by_pid: HashMap::new(),
+            recipes: Recipes::default(),
+            nothing: File::open("/dev/null")?,
             ended: Vec::new(),
             phase: Phase::Serving,
             heartbeat: Heartbeat::new()?,
@@ -151,7 +162,8 @@ impl Angel {
             restarts: 0,
             quick_deaths: 0,
             cookies: 0,
-            strangers: procfs::children(getpid().as_raw_nonzero().get()),
+            strangers: children.list(),
+            children,
             ever_served: false,
             done: false,
             drain_asked: None,
@@ -288,14 +300,17 @@ impl Angel {
     fn obey(&mut self, message: ToAngel) {
         self.ever_served = true;
         match message {
-            ToAngel::Spawn { worker, spec } => self.spawn(worker, &spec),
+            ToAngel::Spawn { worker, name, spec } => self.spawn(worker, name, spec),
             ToAngel::Signal { worker, signal } => self.signal(worker, signal),
             ToAngel::Kill { worker } => {
                 if let Some(worker) = self.workers.get(&worker) {
                     procfs::kill_tree(worker.pid);
                 }
             }
-            ToAngel::Config { text } => self.config = text,
+            ToAngel::Config { text } => {
+                self.config = text;
+                self.recipes.forget();
+            }
             ToAngel::Timeouts {
                 watchdog,
                 stop_grace,
@@ -311,16 +326,18 @@ impl Angel {
         }
     }
 
-    fn spawn(&mut self, key: WorkerKey, spec: &Spec) {
+    fn spawn(&mut self, key: WorkerKey, name: String, spec: Spec) {
         if self.phase != Phase::Serving {
             return;
         }
         self.cookies += 1;
         let cookie = format!("{}-{}", getpid().as_raw_nonzero(), self.cookies);
-        match spawn::worker(spec, &self.listening.path(), &cookie) {
+        let path = self.listening.path();
+        let recipe = self.recipes.of(spec);
+        let start = |recipe| spawn::worker(recipe, &name, &path, &cookie, &self.nothing);
+        match recipe.and_then(start) {
             Ok(spawned) => {
                 let pid = spawned.pid;
-                let name = spec.name.clone();
                 self.workers.insert(key, Worker { pid, name, cookie });
                 self.by_pid.insert(pid, key);
                 self.tell(&ToServer::Spawned { worker: key, pid }, spawned.fds);
@@ -401,7 +418,7 @@ impl Angel {
     }
 
     fn is_alone(&self) -> bool {
-        let children = procfs::children(getpid().as_raw_nonzero().get());
+        let children = self.children.list();
         let stays = !matches!(self.phase, Phase::Ending { .. });
         let mut ours = children.iter().filter(|pid| {
             let is_gateway = stays && self.is_gateway(**pid);

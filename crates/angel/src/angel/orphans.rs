@@ -2,7 +2,6 @@
 
 use super::{Angel, Phase};
 use crate::{ToServer, procfs};
-use rustix::process::getpid;
 
 impl Angel {
     /// Kills what dead workers left behind, and in the last phases everything.
@@ -10,7 +9,7 @@ impl Angel {
         let all = matches!(self.phase, Phase::Clearing { .. } | Phase::Ending { .. });
         let server = self.server.map(|(pid, _)| pid);
         self.look_again = false;
-        for pid in procfs::children(getpid().as_raw_nonzero().get()) {
+        for pid in self.children.list() {
             let known = self.by_pid.contains_key(&pid);
             if known && !all || Some(pid) == server || self.strangers.contains(&pid) {
                 continue;

@@ -1,6 +1,7 @@
 //! The life of a worker: it starts, becomes ready, and is asked to exit.
 
 use crate::pool::Health;
+use crate::queue::{Kind, Queue};
 use crate::step::death::OF_USE;
 use crate::task::Task;
 use crate::worker::{Demand, Life, Worker};
@@ -331,14 +332,20 @@ impl Core {
 
     /// Once every pool has been ready, a name that nobody serves has no hope.
     pub(crate) fn end_orphans(&mut self) {
-        if !self.all_ready() {
+        let is_unserved = |queue: &Queue| queue.pools.is_empty() && !queue.configured;
+        let waits = |queue: &Queue| queue.kind == Kind::Calls && queue.waiting > 0;
+        let has_some = self
+            .queues
+            .iter()
+            .any(|queue| is_unserved(queue) && waits(queue));
+        // Each worker that starts comes by here, and there may be many tasks.
+        if !has_some || !self.all_ready() {
             return;
         }
         let hopeless = |core: &Self, id: TaskId| {
             let task = &core.tasks[id];
             let queue = &core.queues[task.queue.index()];
-            let waits = !core.is_assigned(id);
-            waits && !task.is_job() && queue.pools.is_empty() && !queue.configured
+            !core.is_assigned(id) && !task.is_job() && is_unserved(queue)
         };
         let ended: Vec<TaskId> = self.tasks.ids().filter(|id| hopeless(self, *id)).collect();
         for task in ended {

@@ -44,6 +44,8 @@ pub(crate) struct Origin {
 pub(crate) struct WorkerLog {
     origin: Arc<Origin>,
     waiting: Arc<AtomicUsize>,
+    /// It has written something, of which the last line may not have ended.
+    has_written: bool,
 }
 
 impl WorkerLog {
@@ -56,7 +58,13 @@ impl WorkerLog {
         Self {
             origin: Arc::new(origin),
             waiting: Arc::default(),
+            has_written: false,
         }
+    }
+
+    /// It has written something.
+    pub(crate) fn note_output(&mut self) {
+        self.has_written = true;
     }
 
     /// Whether its pipes should rest until the sink has caught up.
@@ -192,9 +200,11 @@ impl Log {
     }
 
     pub(crate) fn closed(&mut self, worker: &WorkerLog) {
-        self.send(Message::Closed {
-            worker: worker.clone(),
-        });
+        if worker.has_written {
+            self.send(Message::Closed {
+                worker: worker.clone(),
+            });
+        }
     }
 
     /// Has what comes from here on written to the file that bears the log's name, if the log is a file: another

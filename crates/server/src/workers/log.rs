@@ -15,6 +15,7 @@ impl Plane {
             return;
         };
         let admitted = link.allowance.admit(now, stream, bytes);
+        link.log.note_output();
         let log = link.log.clone();
         if admitted.is_cut {
             self.log.cut(&log, stream);

@@ -46,8 +46,8 @@ impl Plane {
         });
         let message = ToAngel::Spawn {
             worker: Link::key(worker),
+            name,
             spec: Spec {
-                name,
                 protocol: spec.core.protocol,
                 command: spec.strategy.command(OWN_PROGRAM, &spec.command),
                 env_clear: spec.env_clear,
@@ -80,12 +80,17 @@ impl Plane {
         if self.channel.send(message, Vec::new()).is_err() {
             self.lost_angel = true;
         }
-        self.poller.set(
-            &self.channel,
-            Source::Control,
-            true,
-            self.channel.is_blocked(),
-        );
+        self.watch_angel();
+    }
+
+    /// Waits for the angel to read, where something waits for that.
+    pub(crate) fn watch_angel(&mut self) {
+        let is_blocked = self.channel.is_blocked();
+        if is_blocked != self.waits_for_angel {
+            self.waits_for_angel = is_blocked;
+            self.poller
+                .set(&self.channel, Source::Control, true, is_blocked);
+        }
     }
 
     /// A worker was started: takes its socket and its output.

@@ -1,0 +1,147 @@
+//! What the workers of a pool's version start with. It is prepared once and kept: a pool whose workers run one task each starts
+//! many of them a second.
+
+use crate::{Spec, env, environment, user};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+
+/// Recipes that are kept: more than pools have versions at the same time.
+const MOST: usize = 256;
+/// What each worker has for itself.
+const OWN: [&str; 4] = [env::FD, env::SOCKET, env::WORKER, env::COOKIE];
+
+pub(crate) struct Recipe {
+    /// It gets a socket to the server.
+    pub(crate) protocol: bool,
+    pub(crate) arguments: Vec<CString>,
+    /// Without what each worker has for itself.
+    pub(crate) environment: Vec<CString>,
+    pub(crate) dir: Option<CString>,
+    /// User and group.
+    pub(crate) identity: Option<(u32, u32)>,
+    /// Program and directory, for people.
+    pub(crate) shown: String,
+}
+
+/// Those that were prepared since the configuration last changed: by then a user may have another number or another home.
+#[derive(Default)]
+pub(crate) struct Recipes(HashMap<Spec, Recipe>);
+
+impl Recipes {
+    pub(crate) fn of(&mut self, spec: Spec) -> io::Result<&Recipe> {
+        if self.0.len() >= MOST {
+            self.forget();
+        }
+        match self.0.entry(spec) {
+            Entry::Occupied(kept) => Ok(kept.into_mut()),
+            Entry::Vacant(vacant) => {
+                let recipe = Recipe::new(vacant.key())?;
+                Ok(vacant.insert(recipe))
+            }
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Recipe {
+    fn new(spec: &Spec) -> io::Result<Self> {
+        if spec.command.is_empty() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let account = spec.user.as_deref().map(user::find_account).transpose()?;
+        let mut environment = environment::of_worker(spec, account.as_ref(), std::env::vars_os());
+        environment.retain(|(name, _)| OWN.iter().all(|own| name != own));
+        let arguments: io::Result<Vec<CString>> = spec.command.iter().map(c_string).collect();
+        let dir = spec.dir.as_ref();
+        let place = dir.map(|dir| format!(" in {}", dir.display()));
+        Ok(Self {
+            protocol: spec.protocol,
+            arguments: arguments?,
+            environment: assignments(environment)?,
+            dir: dir.map(c_string).transpose()?,
+            identity: account.map(|account| (account.uid, account.gid)),
+            shown: format!("'{}'{}", spec.command.join(" "), place.unwrap_or_default()),
+        })
+    }
+}
+
+/// `NAME=VALUE` of a variable.
+pub(crate) fn assignment(
+    name: impl Into<OsString>,
+    value: impl AsRef<OsStr>,
+) -> io::Result<CString> {
+    let mut text = name.into();
+    text.push("=");
+    text.push(value);
+    c_string(text)
+}
+
+/// Of a variable that is set twice, the last assignment.
+fn assignments(variables: Vec<(OsString, OsString)>) -> io::Result<Vec<CString>> {
+    let variables: BTreeMap<OsString, OsString> = variables.into_iter().collect();
+    let all = variables.into_iter();
+    all.map(|(name, value)| assignment(name, value)).collect()
+}
+
+fn c_string(text: impl AsRef<OsStr>) -> io::Result<CString> {
+    Ok(CString::new(text.as_ref().as_encoded_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(name: &str) -> Spec {
+        Spec {
+            command: vec!["true".to_owned(), name.to_owned()],
+            env: vec![
+                ("STOKER_WORKER".to_owned(), "x".to_owned()),
+                ("TWICE".to_owned(), "1".to_owned()),
+                ("TWICE".to_owned(), "2".to_owned()),
+            ],
+            ..Spec::default()
+        }
+    }
+
+    #[test]
+    fn a_recipe_leaves_out_what_each_worker_has_for_itself() {
+        let recipe = Recipe::new(&spec("a")).expect("it can be prepared");
+        let has = |text: &str| {
+            recipe
+                .environment
+                .iter()
+                .any(|set| set.as_bytes() == text.as_bytes())
+        };
+        assert!(has("TWICE=2") && !has("TWICE=1") && !has("STOKER_WORKER=x"));
+    }
+
+    #[test]
+    fn recipes_are_bounded_and_forgotten() {
+        let mut recipes = Recipes::default();
+        for no in 0..=MOST {
+            recipes
+                .of(spec(&no.to_string()))
+                .expect("it can be prepared");
+        }
+        assert_eq!(recipes.0.len(), 1);
+        recipes.forget();
+        assert!(recipes.0.is_empty());
+    }
+
+    #[test]
+    fn what_can_not_be_prepared_is_not_kept() {
+        let mut recipes = Recipes::default();
+        let nobody = Spec {
+            user: Some("nobody-of-this-name".to_owned()),
+            ..spec("a")
+        };
+        assert!(recipes.of(nobody).is_err());
+        assert!(recipes.of(Spec::default()).is_err());
+        assert!(recipes.0.is_empty());
+    }
+}
