@@ -27,6 +27,8 @@ pub(crate) struct Own {
     pub(crate) client: Option<Client>,
     /// Its task waits for an answer.
     pub(crate) waits: bool,
+    /// Of a worker with several slots: which of its runs waits.
+    pub(crate) run: Option<u64>,
     /// It waits for a call that only its own pool can serve, since then.
     home_since: Option<Duration>,
     /// When it did so last.
@@ -38,7 +40,8 @@ impl World {
     pub(crate) fn may_ask(&mut self, key: u64, task: Task, acts: &mut VecDeque<(Duration, Act)>) {
         let nests = self.lively.nests;
         let is_enough = self.ledger.jobs.len() as u64 > 2 * self.setup.requests;
-        let may = !is_guest(key) && !self.has_slots(key) && self.waits_since.is_none();
+        let adapts = self.workers.get(&key).is_some_and(Worker::is_adapter);
+        let may = !is_guest(key) && !adapts && self.waits_since.is_none();
         let is_deadly = !task.is_job && self.ledger.calls.is_deadly(task.no);
         if may && !is_enough && !is_deadly && self.dice("nested").percent(nests) {
             acts.push_front((Duration::ZERO, Act::Asks));
@@ -128,17 +131,34 @@ impl World {
             return;
         }
         worker.own.stops_waiting();
+        let run = worker.own.run.take();
         if has_ended {
             let client = worker.own.client.take();
             self.own_ends(client.as_ref());
         }
-        self.plan_run(key);
+        match run {
+            Some(no) => self.plan_slot(key, no),
+            None => self.plan_run(key),
+        }
     }
 
     /// A run that waits for an answer has ended without it.
     pub(crate) fn own_stops(&mut self, key: u64) {
-        let waits = |worker: &&mut Worker| worker.own.waits && worker.run.is_none();
+        let waits = |worker: &&mut Worker| {
+            worker.own.waits && worker.run.is_none() && worker.own.run.is_none()
+        };
         if let Some(worker) = self.workers.get_mut(&key).filter(waits) {
+            worker.own.stops_waiting();
+            let client = worker.own.client.take();
+            self.own_ends(client.as_ref());
+        }
+    }
+
+    /// The same of one of a worker with several slots.
+    pub(crate) fn slot_stops(&mut self, key: u64, no: u64) {
+        let waits = |worker: &&mut Worker| worker.own.run == Some(no);
+        if let Some(worker) = self.workers.get_mut(&key).filter(waits) {
+            worker.own.run = None;
             worker.own.stops_waiting();
             let client = worker.own.client.take();
             self.own_ends(client.as_ref());
@@ -173,7 +193,8 @@ impl World {
         };
         let is_stuck = |worker: &Worker| {
             let since = worker.own.home_since;
-            since.is_some_and(|at| at + STUCK < steady()) && !worker.is_told()
+            let is_stuck = since.is_some_and(|at| at + STUCK < steady());
+            is_stuck && !worker.is_told() && worker.width() == 1
         };
         let of = pool.and_then(|name| self.setup.pool(name));
         let is_whole = of.is_some_and(|of| {
@@ -186,6 +207,8 @@ impl World {
         );
         let helps = |worker: &Worker| {
             let waits = worker.own.home_since.is_some() || worker.own.home_until >= since;
+            // One of its tasks waits at a time.
+            let waits = waits && worker.width() == 1;
             // One that runs something may not have read that it is to go.
             let has_read = !worker.peer.is_readable();
             // One that has come since then could not help when it was asked.

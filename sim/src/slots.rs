@@ -252,7 +252,20 @@ impl World {
         self.note_begin(key, task);
     }
 
-    fn plan_slot(&mut self, key: u64, no: u64) {
+    /// One at a time: they share a connection.
+    fn slot_asks(&mut self, key: u64, no: u64, task: Task) {
+        let is_free = |worker: &&mut Worker| !worker.own.waits;
+        if let Some(worker) = self.workers.get_mut(&key).filter(is_free) {
+            worker.own.run = Some(no);
+            self.own_asks(key, task);
+        }
+    }
+
+    pub(crate) fn plan_slot(&mut self, key: u64, no: u64) {
+        let waits = |worker: &Worker| worker.own.run == Some(no);
+        if self.workers.get(&key).is_some_and(waits) {
+            return;
+        }
         let held = self.slots(key).and_then(|slots| slots.find(no));
         let next = held.and_then(|held| held.acts.front().map(|(after, _)| *after));
         if let Some(after) = next {
@@ -282,8 +295,7 @@ impl World {
                     held.acts.push_back((HANGS, end));
                 }
             }
-            // Nobody has it do that.
-            Act::Asks => {}
+            Act::Asks => self.slot_asks(key, no, task),
             Act::Retries(after) => self.slots_answer(key, no, "RETRY", Answer::Retry(after)),
             Act::Does("throws") => self.slots_answer(key, no, "ERROR", Answer::Error),
             Act::Does("fails") => self.slots_answer(key, no, "FAILED", Answer::Failed),
@@ -339,6 +351,10 @@ impl World {
             return;
         };
         let Some(held) = worker.slots.as_mut().and_then(|slots| slots.take(no)) else {
+            return;
+        };
+        self.slot_stops(key, no);
+        let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
         if let Answer::Retry(after) = answer {
