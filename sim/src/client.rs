@@ -8,6 +8,7 @@ use crate::push::Options;
 use crate::setup::Setup;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
+use stoker_os::steady;
 use stoker_wire::{Encode, Key, MetaBuf, Status, Type};
 
 /// The version of a payload that no edit makes.
@@ -50,10 +51,31 @@ pub(crate) enum About {
     Rest,
 }
 
+/// The longest time to an answer.
+const SOON: Duration = Duration::from_secs(5);
+/// The same, of what a slow store does in many steps, or of a disk that fails for a while.
+const LATER: Duration = Duration::from_secs(60);
+
+impl About {
+    /// Within this time the server answers, whatever else it is busy with. A call has its own time, and reloads wait for
+    /// workers.
+    fn longest_wait(self, setup: &Setup) -> Duration {
+        let is_troubled = setup.has_restarts() || setup.store.faults > 0;
+        match self {
+            Self::Call(_) | Self::Reload(_) | Self::Steering => Duration::MAX,
+            Self::Change(_) | Self::Import(_) => LATER,
+            _ if is_troubled => LATER,
+            _ => SOON,
+        }
+    }
+}
+
 pub(crate) struct Client {
     pub(crate) peer: Peer,
     next_id: u32,
     pub(crate) open: HashMap<u32, About>,
+    /// When those were asked that are open.
+    asked: HashMap<u32, Duration>,
     /// Calls that were cancelled and may have been answered before that was heard.
     crossed: HashMap<u32, u64>,
     /// Ids of requests that were answered.
@@ -76,6 +98,7 @@ impl Client {
             peer,
             next_id: 0,
             open: HashMap::new(),
+            asked: HashMap::new(),
             crossed: HashMap::new(),
             free: VecDeque::new(),
             owed: Vec::new(),
@@ -131,6 +154,7 @@ impl Client {
         let id = self.take_id();
         if let Some(about) = about {
             self.open.insert(id, about);
+            self.asked.insert(id, steady());
         }
         self.peer.put(Encode { id, ..request });
     }
@@ -265,6 +289,7 @@ impl Client {
     pub(crate) fn read(&mut self, ledger: &mut Ledger, setup: &Setup) -> bool {
         self.peer.flush();
         let (open, crossed, free) = (&mut self.open, &mut self.crossed, &mut self.free);
+        let asked = &mut self.asked;
         let owed = &mut self.owed;
         let has_heard = &mut self.has_heard;
         let ended = self.peer.take(|frame| {
@@ -280,6 +305,9 @@ impl Client {
             owed.retain(|id| *id != frame.id);
             let about = about.unwrap_or_else(|| panic!("an answer to nothing: {frame:?}"));
             free.push_back(frame.id);
+            let asked_at = asked.remove(&frame.id).unwrap_or_default();
+            let (took, most) = (steady() - asked_at, about.longest_wait(setup));
+            assert!(took <= most, "{about:?} was answered after {took:?}");
             match about {
                 About::Job(no) => {
                     ledger.pushed(no, &frame, setup);

@@ -81,6 +81,7 @@ impl Lively {
             Focus::Cancels => Self { soft: 100, ..self },
             Focus::Delivery => Self {
                 idle_deaths: 60,
+                leaves: if self.leaves > 0 { 600 } else { 0 },
                 ..self
             },
             _ => self,

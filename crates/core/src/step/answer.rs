@@ -174,8 +174,10 @@ impl Core {
     /// as a run, or a worker could keep a task going round for ever.
     pub(crate) fn give_back(&mut self, task: TaskId) {
         self.use_up(task, false);
-        let had_slot = self.tasks[task].started.is_some();
-        self.tasks[task].returns += u8::from(had_slot);
+        let returned = &mut self.tasks[task];
+        // One that is still being recorded as delivered was never sent, so nobody has returned it.
+        let was_sent = returned.started.is_some() && returned.claim != Claim::Asked;
+        returned.returns += u8::from(was_sent);
         if self.tasks[task].returns <= FREE_RETURNS || self.is_unwanted(task) {
             return self.requeue(task);
         }

@@ -250,3 +250,20 @@ fn a_job_whose_worker_leaves_in_the_middle_does_not_run_again() {
     w.step(Event::Left { worker });
     assert!(w.saw(&Action::Drop { task }));
 }
+
+/// It was never sent, so no worker has returned it. Counted as a failed run, it would be retried while its record comes to say
+/// that it is done, and would never run (seed 12763).
+#[test]
+fn workers_that_leave_while_a_job_is_being_recorded_cost_it_nothing() {
+    let (mut w, _, once) = with(10, &Hello::default());
+    let task = w.bring(job(once).tries(1));
+    for _ in 0..6 {
+        let worker = slot_of(&w, task).expect("it goes to another worker at once");
+        w.step(Event::Left { worker });
+    }
+    assert_eq!(w.end(task), None);
+    claimed(&mut w, task);
+    assert!(was_sent(&w, task));
+    w.done(task);
+    assert!(w.saw(&Action::Drop { task }));
+}
