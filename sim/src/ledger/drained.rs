@@ -112,6 +112,15 @@ impl Ledger {
         }
     }
 
+    /// What says done of jobs that were pushed again under other ids: so many at the most.
+    pub(super) fn former_records(&self) -> u64 {
+        let of = |job: &Job| {
+            let unseen = usize::from(job.may_be_renamed) + usize::from(job.was_nameless);
+            (job.former_ids.len() + unseen) as u64
+        };
+        self.jobs.iter().map(of).sum()
+    }
+
     /// The server was told to end, and no job runs any more: those that wait go back to their store, and nobody reaches them
     /// there.
     pub(super) fn may_be_idle_at_its_end(&self) -> bool {

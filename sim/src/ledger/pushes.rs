@@ -43,8 +43,9 @@ impl Ledger {
     }
 
     fn is_made_up(&self, no: u64, setup: &Setup) -> bool {
-        let queues = &self.jobs[no as usize].queues;
-        queues.iter().all(|queue| setup.queues[*queue].is_made_up)
+        // A change under way may move it from there.
+        let pushed_to = self.jobs[no as usize].queues.first();
+        pushed_to.is_some_and(|queue| setup.queues[*queue].is_made_up)
     }
 
     /// A rejected push is flagged as safe to repeat, and has a retry-after time if the reason is temporary.
@@ -77,8 +78,12 @@ impl Ledger {
             !job.is_lost || job.may_be_over,
             "job {no} was accepted, and is lost"
         );
-        if let Some(seen) = job.id.replace(id.clone()) {
-            assert_eq!(seen, id, "job {no}: ran under another id");
+        match &job.id {
+            // It was pushed again before its producer read the answer.
+            Some(_) if job.former_ids.contains(&id) => {}
+            Some(seen) if *seen != id && job.was_nameless => job.former_ids.push(id),
+            Some(seen) => assert_eq!(*seen, id, "job {no}: ran under another id"),
+            None => job.id = Some(id),
         }
         if job.state == State::Waits && job.runs == 0 && !job.is_lost {
             self.waiting.insert(no);
