@@ -205,10 +205,11 @@ impl World {
             !is_whole || !mates().all(is_stuck),
             "all workers of a pool wait for each other"
         );
+        let is_counted = of.is_some_and(|of| self.setup.pools[of].may_be_spare());
         let helps = |worker: &Worker| {
             let waits = worker.own.home_since.is_some() || worker.own.home_until >= since;
-            // One of its tasks waits at a time.
-            let waits = waits && worker.width() == 1;
+            // One of its tasks waits at a time, and the others may go on. What is left of a counted life does not come back.
+            let waits = waits && (worker.width() == 1 || is_counted);
             // One that runs something may not have read that it is to go.
             let has_read = !worker.peer.is_readable();
             // One that has come since then could not help when it was asked.

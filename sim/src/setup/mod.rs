@@ -392,6 +392,11 @@ impl Pool {
         is_exec(&self.section)
     }
 
+    /// Its workers take one task, or did so before a reload.
+    pub(crate) fn may_be_spare(&self) -> bool {
+        self.sections().any(is_spare)
+    }
+
     fn takes_programs(&mut self) {
         if self.is_exec() {
             self.slots = written_workers(&self.section).1 as u16;
