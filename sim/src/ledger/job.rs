@@ -180,6 +180,8 @@ pub(crate) struct Job {
     pub(crate) deliveries: u32,
     /// It was delivered since a run of it ended last.
     pub(crate) is_sent: bool,
+    /// The queue that it was last sent from.
+    pub(crate) sent_from: Option<usize>,
     /// Its last run was not its last for certain, and no other one has been begun.
     pub(crate) is_between_runs: bool,
     /// It was run again after its end.
@@ -254,6 +256,7 @@ impl Job {
             was_unread: false,
             deliveries: 0,
             is_sent: false,
+            sent_from: None,
             over_at: None,
             open_beside: 0,
             saves: Count::default(),

@@ -174,7 +174,7 @@ impl Ledger {
         job.check_frame(no, frame, setup);
         (job.state, job.may_have_ended) = (State::Held, false);
         job.holders += 1;
-        job.is_sent = true;
+        (job.is_sent, job.sent_from) = (true, Some(queue));
         job.deliveries += 1;
         (job.may_run_again, job.may_rest, job.is_between_runs) = (false, false, false);
         self.reserves_wait.remove(&queue);
@@ -265,7 +265,8 @@ impl Ledger {
         job.state = State::Runs;
         (job.runs_at, job.began_at, job.runs) = (Some(worker), steady(), job.runs + 1);
         job.last_line = None;
-        let Some(queue) = job.queue() else {
+        // A change that was answered since then may have meant it, and came too late.
+        let Some(queue) = job.queue().or(job.sent_from) else {
             return;
         };
         match setup.queues[queue].on_delivery.known() {
