@@ -196,6 +196,7 @@ impl World {
         let log = String::from_utf8_lossy(&self.log);
         self.ledger.check_output(&log);
         self.ledger.check_histories(&log);
+        self.ledger.check_failures(&log);
         self.check_last_words(&log);
         self.check_faults(&log);
         self.clients.clear();

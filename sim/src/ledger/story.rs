@@ -1,6 +1,6 @@
 //! What `show` tells of a job, against what was seen of it and what stands in the log.
 
-use super::{Job, Ledger};
+use super::{End, Job, Ledger, State};
 use crate::body::body;
 use crate::setup::Setup;
 use serde_json::Value;
@@ -40,6 +40,27 @@ impl Ledger {
         let lines = shown["history"].as_array().into_iter().flatten();
         let what = lines.filter_map(|line| line["what"].as_str().map(str::to_owned));
         self.histories.insert(no, what.collect());
+    }
+
+    /// The log has a line of each job that failed, about its last run.
+    pub(crate) fn check_failures(&self, log: &str) {
+        if self.deaths > 0 || self.disk_failed {
+            return;
+        }
+        let is_last = |line: &&str| line.contains("does not run again");
+        let told: Vec<&str> = log.lines().filter(is_last).collect();
+        for (no, job) in self.jobs.iter().enumerate() {
+            let has_failed = job.state == State::Ended(End::Failed) && job.error.is_some();
+            let is_known = job.is_sure() && job.changing == 0 && !job.revived && !job.acked;
+            let id = job.id.as_deref().filter(|_| has_failed && is_known);
+            if let Some(id) = id {
+                let has_line = told.iter().any(|line| line.contains(id));
+                assert!(
+                    has_line,
+                    "job {no} has failed, and the log has no line of it: {job}"
+                );
+            }
+        }
     }
 
     /// What the log says of the runs of a job stands in its history too.

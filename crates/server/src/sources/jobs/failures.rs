@@ -42,6 +42,23 @@ impl FailureLog {
         self.left = self.left.saturating_sub(1);
         admits
     }
+
+    /// A run has failed. If it is the first since the last report that is not logged, it is reported with the others at this time.
+    fn note(&mut self, now: Time) -> Noted {
+        if self.admits(now) {
+            return Noted::Logged;
+        }
+        self.left_out += 1;
+        Noted::LeftOut {
+            report_at: (self.left_out == 1).then(|| now + REPORT_EVERY),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Noted {
+    Logged,
+    LeftOut { report_at: Option<Time> },
 }
 
 /// A run that did not end well.
@@ -143,16 +160,15 @@ impl Plane {
 
     pub(crate) fn admits_failure(&mut self, queue: QueueId) -> bool {
         let now = self.now;
-        let failures = &mut self.figures(queue).failures;
-        if failures.admits(now) {
-            return true;
+        match self.figures(queue).failures.note(now) {
+            Noted::Logged => true,
+            Noted::LeftOut { report_at } => {
+                if let Some(at) = report_at {
+                    self.alarms.set(at, Alarm::Failures(queue));
+                }
+                false
+            }
         }
-        failures.left_out += 1;
-        if failures.left_out == 1 {
-            let alarm = Alarm::Failures(queue);
-            self.alarms.set(now + REPORT_EVERY, alarm);
-        }
-        false
     }
 
     /// Reports how many failed runs of a queue were not logged.
@@ -179,4 +195,46 @@ impl Plane {
 
 fn kind_of(job: &Job) -> Option<&str> {
     job.options.as_deref()?.kind.as_deref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logged(log: &mut FailureLog, now: Time, runs: u32) -> u32 {
+        let logged = (0..runs).filter(|_| log.note(now) == Noted::Logged);
+        logged.count() as u32
+    }
+
+    #[test]
+    fn a_burst_is_logged_and_then_so_many_a_second() {
+        let (mut log, now) = (FailureLog::default(), Time::ZERO + Span::from_secs(100));
+        assert_eq!(logged(&mut log, now, BURST + 5), BURST);
+        let (soon, later) = (now + Span::from_millis(999), now + Span::from_secs(3));
+        assert_eq!(logged(&mut log, soon, 5), 0);
+        assert_eq!(logged(&mut log, later, 100), 3 * RATE);
+        assert_eq!(
+            logged(&mut log, later + Span::from_secs(3_600), 2 * BURST),
+            BURST
+        );
+    }
+
+    #[test]
+    fn runs_that_are_not_logged_are_reported_together() {
+        let (mut log, now) = (FailureLog::default(), Time::ZERO + Span::from_secs(100));
+        logged(&mut log, now, BURST);
+        let first = Noted::LeftOut {
+            report_at: Some(now + REPORT_EVERY),
+        };
+        assert_eq!(log.note(now), first);
+        for _ in 0..3 {
+            assert_eq!(log.note(now), Noted::LeftOut { report_at: None });
+        }
+        assert_eq!(std::mem::take(&mut log.left_out), 4);
+        assert_eq!(
+            log.note(now),
+            first,
+            "the next report is of those since the last"
+        );
+    }
 }
