@@ -3,7 +3,7 @@
 
 use crate::ledger::{Filter, Verb};
 use crate::lively::Act;
-use crate::operator::Effect;
+use crate::operator::{self, Effect};
 use crate::restart::Moment;
 use crate::world::World;
 use serde_json::Value;
@@ -26,6 +26,24 @@ impl World {
         let to = self.queue_for_move();
         let jobs = self.ledger.jobs_in_line(&self.setup);
         self.change_one(&jobs, 50, &[Verb::Cancel, Verb::Suspend, Verb::Move(to)]);
+    }
+
+    /// The same with a list, which may take the server several turns.
+    pub(crate) fn look_meets_stop(&mut self) {
+        let operators = self.operators();
+        if self.setup.operations > 0 && self.dice("looks").percent(40) && !operators.is_empty() {
+            let client = *self.dice("looks").of_all(&operators);
+            let setup = self.setup.clone();
+            let drawn = operator::look(self.dice("looks"), &setup);
+            self.operate(client, drawn);
+        }
+    }
+
+    /// The clients whose user is an operator.
+    fn operators(&self) -> Vec<usize> {
+        let all = 0..self.clients.len();
+        all.filter(|no| no.is_multiple_of(3) && self.clients[*no].is_some())
+            .collect()
     }
 
     /// A run begins and has others behind it, which its worker does not look at for a while.
@@ -123,10 +141,7 @@ impl World {
     fn change(&mut self, filter: Filter, percent: u64, verbs: &[Verb]) {
         let serves = self.draining.is_none() && self.waits_since.is_none();
         let is_wanted = self.dice("moments").percent(percent) && self.setup.operations > 0;
-        // Of these clients the user is an operator.
-        let there: Vec<usize> = (0..self.clients.len())
-            .filter(|no| no.is_multiple_of(3) && self.clients[*no].is_some())
-            .collect();
+        let there = self.operators();
         if !serves || !is_wanted || there.is_empty() {
             return;
         }

@@ -161,7 +161,7 @@ fn queue_of(dice: &mut Dice, setup: &Setup) -> usize {
 }
 
 /// What changes nothing.
-fn look(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
+pub(crate) fn look(dice: &mut Dice, setup: &Setup) -> (&'static str, Value, Effect) {
     let queue = &setup.queues[queue_of_file(dice, setup)].name;
     let limit = dice.within(1, 100);
     let (method, request) = match dice.below(7) {

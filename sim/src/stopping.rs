@@ -98,6 +98,7 @@ impl World {
         if self.server.is_none() || self.draining.is_some() || self.waits_since.is_some() {
             return;
         }
+        self.look_meets_stop();
         // Some may not know yet that the server is dead to which they have connected.
         let clients = self.clients.iter_mut().flatten();
         let clients = clients.filter(|client| !sim::is_cut(&client.peer.fd));
