@@ -113,13 +113,24 @@ fn nothing_of_a_flood_is_dropped_or_moved() {
 
 #[test]
 fn a_slow_sink_stops_only_the_worker_that_writes() {
+    check_slow_sink("flood-stdout");
+}
+
+/// Its events come on its socket, which is not read then.
+#[test]
+fn a_slow_sink_stops_only_the_worker_that_logs_by_events() {
+    check_slow_sink("flood-log");
+}
+
+#[track_caller]
+fn check_slow_sink(flood: &str) {
     let config = pool_of("serve", "workers = 2\n[log]\nfile = \"sink\"");
     let setup = setup().config(&config);
     // Held open and not read.
     let sink = setup.dir().gate("sink").reader();
     let app = setup.start();
     let mut client = app.client();
-    let flood = client.send(&Ask::call("t.run", "flood-stdout 20000;note through"));
+    let flood = client.send(&Ask::call("t.run", format!("{flood} 20000;note through")));
     until("the flood has begun", || {
         let workers = app.workers();
         workers

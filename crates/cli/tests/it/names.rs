@@ -2,7 +2,7 @@
 
 use crate::start;
 use serde_json::{Value, json};
-use stoker_testkit::{Ask, Client, procs, until};
+use stoker_testkit::{Ask, Client, as_nobody, procs, until};
 use stoker_wire::{Key, Status};
 
 #[track_caller]
@@ -109,6 +109,32 @@ fn new_names_find_room_as_long_as_old_ones_are_not_in_use() {
         (client.ask(&Ask::push("one-more", "ok")).status() == Status::OK).then_some(())
     });
     assert!(!names(&mut client).contains(&"q1".to_owned()));
+}
+
+/// A user who needs room for a name gives up queues of its own, and who needs none gives up none.
+#[test]
+fn new_names_of_a_user_take_no_queue_of_another_one() {
+    let app = start("workers = 1\n[stoker]\nsocket_mode = \"0666\"\nuser_queues = 2");
+    let mut client = app.client();
+    run(&mut client, "theirs");
+    let pushed = as_nobody(|| {
+        let mut nobody = app.client();
+        let delay = 3_600_000u64.to_be_bytes();
+        let held = nobody.ask(&Ask::push("held", "ok").meta(Key::DELAY, delay));
+        assert_eq!(held.status(), Status::OK);
+        nobody.push(&Ask::push("done", "ok"));
+        until("the one that is not in use makes room", || {
+            (nobody.ask(&Ask::push("new", "ok")).status() == Status::OK).then_some(())
+        });
+    });
+    if pushed.is_some() {
+        let left = names(&mut client);
+        assert!(left.contains(&"theirs".to_owned()), "{left:?}");
+        assert!(!left.contains(&"done".to_owned()), "{left:?}");
+    }
+    // Unused by now for longer than it takes to be given up.
+    run(&mut client, "mine");
+    assert!(names(&mut client).contains(&"theirs".to_owned()));
 }
 
 // Issue 9, A10

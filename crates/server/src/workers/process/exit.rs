@@ -8,6 +8,7 @@ use stoker_core::{Event, Exit, WorkerId};
 
 /// Reads of a dead worker's socket: more than its buffer holds.
 const READS: usize = 1_000;
+const READ: usize = crate::bound(64 << 10, 100);
 
 impl Plane {
     /// The angel has reaped a worker.
@@ -29,7 +30,7 @@ impl Plane {
         let conn = link.conn;
         self.read_output_dry(id);
         if let Some(conn) = conn {
-            let mut buffer = vec![0; 64 << 10];
+            let mut buffer = vec![0; READ];
             for _ in 0..READS {
                 let Some(socket) = self.conns.get(conn).filter(|conn| !conn.closing) else {
                     break;

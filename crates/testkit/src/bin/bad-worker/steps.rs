@@ -89,6 +89,11 @@ impl Worker {
                 &[vec![b'x'; number() as usize], vec![b'\n']].concat(),
             ),
             "flood-stdout" => flood(number()),
+            "flood-log" => {
+                for line in 0..number() {
+                    self.event(EventKind::LOG, 1, &format!("{line:099}\n"));
+                }
+            }
             // Ends.
             "exit" => self.leave(number() as i32, ""),
             "kill" => die_of(Signal::KILL),
