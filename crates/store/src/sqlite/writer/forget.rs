@@ -42,16 +42,18 @@ const FORGET_NOT_KEPT: &str = "DELETE FROM kept WHERE job = ?1 AND (until IS NUL
 // What expired, and how one of it is forgotten. As one statement SQLite would look through whole queues.
 const EXPIRED: [(&str, &str); 4] = [
     (
-        "SELECT id, until FROM remains WHERE until <= ?1 ORDER BY until LIMIT ?2",
-        "DELETE FROM remains WHERE id = ?1 AND until = ?2",
-    ),
-    (
         "SELECT queue, key FROM pushes WHERE until <= ?1 ORDER BY until LIMIT ?2",
         "DELETE FROM pushes WHERE queue = ?1 AND key = ?2",
     ),
     (
         "SELECT job, kind FROM kept WHERE until IS NOT NULL AND until <= ?1 ORDER BY until LIMIT ?2",
         "DELETE FROM kept WHERE job = ?1 AND kind = ?2",
+    ),
+    // After what they were left for: a slice may end in between, and the server with it.
+    (
+        "SELECT id, until FROM remains WHERE until <= ?1 AND NOT EXISTS (SELECT 1 FROM kept WHERE job = id) \
+         ORDER BY until LIMIT ?2",
+        "DELETE FROM remains WHERE id = ?1 AND until = ?2",
     ),
     (
         "SELECT queue, key FROM uniques WHERE until IS NOT NULL AND until <= ?1 ORDER BY until LIMIT ?2",
