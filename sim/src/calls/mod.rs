@@ -152,7 +152,8 @@ impl Calls {
     pub(crate) fn may_be_stopped(&self, no: u64) -> bool {
         self.get(no).is_none_or(|call| {
             let is_left = call.left_at.is_some() || call.answered_at.is_some();
-            let is_late = steady() + LATE >= call.asked_at.saturating_add(call.ttl);
+            // A reload may have given it less.
+            let is_late = steady() + LATE >= call.asked_at.saturating_add(call.least_ttl);
             is_left || is_late || call.wish.is_oneway
         })
     }
