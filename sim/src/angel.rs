@@ -99,7 +99,7 @@ impl World {
         };
         if self.dice("angel").percent(2) && self.setup.trouble.crash > 0 {
             let error = "no such file".to_owned();
-            return self.tell(ToServer::SpawnFailed { worker: key, error }, Vec::new());
+            return self.send(ToServer::SpawnFailed { worker: key, error }, Vec::new());
         }
         self.next_pid += 1;
         let pid = self.next_pid;
@@ -139,7 +139,7 @@ impl World {
             (worker.model, worker.pull) = (Model::that_pulls(), Some(Pull::default()));
         }
         self.workers.insert(key, worker);
-        self.tell(
+        self.send(
             ToServer::Spawned { worker: key, pid },
             vec![out_read, err_read, theirs],
         );
@@ -210,7 +210,7 @@ impl World {
             false => End::Code(0),
         };
         if !is_guest(key) {
-            self.tell(ToServer::Exited { worker: key, end }, Vec::new());
+            self.send(ToServer::Exited { worker: key, end }, Vec::new());
         }
     }
 }
@@ -227,8 +227,8 @@ impl World {
         }
         // A job whose answer was only half written has not ended.
         let running = worker.running();
-        let unsaid = worker.ended.iter().map(|(task, _)| *task);
-        for task in running.into_iter().chain(unsaid) {
+        let unreported = worker.ended.iter().map(|(task, _)| *task);
+        for task in running.into_iter().chain(unreported) {
             self.is_moment(Moment::Crash);
             match task.is_job {
                 true => {

@@ -1,8 +1,8 @@
 //! A client: some requests, and perhaps an early end.
 
 use crate::body::body;
-use crate::calls::{Calls, Wish};
-use crate::ledger::{Imported, Ledger, Steered};
+use crate::calls::{CallSpec, Calls};
+use crate::ledger::{Imported, Ledger, Override};
 use crate::peer::Peer;
 use crate::push::Options;
 use crate::setup::Setup;
@@ -23,9 +23,9 @@ pub(crate) enum About {
     /// What an operator wants.
     Operation,
     /// The same, and reserves may forbid it.
-    Steering,
+    Overrides,
     /// The same, about a queue: what holds once it is answered.
-    Steered(usize, Steered, u64),
+    Override(usize, Override, u64),
     /// The same, with jobs that are to change: the how-manieth change.
     Change(usize),
     /// A queue that was made up is to be removed; when that was asked for.
@@ -62,7 +62,7 @@ impl About {
     fn longest_wait(self, setup: &Setup) -> Duration {
         let is_troubled = setup.has_restarts() || setup.store.faults > 0;
         match self {
-            Self::Call(_) | Self::Reload(_) | Self::Steering => Duration::MAX,
+            Self::Call(_) | Self::Reload(_) | Self::Overrides => Duration::MAX,
             Self::Change(_) | Self::Import(_) => LATER,
             _ if is_troubled => LATER,
             _ => SOON,
@@ -83,7 +83,7 @@ pub(crate) struct Client {
     /// Requests that were made before the server was told to end: it answers them before it does.
     pub(crate) owed: Vec<u32>,
     /// The server has read what it said.
-    pub(crate) has_heard: bool,
+    pub(crate) has_received: bool,
 }
 
 impl Client {
@@ -102,7 +102,7 @@ impl Client {
             crossed: HashMap::new(),
             free: VecDeque::new(),
             owed: Vec::new(),
-            has_heard: false,
+            has_received: false,
         }
     }
 
@@ -139,7 +139,7 @@ impl Client {
     }
 
     /// Asks for something of the server itself.
-    fn ask(&mut self, about: About, name: &str, body: &[u8]) {
+    fn request(&mut self, about: About, name: &str, body: &[u8]) {
         let request = Encode {
             name,
             body,
@@ -208,14 +208,14 @@ impl Client {
         self.send(Some(about), push);
     }
 
-    pub(crate) fn call(&mut self, no: u64, wish: &Wish, service: &str) {
-        let about = (!wish.is_oneway).then_some(About::Call(no));
-        let (meta, body) = (wish.meta(no), wish.body(no));
+    pub(crate) fn call(&mut self, no: u64, spec: &CallSpec, service: &str) {
+        let about = (!spec.is_oneway).then_some(About::Call(no));
+        let (meta, body) = (spec.meta(no), spec.body(no));
         let call = Encode {
-            flags: wish.flags(),
+            flags: spec.flags(),
             name: &format!("{service}.ask"),
-            prio: wish.priority,
-            ttl: wish.ttl_ms.unwrap_or(0),
+            prio: spec.priority,
+            ttl: spec.ttl_ms.unwrap_or(0),
             meta: meta.as_meta(),
             body: &body,
             ..Encode::new(Type::Req, 0)
@@ -267,7 +267,7 @@ impl Client {
 
     pub(crate) fn list_queues(&mut self, about: About) {
         let body = br#"{"op":"list"}"#;
-        self.ask(about, "stoker.queue", body);
+        self.request(about, "stoker.queue", body);
     }
 
     pub(crate) fn show(&mut self, no: u64, id: &str) {
@@ -282,7 +282,7 @@ impl Client {
 
     pub(crate) fn operate(&mut self, about: About, method: &str, request: &serde_json::Value) {
         let body = request.to_string();
-        self.ask(about, method, body.as_bytes());
+        self.request(about, method, body.as_bytes());
     }
 
     /// Reads answers. Returns whether the server has closed the connection.
@@ -291,9 +291,9 @@ impl Client {
         let (open, crossed, free) = (&mut self.open, &mut self.crossed, &mut self.free);
         let asked = &mut self.asked;
         let owed = &mut self.owed;
-        let has_heard = &mut self.has_heard;
+        let has_received = &mut self.has_received;
         let ended = self.peer.take(|frame| {
-            *has_heard = true;
+            *has_received = true;
             if frame.kind != Type::Res {
                 return;
             }
@@ -305,8 +305,8 @@ impl Client {
             owed.retain(|id| *id != frame.id);
             let about = about.unwrap_or_else(|| panic!("an answer to nothing: {frame:?}"));
             free.push_back(frame.id);
-            let asked_at = asked.remove(&frame.id).unwrap_or_default();
-            let (took, most) = (steady() - asked_at, about.longest_wait(setup));
+            let requested_at = asked.remove(&frame.id).unwrap_or_default();
+            let (took, most) = (steady() - requested_at, about.longest_wait(setup));
             assert!(took <= most, "{about:?} was answered after {took:?}");
             match about {
                 About::Job(no) => {
@@ -332,23 +332,25 @@ impl Client {
                         "a request that is wrong was answered {status:?}"
                     );
                 }
-                About::Removes(queue, asked_at) => {
+                About::Removes(queue, requested_at) => {
                     let status = Status(frame.code);
-                    ledger.removed(queue, asked_at, status);
+                    ledger.removed(queue, requested_at, status);
                 }
-                About::Operation | About::Steering | About::Steered(..) | About::Clears(..) => {
+                About::Operation | About::Overrides | About::Override(..) | About::Clears(..) => {
                     let status = Status(frame.code);
-                    if let (About::Clears(service, asked_at), Status::OK) = (about, status) {
-                        ledger.calls.forgives(service, asked_at);
+                    if let (About::Clears(service, requested_at), Status::OK) = (about, status) {
+                        ledger.calls.forgives(service, requested_at);
                     }
                     let text = String::from_utf8_lossy(frame.body);
                     let is_reserved = about != About::Operation && text.contains("reserve");
                     // One that is in doubt may hold later.
-                    if let About::Steered(queue, wish, number) = about
+                    if let About::Override(queue, setting, number) = about
                         && status != Status::UNKNOWN
                     {
                         let is_granted = status == Status::OK;
-                        ledger.steering.answered(queue, wish, number, is_granted);
+                        ledger
+                            .overrides
+                            .answered(queue, setting, number, is_granted);
                     }
                     let ends = text == "the server is shutting down" && ledger.has_drained();
                     assert!(

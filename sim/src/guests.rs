@@ -72,7 +72,7 @@ impl World {
         if !self.workers.contains_key(&key) && self.server.is_some() {
             self.dials(no);
         } else if self.dice("guests").percent(15) {
-            self.is_told_to_go(key);
+            self.is_sent_goaway(key);
         }
         let pause = self.dice("guests").millis(100, 3_000);
         let next = self.setup.after_break(steady() + pause);
@@ -106,7 +106,7 @@ impl World {
     }
 
     /// What the server has sent to processes that the angel does not know.
-    pub(crate) fn guests_hear(&mut self) {
+    pub(crate) fn guests_receive(&mut self) {
         for no in 0..self.guests.len() {
             let key = self.guests[no].key;
             let Some(pid) = self.workers.get(&key).map(|worker| worker.pid) else {
@@ -116,7 +116,7 @@ impl World {
                 self.note(|| format!("  worker {key} is sent {signal:?}"));
                 match signal {
                     Signal::KILL => self.plan_death(key, true),
-                    Signal::TERM => self.is_told_to_go(key),
+                    Signal::TERM => self.is_sent_goaway(key),
                     _ => self.interrupt(key),
                 }
             }
@@ -124,12 +124,12 @@ impl World {
     }
 
     /// Somebody has it end when it has nothing to do.
-    fn is_told_to_go(&mut self, key: u64) {
+    fn is_sent_goaway(&mut self, key: u64) {
         let Some(worker) = self.workers.get(&key).filter(|worker| !worker.is_rogue) else {
             return;
         };
         match (&worker.slots, &worker.pull) {
-            (Some(_), _) => self.slots_told(key),
+            (Some(_), _) => self.slots_goaway(key),
             // It leaves when it is away the next time, or is killed.
             (None, Some(_)) => {}
             (None, None) if worker.model.state == "gone" => {}

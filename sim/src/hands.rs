@@ -116,7 +116,8 @@ impl World {
         // An answer after an acknowledgement counts no attempt.
         let is_plain = !job.revived && !job.was_free && !job.acked;
         // A change under way that ends it, has it rest or run anew is in these.
-        let is_unclear = job.is_hasty() || job.may_have_ended || job.may_run_again || job.may_rest;
+        let is_unclear =
+            job.is_hasty() || job.may_have_ended || job.may_run_again || job.may_be_parked;
         let is_clear = is_plain && !is_unclear;
         let is_known = self.hands.is_known && is_clear;
         let has_all = (job.attempts.low, job.attempts.high) == (attempt, attempt)

@@ -5,8 +5,8 @@ use std::io;
 use std::time::Duration;
 use stoker_os::{AsFd, BorrowedFd, Wake};
 use stoker_store::{
-    Abilities, Ask, Driver, Ids, Keep, MemoryStore, Opened, Part, Told, steady_clock, steady_ms,
-    wall_clock,
+    Abilities, Driver, Ids, MemoryStore, Opened, Part, QueuePolicy, StoreEvent, StoreRequest,
+    steady_clock, steady_ms, wall_clock,
 };
 
 /// What ended jobs may take.
@@ -14,8 +14,8 @@ const ENDED_BYTES: usize = 64 << 20;
 
 pub(crate) struct Late {
     store: MemoryStore,
-    asked: Vec<Ask>,
-    told: Vec<Told>,
+    requests: Vec<StoreRequest>,
+    events: Vec<StoreEvent>,
     wake: Wake,
 }
 
@@ -23,39 +23,39 @@ impl Late {
     pub(crate) fn new() -> Self {
         Self {
             store: MemoryStore::new(wall_clock(), steady_clock(), ENDED_BYTES),
-            asked: Vec::new(),
-            told: Vec::new(),
+            requests: Vec::new(),
+            events: Vec::new(),
             wake: Wake::new().expect("it can be made"),
         }
     }
 
     /// Does all that was asked.
     fn work_off(&mut self) {
-        for ask in self.asked.drain(..) {
-            self.store.ask(ask);
+        for request in self.requests.drain(..) {
+            self.store.send(request);
         }
         self.store.flush();
-        self.store.hear(&mut self.told);
+        self.store.receive(&mut self.events);
     }
 }
 
 impl Driver for Late {
-    fn open_queue(&mut self, name: &str, keep: Keep) -> Opened {
-        self.store.open_queue(name, keep)
+    fn open_queue(&mut self, name: &str, policy: QueuePolicy) -> Opened {
+        self.store.open_queue(name, policy)
     }
 
     fn queues(&self) -> Vec<String> {
         self.store.queues()
     }
 
-    fn ask(&mut self, ask: Ask) {
-        self.asked.push(ask);
+    fn send(&mut self, request: StoreRequest) {
+        self.requests.push(request);
     }
 
     fn flush(&mut self) {}
 
-    fn hear(&mut self, told: &mut Vec<Told>) {
-        told.append(&mut self.told);
+    fn receive(&mut self, events: &mut Vec<StoreEvent>) {
+        events.append(&mut self.events);
         self.wake.clear();
     }
 
@@ -85,7 +85,7 @@ impl Driver for Late {
         }
         let due = self.store.next_due();
         let due = due.map(|due| Duration::from_millis(due.saturating_sub(steady_ms())));
-        match self.asked.is_empty() {
+        match self.requests.is_empty() {
             true => due,
             false => Some(Duration::ZERO),
         }
@@ -93,14 +93,14 @@ impl Driver for Late {
 
     fn work(&mut self, _part: Part) {
         self.work_off();
-        if !self.told.is_empty() {
+        if !self.events.is_empty() {
             self.wake.ring();
         }
     }
 
-    fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()> {
+    fn close(&mut self, events: &mut Vec<StoreEvent>) -> io::Result<()> {
         self.work_off();
-        told.append(&mut self.told);
-        self.store.close(told)
+        events.append(&mut self.events);
+        self.store.close(events)
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum Act {
     /// The program of this task alone is killed, which its adapter reports.
     Crashes,
     /// Asks for something itself, and waits for the answer.
-    Asks,
+    Calls,
     /// Asks for another run, after a time of its own or that of its queue.
     Retries(Option<Duration>),
     /// Goes on for ever.

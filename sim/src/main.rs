@@ -2,10 +2,10 @@
 
 mod agenda;
 mod angel;
-mod asks;
 mod body;
 mod calls;
 mod client;
+mod client_actions;
 mod coverage;
 mod dice;
 mod drawn;

@@ -100,7 +100,7 @@ impl World {
     }
 
     /// A job of an ordered queue waits for its retry, and others of its key wait behind it.
-    pub(crate) fn change_meets_rest(&mut self, no: u64) {
+    pub(crate) fn change_meets_parked(&mut self, no: u64) {
         let to = self.queue_for_move();
         let verbs = [
             Verb::Release,

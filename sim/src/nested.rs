@@ -1,7 +1,7 @@
 //! The code of a task asks for something itself: it pushes a job, or makes a call and waits for its answer, on a connection
 //! of its own that names its worker.
 
-use crate::calls::Wish;
+use crate::calls::CallSpec;
 use crate::client::{About, Client};
 use crate::coverage::features;
 use crate::guests::is_guest;
@@ -37,19 +37,24 @@ pub(crate) struct Own {
 
 impl World {
     /// Some tasks ask for something before they go on.
-    pub(crate) fn may_ask(&mut self, key: u64, task: Task, acts: &mut VecDeque<(Duration, Act)>) {
+    pub(crate) fn may_request(
+        &mut self,
+        key: u64,
+        task: Task,
+        acts: &mut VecDeque<(Duration, Act)>,
+    ) {
         let nests = self.lively.nests;
         let is_enough = self.ledger.jobs.len() as u64 > 2 * self.setup.requests;
         let adapts = self.workers.get(&key).is_some_and(Worker::is_adapter);
         let may = !is_guest(key) && !adapts && self.waits_since.is_none();
         let is_deadly = !task.is_job && self.ledger.calls.is_deadly(task.no);
         if may && !is_enough && !is_deadly && self.dice("nested").percent(nests) {
-            acts.push_front((Duration::ZERO, Act::Asks));
+            acts.push_front((Duration::ZERO, Act::Calls));
         }
     }
 
     /// Asks, and waits for the answer.
-    pub(crate) fn own_asks(&mut self, key: u64, task: Task) {
+    pub(crate) fn own_requests(&mut self, key: u64, task: Task) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
@@ -89,26 +94,26 @@ impl World {
     /// Its time and its priority are those of the task at the most.
     fn own_calls(&mut self, key: u64, task: Task) {
         let setup = self.setup.clone();
-        let mut wish = Wish::draw(self.dice("nested"), &setup, 0);
-        (wish.is_oneway, wish.deadly, wish.is_nested) = (false, None, true);
+        let mut spec = CallSpec::draw(self.dice("nested"), &setup, 0);
+        (spec.is_oneway, spec.deadly, spec.is_nested) = (false, None, true);
         let left = match task.is_job {
             true => None,
             false => self.ledger.calls.time_left(task.no),
         };
         let left = left.map_or(LONGEST_MS, |left| left.as_millis() as u32);
-        wish.ttl_ms = Some(wish.ttl_ms.unwrap_or(LONGEST_MS).min(left).max(1));
-        let pool = setup.services[wish.service].pool;
+        spec.ttl_ms = Some(spec.ttl_ms.unwrap_or(LONGEST_MS).min(left).max(1));
+        let pool = setup.services[spec.service].pool;
         let is_home = self.pools.get(&key).and_then(|name| setup.pool(name)) == Some(pool);
         let Some(client) = self.own(key) else { return };
         let open_beside = client.open.len() as u64;
-        let name = &setup.services[wish.service].name;
-        let call = self.ledger.calls.ask(wish.clone(), open_beside, &setup);
+        let name = &setup.services[spec.service].name;
+        let call = self.ledger.calls.start(spec.clone(), open_beside, &setup);
         self.note(|| format!("  {task:?} makes call {call}"));
         if let Some(worker) = self.workers.get_mut(&key) {
             worker.own.home_since = is_home.then(steady);
         }
         if let Some(client) = self.own(key) {
-            client.call(call, &wish, name);
+            client.call(call, &spec, name);
         }
     }
 

@@ -81,7 +81,7 @@ impl World {
         self.does(key, "take");
         let mut all = Vec::new();
         if let Some(worker) = self.workers.get_mut(&key) {
-            worker.hears(&heard, &mut all);
+            worker.receives(&heard, &mut all);
             if ended.expect("the server writes frames") && worker.model.reads() {
                 worker.model.on("END", &mut all);
             }
@@ -105,7 +105,7 @@ impl World {
 
 impl Worker {
     /// What came while it was away, now that it looks.
-    fn hears(&mut self, heard: &[(Type, u32)], all: &mut Vec<Follows>) {
+    fn receives(&mut self, heard: &[(Type, u32)], all: &mut Vec<Follows>) {
         for (kind, id) in heard {
             match kind {
                 _ if !self.model.reads() => return,

@@ -62,7 +62,7 @@ impl World {
             self.ledger.calls.may_repeat(*at);
         }
         for queue in &edit.limits {
-            self.ledger.steering.changes_limit(*queue);
+            self.ledger.overrides.changes_limit(*queue);
         }
         self.edit = Some(edit);
         self.agenda.plan(steady() + SETTLED, What::FileChanges);
@@ -113,7 +113,7 @@ impl World {
         setup.has_become(&edit.to);
         if let To::Queue(at, to) = edit.to {
             let limit = to.section.number("limit", u64::MAX);
-            if self.ledger.steering.of_file(at, limit) {
+            if self.ledger.overrides.of_file(at, limit) {
                 setup.queues[at].limit.is_as(&to.limit);
             }
         }

@@ -62,7 +62,7 @@ pub(crate) enum Moment {
     /// A run was not the last of its job.
     Again,
     /// The same, and others of its ordered key wait behind it.
-    Rest,
+    Parked,
     /// A worker begins a task and has another one behind it.
     Behind,
     /// The same, and the task takes a while.
@@ -77,7 +77,7 @@ impl Moment {
     pub(crate) const ALL: [Self; 7] = [
         Self::Crash,
         Self::Again,
-        Self::Rest,
+        Self::Parked,
         Self::Behind,
         Self::Stuck,
         Self::Change,
@@ -264,7 +264,7 @@ impl World {
         let after = match self.dice("kills").below(10) {
             0..6 => Some(*self.dice("kills").of_all(&Moment::ALL)),
             6 | 7 => Some(Moment::Crash),
-            8 => Some(Moment::Rest),
+            8 => Some(Moment::Parked),
             _ => None,
         };
         self.kills.next = Some(Next {
@@ -278,16 +278,16 @@ impl World {
     /// Something has happened after which the server may die.
     pub(crate) fn is_moment(&mut self, moment: Moment) {
         self.fail_at(moment);
-        let is_rest = moment == Moment::Rest && self.dice("rests").percent(30);
-        if is_rest && self.kills.left == 0 && std::mem::take(&mut self.kills.has_extra) {
+        let is_parked = moment == Moment::Parked && self.dice("rests").percent(30);
+        if is_parked && self.kills.left == 0 && std::mem::take(&mut self.kills.has_extra) {
             self.kills.left = 1;
             self.draw_kill();
         }
-        let is_meant = |next: &Next| next.after == Some(moment) || is_rest;
+        let is_meant = |next: &Next| next.after == Some(moment) || is_parked;
         if self.kills.next.as_ref().is_some_and(is_meant) {
             // The retry has to be written first.
             let most = match moment {
-                Moment::Rest => *self.dice("kills").of_all(&[50, 150, 500]),
+                Moment::Parked => *self.dice("kills").of_all(&[50, 150, 500]),
                 _ => *self.dice("kills").of_all(&[2, 20, 150]),
             };
             let steps = self.dice("kills").below(most);
@@ -429,7 +429,7 @@ impl World {
     }
 
     /// Sends the server a message, if there is one.
-    pub(crate) fn tell(&mut self, message: ToServer, fds: Vec<Fd>) {
+    pub(crate) fn send(&mut self, message: ToServer, fds: Vec<Fd>) {
         if self.server.is_some()
             && let Some(message) = self.angel.of_this_server(message)
         {

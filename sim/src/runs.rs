@@ -224,7 +224,7 @@ impl World {
                 }
             }
         }
-        self.may_ask(key, task, &mut acts);
+        self.may_request(key, task, &mut acts);
         self.note(|| format!("  worker {key} begins {task:?}: {acts:?}"));
         acts
     }
@@ -320,9 +320,9 @@ impl World {
                 self.does(key, "retries");
             }
             Some(Act::BreaksProtocol) => self.breaks_protocol(key),
-            Some(Act::Asks) => {
+            Some(Act::Calls) => {
                 let task = run.task;
-                self.own_asks(key, task);
+                self.own_requests(key, task);
             }
             Some(Act::Dies) => {
                 worker.crashes = true;
@@ -366,9 +366,9 @@ impl World {
                     }
                     self.may_die_free(key);
                     if is_again && self.ledger.others_wait_for(task.no, &self.setup) {
-                        self.is_moment(Moment::Rest);
-                        self.stop_meets_rest();
-                        self.change_meets_rest(task.no);
+                        self.is_moment(Moment::Parked);
+                        self.stop_meets_parked();
+                        self.change_meets_parked(task.no);
                     }
                 }
                 false if matches!(answer, Answer::Dies(_)) => self.ledger.calls.died(task.no),

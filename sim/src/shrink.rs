@@ -22,7 +22,7 @@ pub(crate) fn shrink(seed: u64, rule: &str) -> Without {
     };
     loop {
         let before = shrinking.best.clone();
-        shrinking.ask_for_less();
+        shrinking.reduce_counts();
         shrinking.leave_out_parts();
         shrinking.skip_actions();
         if shrinking.best == before || !shrinking.may_try() {
@@ -71,7 +71,7 @@ impl Shrinking<'_> {
     }
 
     /// Fewer requests, and fewer clients that make them.
-    fn ask_for_less(&mut self) {
+    fn reduce_counts(&mut self) {
         for clients in 1..self.setup().clients {
             if self.takes(self.best.with_clients(clients)) {
                 break;

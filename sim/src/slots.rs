@@ -40,7 +40,7 @@ pub(crate) struct Slots {
 }
 
 /// What came on its socket.
-enum Heard {
+enum Received {
     Task(Task),
     Cancel(u32),
     Ack(u32),
@@ -106,24 +106,24 @@ impl World {
         let (mut all, looked_at) = (Vec::new(), worker.looked_at);
         let (ledger, setup) = (&mut self.ledger, &self.setup);
         let ended = worker.peer.take(|frame| match frame.kind {
-            Type::Req => all.push(Heard::Task(task_of(&frame, looked_at, ledger, setup))),
-            Type::Cancel => all.push(Heard::Cancel(frame.id)),
-            Type::Event => all.push(Heard::Ack(frame.id)),
-            Type::Ping => all.push(Heard::Ping),
-            Type::Goaway => all.push(Heard::Goes),
+            Type::Req => all.push(Received::Task(task_of(&frame, looked_at, ledger, setup))),
+            Type::Cancel => all.push(Received::Cancel(frame.id)),
+            Type::Event => all.push(Received::Ack(frame.id)),
+            Type::Ping => all.push(Received::Ping),
+            Type::Goaway => all.push(Received::Goes),
             Type::Res => panic!("the server refuses an honest worker: {frame:?}"),
             _ => {}
         });
         worker.looked_at = steady();
         if ended.expect("the server writes frames") {
-            all.push(Heard::Goes);
+            all.push(Received::Goes);
         }
         all.into_iter()
-            .for_each(|heard| self.slots_hear(key, heard));
+            .for_each(|heard| self.slots_receive(key, heard));
         self.leave_if_empty(key);
     }
 
-    fn slots_hear(&mut self, key: u64, heard: Heard) {
+    fn slots_receive(&mut self, key: u64, heard: Received) {
         let Some(worker) = self.workers.get_mut(&key) else {
             return;
         };
@@ -131,10 +131,10 @@ impl World {
             return;
         };
         match heard {
-            Heard::Task(task) => self.slots_take(key, task),
-            Heard::Ping => worker.send("PONG", 0, b""),
-            Heard::Goes => slots.is_told = true,
-            Heard::Ack(id) => {
+            Received::Task(task) => self.slots_take(key, task),
+            Received::Ping => worker.send("PONG", 0, b""),
+            Received::Goes => slots.is_told = true,
+            Received::Ack(id) => {
                 if let Some(held) = slots.of_id(id) {
                     let (no, has_acked) = (held.task.no, held.has_acked);
                     assert!(
@@ -144,8 +144,8 @@ impl World {
                     self.ledger.acknowledged(no, Ack::Safe);
                 }
             }
-            Heard::Cancel(id) if slots.is_adapter => self.program_is_cancelled(key, id),
-            Heard::Cancel(id) => {
+            Received::Cancel(id) if slots.is_adapter => self.program_is_cancelled(key, id),
+            Received::Cancel(id) => {
                 let Some(held) = slots.of_id(id) else { return };
                 held.is_cancelled = true;
                 let begun = held.is_begun.then_some(held.no);
@@ -257,7 +257,7 @@ impl World {
         let is_free = |worker: &&mut Worker| !worker.own.waits;
         if let Some(worker) = self.workers.get_mut(&key).filter(is_free) {
             worker.own.run = Some(no);
-            self.own_asks(key, task);
+            self.own_requests(key, task);
         }
     }
 
@@ -295,7 +295,7 @@ impl World {
                     held.acts.push_back((HANGS, end));
                 }
             }
-            Act::Asks => self.slot_asks(key, no, task),
+            Act::Calls => self.slot_asks(key, no, task),
             Act::Retries(after) => self.slots_answer(key, no, "RETRY", Answer::Retry(after)),
             Act::Does("throws") => self.slots_answer(key, no, "ERROR", Answer::Error),
             Act::Does("fails") => self.slots_answer(key, no, "FAILED", Answer::Failed),
@@ -387,7 +387,7 @@ impl World {
     }
 
     /// Somebody has it end.
-    pub(crate) fn slots_told(&mut self, key: u64) {
+    pub(crate) fn slots_goaway(&mut self, key: u64) {
         self.slots_leave(key);
         self.leave_if_empty(key);
     }

@@ -86,7 +86,7 @@ impl World {
     }
 
     /// Others wait behind a job that waits for its retry. The next server has to keep their order.
-    pub(crate) fn stop_meets_rest(&mut self) {
+    pub(crate) fn stop_meets_parked(&mut self) {
         if self.dice("stopping").percent(25) && self.stops.at.pop_first().is_some() {
             let after = self.dice("stopping").micros(0, 50_000);
             self.agenda.plan(steady() + after, What::Stops);

@@ -50,10 +50,10 @@ impl World {
     /// A worker dies: its last words, if it has any, are those of what it has not answered.
     pub(crate) fn note_last_task(&mut self, worker: &Worker) {
         let running = worker.run.as_ref().map(|run| run.task.mark());
-        let unsaid = worker.ended.iter().map(|(task, _)| task.mark());
+        let unreported = worker.ended.iter().map(|(task, _)| task.mark());
         let in_slots = worker.slots.iter().flat_map(Slots::tasks);
         let in_slots = in_slots.map(|task| task.mark());
-        let all = running.into_iter().chain(unsaid).chain(in_slots);
+        let all = running.into_iter().chain(unreported).chain(in_slots);
         let known = self.last_tasks.entry(worker.name.clone()).or_default();
         known.extend(all);
     }

@@ -210,7 +210,7 @@ impl World {
 
     pub(crate) fn step(&mut self) {
         self.events += 1;
-        self.guests_hear();
+        self.guests_receive();
         self.plan_looks();
         self.kill_if_drawn();
         self.note_busy();
@@ -372,7 +372,7 @@ impl World {
     pub(crate) fn drain(&mut self) {
         self.draining = Some(steady());
         self.ledger.drain_began(steady());
-        self.tell(ToServer::Drain, Vec::new());
+        self.send(ToServer::Drain, Vec::new());
     }
 
     /// Somebody sets the clock on the wall, by up to two hours; it is never further from the truth than one.

@@ -64,7 +64,7 @@ impl Launch<'_> {
         match shared.failure.get() {
             None => Ok(pid),
             Some(error) => {
-                bury(pid);
+                reap(pid);
                 Err(error.into())
             }
         }
@@ -87,7 +87,7 @@ impl Shared<'_> {
     }
 
     /// Returns only if it fails. It makes system calls and allocates nothing.
-    fn become_it(&self) -> Result<(), Errno> {
+    fn exec_worker(&self) -> Result<(), Errno> {
         let launch = self.launch;
         let [stdin, stdout, stderr] = launch.streams;
         dup2_stdin(stdin)?;
@@ -112,7 +112,7 @@ impl Shared<'_> {
         for fd in &launch.kept {
             fcntl_setfd(fd, FdFlags::empty())?;
         }
-        hear_signals();
+        unblock_signals();
         // SAFETY: both end with a null pointer, and point to strings that live as long as `self`.
         unsafe { libc::execvp(self.arguments[0], self.arguments.as_ptr()) };
         Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL))
@@ -122,13 +122,13 @@ impl Shared<'_> {
 extern "C" fn child(shared: *mut c_void) -> c_int {
     // SAFETY: `fork` passes a reference to itself, and its thread stands still.
     let shared = unsafe { &*shared.cast::<Shared<'_>>() };
-    shared.failure.set(shared.become_it().err());
+    shared.failure.set(shared.exec_worker().err());
     // SAFETY: it ends this process at once; nothing of the parent's is cleaned up.
     unsafe { libc::_exit(127) }
 }
 
 /// Restores the default action of every signal: a handler must not run in the memory of the parent.
-fn hear_signals() {
+fn unblock_signals() {
     for signal in HARMLESS.into_iter().chain([SIGCHLD, SIGPIPE]) {
         // SAFETY: the table of handlers is the child's own; the default installs no code.
         unsafe { libc::signal(signal, SIG_DFL) };
@@ -200,7 +200,7 @@ fn pointers<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_
 }
 
 /// The exit of a child that never became the program is nobody else's to see.
-fn bury(pid: c_int) {
+fn reap(pid: c_int) {
     if let Some(pid) = Pid::from_raw(pid) {
         rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).ok();
     }

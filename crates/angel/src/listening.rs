@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 /// Rounds in one go: somebody may be removing and making files all the time.
 const ROUNDS: u32 = 10;
-/// When to try again what could not be done and of which nothing will be reported.
+/// How often to retry what failed and sends no notification.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Something that the server should know.
-pub(crate) enum News {
+pub(crate) enum SocketChange {
     /// The socket was made anew, and this is it.
     Renewed(OwnedFd, AboutSocket),
     /// Clients can't reach the server.
@@ -64,12 +64,12 @@ impl Listening {
     }
 
     /// Looks at the path, makes the socket again where it is gone, and watches for the next change.
-    pub(crate) fn check(&mut self) -> Vec<News> {
-        let mut news = Vec::new();
+    pub(crate) fn check(&mut self) -> Vec<SocketChange> {
+        let mut changes = Vec::new();
         self.retry = None;
         for _ in 0..ROUNDS {
             let found = self.socket.found();
-            self.arm(found, &mut news);
+            self.arm(found, &mut changes);
             if self.socket.found() != found {
                 continue;
             }
@@ -77,9 +77,9 @@ impl Listening {
                 Found::Ours => {
                     if self.trouble.take().is_some() {
                         let text = format!("clients find {} again", self.path());
-                        news.push(News::Back(self.about(text, None)));
+                        changes.push(SocketChange::Back(self.about(text, None)));
                     }
-                    return news;
+                    return changes;
                 }
                 Found::Foreign => {
                     let text = format!(
@@ -88,31 +88,31 @@ impl Listening {
                         self.path()
                     );
                     let reason = "another file was put in its place";
-                    self.complain(text, reason, &mut news);
-                    return news;
+                    self.report_trouble(text, reason, &mut changes);
+                    return changes;
                 }
                 Found::Nothing => match self.renew() {
-                    Ok(renewed) => news.push(renewed),
+                    Ok(renewed) => changes.push(renewed),
                     // Somebody was faster, or nothing can be made there now.
                     Err(error) => {
                         let text = format!(
                             "the socket's file was removed, and clients can't reach this server: {error}"
                         );
-                        self.complain(text, &error, &mut news);
+                        self.report_trouble(text, &error, &mut changes);
                         break;
                     }
                 },
             }
         }
         self.retry = Some(Instant::now() + RETRY);
-        news
+        changes
     }
 
     pub(crate) fn remove(&self) {
         self.socket.remove();
     }
 
-    fn arm(&mut self, found: Found, news: &mut Vec<News>) {
+    fn arm(&mut self, found: Found, changes: &mut Vec<SocketChange>) {
         match notify::watch(&self.socket, found) {
             Ok(watch) => self.watch = Some(watch),
             Err(error) => {
@@ -124,13 +124,13 @@ impl Listening {
                          of inotify instances is reached, raise fs.inotify.max_user_instances"
                     );
                     let error = error.to_string();
-                    news.push(News::Unwatched(self.about(text, Some(&error))));
+                    changes.push(SocketChange::Unwatched(self.about(text, Some(&error))));
                 }
             }
         }
     }
 
-    fn renew(&mut self) -> Result<News, String> {
+    fn renew(&mut self) -> Result<SocketChange, String> {
         self.socket.renew().map_err(|error| error.to_string())?;
         let copy = self.socket.as_fd().try_clone_to_owned();
         let copy = copy.map_err(|error: io::Error| error.to_string())?;
@@ -139,16 +139,16 @@ impl Listening {
             "the file of the socket {} was removed; listening there again",
             self.path()
         );
-        Ok(News::Renewed(
+        Ok(SocketChange::Renewed(
             copy,
             self.about(text, Some("the file was removed")),
         ))
     }
 
-    fn complain(&mut self, text: String, reason: &str, news: &mut Vec<News>) {
+    fn report_trouble(&mut self, text: String, reason: &str, changes: &mut Vec<SocketChange>) {
         if self.trouble.as_ref() != Some(&text) {
             self.trouble = Some(text.clone());
-            news.push(News::Unreachable(self.about(text, Some(reason))));
+            changes.push(SocketChange::Unreachable(self.about(text, Some(reason))));
         }
     }
 

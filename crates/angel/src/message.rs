@@ -46,7 +46,7 @@ pub struct AboutGateway {
     pub stuck: Option<Duration>,
 }
 
-/// What the server asks of the angel.
+/// Messages from the server to the angel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToAngel {
     Spawn {
@@ -72,7 +72,7 @@ pub enum ToAngel {
     Done,
 }
 
-/// What the angel tells the server.
+/// Messages from the angel to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToServer {
     /// The configuration to serve, with the memory of [`crate::Heartbeat`]. First message of every server's life.

@@ -79,7 +79,7 @@ impl Watchdog {
     }
 
     /// The server was asked to end.
-    pub(crate) fn asked_to_end(&mut self, now: Instant) {
+    pub(crate) fn on_drain_request(&mut self, now: Instant) {
         let moved = None;
         self.ending.get_or_insert(Ending { asked: now, moved });
         self.plan(now);
@@ -253,7 +253,7 @@ mod tests {
         let mut world = World::new(None);
         world.beat(Stage::Serving);
         assert_eq!(world.watchdog.due(), None);
-        world.watchdog.asked_to_end(world.now);
+        world.watchdog.on_drain_request(world.now);
         assert_eq!(world.until_stuck(), GRACE);
     }
 
@@ -262,21 +262,21 @@ mod tests {
         let mut world = World::new(Some(WATCHDOG));
         world.beat(Stage::Serving);
         world.look(Duration::ZERO);
-        world.watchdog.asked_to_end(world.now);
+        world.watchdog.on_drain_request(world.now);
         assert_eq!(world.until_stuck(), GRACE);
     }
 
     #[test]
     fn a_server_that_ends_slowly_but_moves_is_left_alone() {
         let mut world = World::new(Some(WATCHDOG));
-        world.watchdog.asked_to_end(world.now);
+        world.watchdog.on_drain_request(world.now);
         for _ in 0..100 {
             world.beat(Stage::Draining);
             assert_eq!(world.look(Duration::ZERO), None);
         }
         assert_eq!(world.until_stuck(), END_SILENCE);
         let mut world = World::new(Some(WATCHDOG));
-        world.watchdog.asked_to_end(world.now);
+        world.watchdog.on_drain_request(world.now);
         world.beat(Stage::Closing);
         world.look(Duration::ZERO);
         assert_eq!(world.until_stuck(), CLOSE_SILENCE);
@@ -292,7 +292,7 @@ mod tests {
             stop_grace,
         };
         world.watchdog.set_timeouts(timeouts, world.now);
-        world.watchdog.asked_to_end(world.now);
+        world.watchdog.on_drain_request(world.now);
         for _ in 0..1_000 {
             world.beat(Stage::Draining);
             assert_eq!(world.look(Duration::ZERO), None);
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_suspend_while_it_ends_lengthens_the_grace() {
         let mut world = World::new(Some(WATCHDOG));
-        world.watchdog.asked_to_end(world.now);
+        world.watchdog.on_drain_request(world.now);
         assert_eq!(world.look(Duration::from_secs(3_600)), None);
         assert!(world.until_stuck() >= GRACE - LOOK_WHILE_ENDING);
     }

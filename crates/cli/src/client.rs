@@ -27,8 +27,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The body of a good answer, or the failure that it tells.
-    pub(crate) fn good(self) -> Result<Vec<u8>> {
+    /// The body of a successful answer, or the failure that it reports.
+    pub(crate) fn into_body(self) -> Result<Vec<u8>> {
         if self.status == Status::OK {
             return Ok(self.body);
         }
@@ -140,7 +140,7 @@ impl Client {
 
     /// Sends what was queued.
     pub(crate) fn send(&mut self) -> Result {
-        self.patience.ask();
+        self.patience.on_send();
         let mut rest = self.out.as_slice();
         while !rest.is_empty() {
             self.stream.set_write_timeout(self.patience.left()?)?;
@@ -177,7 +177,7 @@ impl Client {
             }
             self.splitter
                 .feed(&buffer[..count], |frame| {
-                    self.patience.heard();
+                    self.patience.on_receive();
                     if frame.kind != Type::Res {
                         return Ok(());
                     }
@@ -192,7 +192,7 @@ impl Client {
                         body: frame.body.to_vec(),
                     };
                     match answer.id {
-                        0 => Err(Wire(answer.good().err().unwrap_or(Failure::Code(1)))),
+                        0 => Err(Wire(answer.into_body().err().unwrap_or(Failure::Code(1)))),
                         _ => each(answer).map_err(Wire),
                     }
                 })
@@ -202,7 +202,7 @@ impl Client {
     }
 
     /// One request, one answer.
-    pub(crate) fn ask(&mut self, request: &Request<'_>) -> Result<Answer> {
+    pub(crate) fn request(&mut self, request: &Request<'_>) -> Result<Answer> {
         self.put(request)?;
         self.send()?;
         let mut answer = None;
@@ -216,7 +216,7 @@ impl Client {
     /// An operation of the broker's own methods.
     pub(crate) fn own<R: stoker_api::Request>(&mut self, request: &R) -> Result<Reply<R::Answer>> {
         let (name, body) = (R::METHOD, request.json().to_string());
-        let answer = self.ask(&Request {
+        let answer = self.request(&Request {
             name,
             flags: Flags::NONE,
             codec: Codec::JSON,
@@ -225,7 +225,7 @@ impl Client {
             meta: &MetaBuf::new(),
             body: body.as_bytes(),
         })?;
-        let body = answer.good()?;
+        let body = answer.into_body()?;
         let bad = |error: serde_json::Error| {
             let text = format!("the answer to {name} {} can't be read: {error}", R::OP);
             Failure::Failed(text)

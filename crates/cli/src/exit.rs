@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use stoker_wire::Status;
 
-/// Why a command did not do what it was asked, and the exit code that says so to scripts.
+/// Why a command failed, and its exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The server refused, or what it was asked for failed.

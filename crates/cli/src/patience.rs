@@ -37,12 +37,12 @@ impl Patience {
     }
 
     /// A request is about to be sent.
-    pub(crate) fn ask(&mut self) {
+    pub(crate) fn on_send(&mut self) {
         self.request = (!self.waits_for_ever).then(|| Instant::now() + DEFAULT);
     }
 
     /// The server has sent something.
-    pub(crate) fn heard(&mut self) {
+    pub(crate) fn on_receive(&mut self) {
         self.greeting = None;
     }
 

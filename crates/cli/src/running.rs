@@ -111,7 +111,7 @@ impl Records {
                 "it should belong to this user, with mode 0700; remove it",
             ));
         }
-        lock_soon(&locked, lock_tries)?;
+        lock_with_retries(&locked, lock_tries)?;
         Ok(Self {
             directory: directory.to_owned(),
             _locked: locked,
@@ -174,7 +174,7 @@ impl Records {
     }
 }
 
-fn lock_soon(directory: &OwnedFd, tries: u32) -> io::Result<()> {
+fn lock_with_retries(directory: &OwnedFd, tries: u32) -> io::Result<()> {
     for _ in 0..tries {
         match flock(directory, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => poll(&mut [], Some(&PAUSE)).map(drop)?,
@@ -203,7 +203,7 @@ impl Running {
         if self.config != config || self.namespace != namespace() || stoker_os::is_dead(self.pid) {
             return false;
         }
-        let ours = firm_part(config);
+        let ours = path_before_symlink(config);
         let theirs = format!("/proc/{}/root", self.pid);
         let theirs = Path::new(&theirs).join(ours.strip_prefix("/").unwrap_or(&ours));
         let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
@@ -222,7 +222,7 @@ fn namespace() -> String {
 }
 
 /// An absolute path up to its first symbolic link, which a deploy may have led elsewhere meanwhile.
-fn firm_part(path: &Path) -> PathBuf {
+fn path_before_symlink(path: &Path) -> PathBuf {
     let mut firm = PathBuf::new();
     for part in path.components() {
         let next = match part {

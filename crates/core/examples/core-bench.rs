@@ -253,7 +253,7 @@ impl Bench {
             limit,
             attempt,
             crashes,
-            rested: false,
+            was_parked: false,
             parent,
         };
         self.step(Event::Arrived(task));

@@ -85,7 +85,7 @@ impl Estimate {
     }
 
     /// Whether this hopeless task is the one in so many that may run nevertheless.
-    pub(crate) fn lets_through(&mut self) -> bool {
+    pub(crate) fn admits_probe(&mut self) -> bool {
         self.hopeless = (self.hopeless + 1) % LET_THROUGH;
         self.hopeless == 0
     }
@@ -141,7 +141,7 @@ mod tests {
         let mut estimate = of([1_000; 64]);
         assert!(!estimate.exceeds(Span(1_001)));
         assert!(estimate.exceeds(Span(1_000)));
-        let passed = (1..=200).filter(|_| estimate.lets_through()).count();
+        let passed = (1..=200).filter(|_| estimate.admits_probe()).count();
         assert_eq!(passed, 10);
     }
 

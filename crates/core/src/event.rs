@@ -1,4 +1,4 @@
-//! What can happen to the core, and what it asks for.
+//! The events that the core takes and the actions that it returns.
 
 use crate::{Exit, Health, KeyId, NewTask, PoolId, QueueId, Span, TaskId, Why, WorkerId};
 
@@ -57,8 +57,8 @@ pub enum Event<'a> {
     Claimed {
         task: TaskId,
     },
-    /// A job's code says that its work is done and goes on. Its source hears at once, and it never runs
-    /// again, whatever becomes of this run.
+    /// A job's code acknowledges its work and continues. The outcome is reported at once, and it never
+    /// runs again, whatever becomes of this run.
     Acknowledged {
         worker: WorkerId,
         task: TaskId,
@@ -175,7 +175,7 @@ pub enum Answer {
 pub enum Outcome {
     /// As the worker answered: the body of its answer is the result or the error.
     Answered,
-    /// A job that its code failed for the last time; the body of the answer tells why.
+    /// A job that its code failed for the last time; the body of the answer contains the reason.
     Failed,
     Cancelled,
     /// Its time ran out; `ran` tells whether a worker had started it.
@@ -268,7 +268,8 @@ pub enum Action {
     Terminate {
         worker: WorkerId,
     },
-    /// Close the connection of a worker that dialled in, was told to go and holds no task. Its process goes on.
+    /// Close the connection of a worker that dialled in, was sent GOAWAY and has no task. Its process
+    /// continues.
     Disconnect {
         worker: WorkerId,
     },
@@ -293,7 +294,7 @@ pub enum Action {
         outcome: Outcome,
         facts: Facts,
     },
-    /// The source heard already; the number is free.
+    /// The outcome was reported before; the task's number is free.
     Drop {
         task: TaskId,
     },
@@ -357,7 +358,8 @@ pub enum Recycled {
 /// Something an operator would want to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// `quiet` where lives are short and many: to be counted, not told one by one.
+    /// `quiet` for short-lived workers, of which there are many: count them instead of logging
+    /// each.
     Ready {
         worker: WorkerId,
         quiet: bool,

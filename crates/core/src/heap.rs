@@ -49,7 +49,7 @@ impl<P: Ord + Copy> Heap<P> {
         self.entries.push((priority, id));
         let last = self.entries.len() - 1;
         self.places[id as usize] = last as u32;
-        self.rise(last);
+        self.sift_up(last);
     }
 
     /// Moves an id that is in to another priority. Returns whether it is.
@@ -80,11 +80,11 @@ impl<P: Ord + Copy> Heap<P> {
     }
 
     fn restore(&mut self, at: usize) {
-        let at = self.rise(at);
-        self.sink(at);
+        let at = self.sift_up(at);
+        self.sift_down(at);
     }
 
-    fn rise(&mut self, mut at: usize) -> usize {
+    fn sift_up(&mut self, mut at: usize) -> usize {
         while at > 0 {
             let parent = (at - 1) / 2;
             if self.entries[parent] <= self.entries[at] {
@@ -96,7 +96,7 @@ impl<P: Ord + Copy> Heap<P> {
         at
     }
 
-    fn sink(&mut self, mut at: usize) {
+    fn sift_down(&mut self, mut at: usize) {
         loop {
             let left = 2 * at + 1;
             let Some(least) =

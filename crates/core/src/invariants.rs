@@ -134,9 +134,10 @@ impl Core {
             age,
             "{id:?} {key_id:?} {class}: by age"
         );
-        let asks = !lane.more || lane.asked || len > queue.least_window(self.limits.lane) / 2;
+        let may_request =
+            !lane.more || lane.requested || len > queue.least_window(self.limits.lane) / 2;
         assert!(
-            asks || self.draining.is_some(),
+            may_request || self.draining.is_some(),
             "{id:?} {key_id:?} {class}: the store has more, little is left, and nobody asks"
         );
         len
@@ -182,7 +183,7 @@ impl Core {
         let home = |task: &&Task| task.parent == Some(id);
         let calls = self.tasks.ids().map(|task| &self.tasks[task]).filter(home);
         assert_eq!(
-            worker.calls_home as usize,
+            worker.calls_to_own_pool as usize,
             calls.count(),
             "{id:?}: calls home"
         );
@@ -226,7 +227,7 @@ impl Core {
             let here = matches!(place, Some(Place::Out(at)) if self.workers[at].pool == id);
             assert!(here, "{id:?}: the suspect {suspect:?} is not assigned here");
         }
-        let next = self.pair(id);
+        let next = self.next_assignment(id);
         assert_eq!(next, None, "{id:?}: a worker is free and a task waits");
     }
 

@@ -18,8 +18,8 @@ pub(crate) struct Lane {
     pub(crate) len: u32,
     /// The store has more of this lane than is loaded here.
     pub(crate) more: bool,
-    /// The store has been asked for more and has not answered.
-    pub(crate) asked: bool,
+    /// More jobs have been requested from the store, which has not answered yet.
+    pub(crate) requested: bool,
 }
 
 impl Lane {
@@ -99,7 +99,7 @@ impl Key {
             && self.waiting == 0
             && self.blocked == 0
             && self.deferred == 0
-            && !self.lanes.iter().any(|lane| lane.more || lane.asked)
+            && !self.lanes.iter().any(|lane| lane.more || lane.requested)
     }
 }
 
@@ -215,8 +215,8 @@ impl Keys {
         true
     }
 
-    /// Lets go of idle keys that the others have caught up with. Returns whether there was one.
-    pub(crate) fn forgive(&mut self, served: u64) -> bool {
+    /// Drops idle keys that the others have caught up with. Returns whether there was one.
+    pub(crate) fn drop_caught_up_keys(&mut self, served: u64) -> bool {
         let mut any = false;
         while let Some((had, id)) = self.debtors.first() {
             if had > served {
@@ -229,7 +229,7 @@ impl Keys {
         any
     }
 
-    pub(crate) fn revive(&mut self, id: KeyId) {
+    pub(crate) fn reactivate(&mut self, id: KeyId) {
         if !self.debtors.is_empty() {
             self.debtors.remove(id.0);
         }

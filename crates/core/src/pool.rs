@@ -127,8 +127,8 @@ pub(crate) struct Pool {
     pub(crate) next_number: u32,
     deaths: VecDeque<(Time, TaskId, u32)>,
     pub(crate) blamed_until: Time,
-    /// The health that was told last.
-    pub(crate) told: Health,
+    /// The health that was reported last.
+    pub(crate) reported: Health,
 }
 
 impl Pool {
@@ -159,7 +159,7 @@ impl Pool {
             next_number: 0,
             deaths: VecDeque::new(),
             blamed_until: Time::ZERO,
-            told: Health::Starting,
+            reported: Health::Starting,
         }
     }
 

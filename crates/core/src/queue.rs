@@ -24,7 +24,7 @@ pub struct QueueConfig {
     pub weight: u32,
     /// Slots it gets before anyone's share, as soon as one is free.
     pub reserve: u32,
-    /// Slots of the reserve that are never lent, even while this queue is empty.
+    /// Slots of the reserve that other queues never get, even while this queue is empty.
     pub keep: u32,
     /// Slots it never exceeds.
     pub limit: u32,
@@ -150,7 +150,7 @@ impl Queue {
     }
 
     /// Whether a task of it may be assigned now, its limit considered.
-    pub(crate) fn may_lend(&self) -> bool {
+    pub(crate) fn may_assign(&self) -> bool {
         !self.paused && self.out < self.config.limit
     }
 
@@ -255,7 +255,7 @@ impl Queue {
         if self.keys[key].waiting == 0 {
             let level = self.keys[key].had.max(self.served);
             self.keys[key].had = level;
-            self.keys.revive(key);
+            self.keys.reactivate(key);
         }
         self.keys[key].waiting += 1;
     }
@@ -284,7 +284,7 @@ impl Queue {
     /// Lets go of a key whose last task has left, and of those that have paid off what they had ahead.
     /// Returns whether room for another key arose.
     pub(crate) fn retire(&mut self, key: KeyId) -> bool {
-        let forgiven = self.keys.forgive(self.served);
+        let forgiven = self.keys.drop_caught_up_keys(self.served);
         self.keys.retire(key, self.served) || forgiven
     }
 
@@ -321,7 +321,7 @@ impl Queue {
     }
 
     /// Records that a withdrawn task is assigned, and charges what its run is expected to cost.
-    pub(crate) fn lend(&mut self, tasks: &mut Tasks, id: TaskId) {
+    pub(crate) fn assign(&mut self, tasks: &mut Tasks, id: TaskId) {
         let key = tasks[id].key;
         self.out += 1;
         self.keys[key].out += 1;

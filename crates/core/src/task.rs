@@ -33,8 +33,8 @@ pub struct NewTask<'a> {
     /// Earlier runs ended by its own code, and earlier workers that died on it.
     pub attempt: u16,
     pub crashes: u8,
-    /// A job of an ordered queue that its key has waited for: it goes first, and the key goes on.
-    pub rested: bool,
+    /// A job of an ordered queue that was parked: it goes first, and unblocks its key.
+    pub was_parked: bool,
     /// The worker inside which the caller runs.
     pub parent: Option<WorkerId>,
 }
@@ -55,10 +55,10 @@ pub(crate) enum Place {
 /// How far the record of a job that counts as done on delivery has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Its queue asks for none, or it has not been assigned yet.
+    /// Its queue needs none, or it has not been assigned yet.
     None,
-    /// Its source was asked to record it. No worker has it before that is done.
-    Asked,
+    /// Its source was requested to record it. It is sent to no worker before that is done.
+    Requested,
     /// Its source counts it as done. It has one run, which no worker has reached yet or which is its last.
     Recorded,
 }
@@ -107,7 +107,7 @@ pub(crate) struct Task {
 impl Task {
     /// It stands in a worker's slot and waits to be recorded before it is sent.
     pub(crate) fn is_held_back(&self) -> bool {
-        self.claim == Claim::Asked && matches!(self.place, Place::Out(_))
+        self.claim == Claim::Requested && matches!(self.place, Place::Out(_))
     }
 
     /// The longest that its present run may take, in a pool whose tasks have so long.

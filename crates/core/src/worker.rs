@@ -18,7 +18,7 @@ pub enum WorkerState {
     Starting,
     Ready,
     Busy,
-    /// It was told to finish its tasks and exit.
+    /// It was sent GOAWAY: it is to finish its tasks and exit.
     Draining,
     /// It was sent a signal to end.
     Stopping,
@@ -82,11 +82,11 @@ pub(crate) enum Life {
     Live {
         idle_since: Time,
     },
-    /// Told to go, has tasks to finish.
+    /// It was sent GOAWAY and has tasks to finish.
     Draining {
         why: Why,
     },
-    /// Told to go, has nothing left to do.
+    /// It was sent GOAWAY and has nothing left to do.
     Stopping {
         why: Why,
         since: Time,
@@ -101,9 +101,10 @@ pub(crate) enum Life {
 pub(crate) enum Demand {
     /// Whenever it has a free slot.
     Always,
-    /// It asked for one task.
-    Asked,
-    /// It did not ask. Whether it withdrew while a task was on its way, which it may return once.
+    /// It has requested one task.
+    OnRequest,
+    /// It has not requested a task. Whether it withdrew while a task was on its way, which it may
+    /// return once.
     Silent { crossed: bool },
 }
 
@@ -157,7 +158,7 @@ pub(crate) struct Worker {
     /// Since when the edge does not read what it writes.
     pub(crate) unread: Option<Time>,
     /// Calls that its tasks made and that wait for a worker of its own pool.
-    pub(crate) calls_home: u32,
+    pub(crate) calls_to_own_pool: u32,
 }
 
 impl Worker {

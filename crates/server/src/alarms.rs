@@ -1,4 +1,4 @@
-//! What is to be looked at again at some time.
+//! Alarms: what has to be checked again at some time.
 
 use std::collections::BTreeMap;
 use stoker_core::Time;
@@ -31,8 +31,9 @@ impl<A> Alarms<A> {
         key
     }
 
-    /// Whoever goes takes its alarms along, or those who come and go would leave ever more behind.
-    pub(crate) fn take_back(&mut self, key: AlarmKey) {
+    /// Cancels an alarm. Without this, connections that come and go would leave ever more alarms
+    /// behind.
+    pub(crate) fn cancel(&mut self, key: AlarmKey) {
         self.all.remove(&key);
     }
 
@@ -42,7 +43,7 @@ impl<A> Alarms<A> {
     }
 
     /// Takes the first one that is due.
-    pub(crate) fn ring(&mut self, now: Time) -> Option<A> {
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<A> {
         let first = self.all.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
@@ -59,10 +60,10 @@ mod tests {
         let second = alarms.set(Time(20), 2);
         alarms.set(Time(10), 1);
         alarms.set(Time(10), 4);
-        alarms.take_back(second);
+        alarms.cancel(second);
         assert_eq!(alarms.next(), Some(Time(10)));
-        assert_eq!(alarms.ring(Time(9)), None);
-        let rung = [10, 10, 10, 30].map(|at| alarms.ring(Time(at)));
+        assert_eq!(alarms.pop_due(Time(9)), None);
+        let rung = [10, 10, 10, 30].map(|at| alarms.pop_due(Time(at)));
         assert_eq!(rung, [Some(1), Some(4), None, Some(3)]);
         assert_eq!(alarms.next(), None);
     }

@@ -5,12 +5,12 @@ use crate::observe::{Log, events};
 use std::io;
 
 /// Looks where the configuration lies now: in the directory of the next release, perhaps.
-pub(crate) fn find_anew(launch: &mut Launch, log: &mut Log) -> io::Result<()> {
+pub(crate) fn find_again(launch: &mut Launch, log: &mut Log) -> io::Result<()> {
     let base = launch.find_base()?;
     if base != launch.base {
         let (old, new) = (launch.base.display(), base.display());
         let text = format!("new workers run in {new}, no longer in {old}");
-        let entry = events::DIRECTORY_CHANGED.says(text);
+        let entry = events::DIRECTORY_CHANGED.message(text);
         let (old, new) = (old.to_string(), new.to_string());
         log.put(entry.with("from", old).with("to", new));
         launch.base = base;
@@ -19,9 +19,9 @@ pub(crate) fn find_anew(launch: &mut Launch, log: &mut Log) -> io::Result<()> {
 }
 
 /// Looks only if the directory was removed, as deploy tools do with old releases: no worker could start in it.
-pub(crate) fn leave_removed(launch: &mut Launch, log: &mut Log) {
+pub(crate) fn leave_removed_directory(launch: &mut Launch, log: &mut Log) {
     if !launch.base.is_dir() {
         // There may be none at all. Then workers fail to start, and say so.
-        find_anew(launch, log).ok();
+        find_again(launch, log).ok();
     }
 }

@@ -11,7 +11,7 @@ impl Plane {
     pub(crate) fn add_pools_and_queues(&mut self) {
         let config = self.config.clone();
         for pool in &config.pools {
-            let pool = self.scaled_as_before(pool.clone());
+            let pool = self.restore_scaled_size(pool.clone());
             self.add_pool(&pool);
         }
         for queue in &config.queues {
@@ -36,7 +36,7 @@ impl Plane {
 
     /// A pool has the size again that an operator had given it before the server was started again. That fits: what
     /// its queues reserve was looked at when either changed.
-    fn scaled_as_before(&mut self, mut pool: PoolSpec) -> PoolSpec {
+    fn restore_scaled_size(&mut self, mut pool: PoolSpec) -> PoolSpec {
         let Some((min, max)) = self.launch.scaled.get(&pool.name).copied() else {
             return pool;
         };
@@ -45,7 +45,7 @@ impl Plane {
         let text = format!(
             "pool {name} has {min} to {max} workers by `stoker scale`; `stoker scale {name} --reset` takes it back"
         );
-        let entry = events::POOL_OVERRIDDEN.says(text).with("pool", name);
+        let entry = events::POOL_OVERRIDDEN.message(text).with("pool", name);
         self.log.put(entry.with("min", min).with("max", max));
         pool
     }
@@ -62,9 +62,9 @@ impl Plane {
     }
 
     /// Tasks that a pool with so many processes can surely run at once.
-    pub(crate) fn certain_with(&self, id: PoolId, min: u32) -> u32 {
+    pub(crate) fn guaranteed_slots_with(&self, id: PoolId, min: u32) -> u32 {
         self.pool_spec(id)
-            .map_or(min, |spec| spec.certain_with(min))
+            .map_or(min, |spec| spec.guaranteed_slots_with(min))
     }
 
     /// How workers of a pool are started from now on: where the configuration lies now, which a deploy may change.

@@ -12,14 +12,14 @@ const BEATS: u64 = 3;
 const BEAT_WHILE_ENDING: Span = Span::from_secs(1);
 
 /// When to report, and how often it was done.
-pub(crate) struct Heart {
+pub(crate) struct HeartbeatSender {
     memory: Heartbeat,
     count: u64,
     /// When the next report is due.
     pub(crate) due: Time,
 }
 
-impl Heart {
+impl HeartbeatSender {
     pub(crate) fn new(memory: Heartbeat) -> Self {
         let (count, due) = (0, Time::ZERO);
         Self { memory, count, due }
@@ -36,7 +36,7 @@ impl Heart {
 impl Plane {
     /// Reports progress if that is due: one comparison in most turns.
     pub(crate) fn beat_if_due(&mut self) {
-        if self.now >= self.heart.due {
+        if self.now >= self.heartbeat.due {
             self.beat();
         }
     }
@@ -44,7 +44,7 @@ impl Plane {
     /// Reports progress, and plans the next report.
     pub(crate) fn beat(&mut self) {
         let is_draining = self.core.is_draining();
-        self.heart.beat(match is_draining {
+        self.heartbeat.beat(match is_draining {
             true => Stage::Draining,
             false => Stage::Serving,
         });
@@ -53,12 +53,12 @@ impl Plane {
             (false, Span::FOREVER) => Span::FOREVER,
             (false, watchdog) => Span(watchdog.0 / BEATS),
         };
-        self.heart.due = self.now + pause;
+        self.heartbeat.due = self.now + pause;
     }
 
     /// Reports that from here on the job store and slow clients decide how long a turn takes.
     pub(crate) fn beat_before_closing(&mut self) {
-        self.heart.beat(Stage::Closing);
+        self.heartbeat.beat(Stage::Closing);
     }
 
     /// Tells the angel how patient to be with this server.
@@ -66,7 +66,7 @@ impl Plane {
         let watchdog = self.config.watchdog;
         let graces = self.config.pools.iter().map(|pool| pool.core.stop_grace);
         let stop_grace = graces.max().map_or(Duration::ZERO, duration);
-        self.ask_angel(&ToAngel::Timeouts {
+        self.send_to_angel(&ToAngel::Timeouts {
             watchdog: (watchdog != Span::FOREVER).then(|| duration(watchdog)),
             stop_grace,
         });

@@ -24,7 +24,7 @@ const FOR_REQUESTS: usize = 4 << 20;
 /// What an administrator's own commands may be answered with beyond the limit.
 const FOR_ADMINISTRATORS: usize = 4 << 20;
 
-/// How often idle connections are asked for what they keep.
+/// How often idle connections release their spare buffers.
 const SWEEP: Span = Span::from_secs(1);
 
 /// Bytes held by connections, and who waits for some of them to be freed.
@@ -272,7 +272,7 @@ impl Plane {
         }
     }
 
-    /// Lets those go on that wait for memory, as far as there is some. At the end of every turn.
+    /// Resumes whatever waits for memory, as far as there is some. Called at the end of every turn.
     pub(crate) fn use_freed_memory(&mut self) {
         if std::mem::take(&mut self.memory.is_short) {
             self.sweep();
@@ -289,7 +289,7 @@ impl Plane {
         }
     }
 
-    /// Has idle connections give back what they keep for their next frames.
+    /// Has idle connections release the buffers that they keep for their next frames.
     fn sweep(&mut self) {
         if self.now.since(self.memory.swept) < SWEEP {
             return;

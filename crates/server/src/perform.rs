@@ -1,14 +1,14 @@
-//! Performs what the core asks for. Nothing here decides anything, and nothing here takes a step.
+//! Performs the actions of the core. Nothing here makes a decision or takes a step.
 
 use crate::observe::{Entry, events};
 use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use crate::sources::end::{Victim, exit_text};
-use crate::workers::Link;
+use crate::workers::WorkerHandle;
 use stoker_angel::ToAngel;
 use stoker_core::{Action, Exit, Facts, Health, Notice, Outcome, Recycled, TaskId, Why, WorkerId};
 use stoker_os::Signal;
-use stoker_store::{Ask, What};
+use stoker_store::{StoreRequest, What};
 use stoker_wire::Frame;
 
 impl Plane {
@@ -102,32 +102,33 @@ impl Plane {
     }
 
     fn kill(&mut self, worker: WorkerId, why: Why) {
-        let Some(link) = self.link_mut(worker) else {
+        let Some(handle) = self.worker_handle_mut(worker) else {
             return;
         };
-        link.killed_for = killed_for(why);
-        let (name, spawned) = (link.name.clone(), link.spawned);
-        // One that was still booting has nothing to finish, so its end is nothing to tell.
-        let quiet = !link.ready && matches!(why, Why::Shutdown | Why::Surplus | Why::Replaced);
-        if let Some(reason) = killed_for(why).filter(|_| !quiet) {
+        handle.kill_reason = kill_reason(why);
+        let (name, spawned) = (handle.name.clone(), handle.spawned);
+        // A worker that was still booting has nothing to finish, so its end is not worth a log
+        // line.
+        let quiet = !handle.ready && matches!(why, Why::Shutdown | Why::Surplus | Why::Replaced);
+        if let Some(reason) = kill_reason(why).filter(|_| !quiet) {
             let task = Some(self.present_task(worker)).filter(|task| !task.is_empty());
             let at = task
                 .as_ref()
                 .map_or(String::new(), |task| format!(" at {task}"));
-            let entry = events::WORKER_KILLED.says(format!("{name} is killed{at}: {reason}"));
+            let entry = events::WORKER_KILLED.message(format!("{name} is killed{at}: {reason}"));
             let entry = self.about(worker, entry).with("task", task);
             self.log.put(entry.with("reason", reason));
         }
         if spawned {
-            self.ask_angel(&ToAngel::Kill {
-                worker: Link::key(worker),
+            self.send_to_angel(&ToAngel::Kill {
+                worker: WorkerHandle::key(worker),
             });
         } else {
             self.todo.push_back(Todo::KillDialled { worker });
         }
     }
 
-    /// Has the store know that a job's worker died on it, or its program.
+    /// Reports to the store that a job's worker, or its program, died while running it.
     fn note_crash(
         &mut self,
         worker: WorkerId,
@@ -136,74 +137,80 @@ impl Plane {
         crashes: u8,
         victim: Victim,
     ) {
-        let Some(held) = self.jobs.loaded.get(task) else {
+        let Some(loaded) = self.jobs.loaded.get(task) else {
             return self.log_crashed_call(task, worker, exit, crashes, victim);
         };
-        let (whole, crashes) = (held.job.clone(), crashes.saturating_add(held.spared));
+        let (whole, crashes) = (loaded.job.clone(), crashes.saturating_add(loaded.spared));
         let job = whole.id;
-        let died_of = self.link(worker).and_then(Link::why_it_died);
+        let died_of = self
+            .worker_handle(worker)
+            .and_then(WorkerHandle::death_reason);
         let died_of = died_of.map_or(String::new(), |text| format!(": {text}"));
         let text = format!("{} by {}{died_of}", victim.died(), exit_text(exit));
-        let entry = events::RUN_CRASHED.says(format!("crashed: {text}; it runs again alone"));
+        let entry = events::RUN_CRASHED.message(format!("crashed: {text}; it runs again alone"));
         let entry = entry.with("worker", self.worker_name(Some(worker)));
         let entry = entry.with("reason", text.as_str()).with("final", false);
         self.log_lost_run(&whole, crashes, entry);
         // It does not run any more, and the server's own death would count once more.
         self.jobs.runs_changed = true;
         let what = What::Crashed;
-        self.jobs.ask(Ask::Note { job, what, text });
+        self.jobs.send(StoreRequest::Note { job, what, text });
     }
 
-    /// Has the store know that a job's run was cut off, which was no fault of the job.
+    /// Reports to the store that a job's run was cut off through no fault of the job.
     fn note_cut_off(&mut self, worker: WorkerId, task: TaskId, why: Option<Why>, again: bool) {
-        let Some(whole) = self.jobs.loaded.get(task).map(|held| held.job.clone()) else {
-            let why = why.and_then(killed_for).unwrap_or("it ended by force");
+        let Some(whole) = self.jobs.loaded.get(task).map(|loaded| loaded.job.clone()) else {
+            let why = why.and_then(kill_reason).unwrap_or("it ended by force");
             return self.log_cut_off_call(task, worker, why, again);
         };
         let job = whole.id;
-        let name = self.link(worker).map_or("its worker", |link| &link.name);
-        let why = why.and_then(killed_for).unwrap_or("it ended by force");
+        let name = self
+            .worker_handle(worker)
+            .map_or("its worker", |handle| &handle.name);
+        let why = why.and_then(kill_reason).unwrap_or("it ended by force");
         let (text, next) = match again {
             true => ("", "it runs again"),
             // It counts as done since its delivery, or since its code said so.
             false => ("; it does not run again", "it does not run again"),
         };
         let text = format!("{name} was killed while it ran this job: {why}{text}");
-        let entry = events::RUN_CUT_OFF.says(format!("was cut off: {why}; {next}"));
+        let entry = events::RUN_CUT_OFF.message(format!("was cut off: {why}; {next}"));
         let entry = entry.with("worker", self.worker_name(Some(worker)));
         let entry = entry.with("reason", why).with("final", !again);
         self.log_lost_run(&whole, whole.run.crashes, entry);
-        if let Some(held) = self.jobs.loaded.get_mut(task) {
-            held.is_cut_off = !again;
+        if let Some(loaded) = self.jobs.loaded.get_mut(task) {
+            loaded.is_cut_off = !again;
         }
         self.jobs.runs_changed = true;
         let what = What::CutOff;
-        self.jobs.ask(Ask::Note { job, what, text });
+        self.jobs.send(StoreRequest::Note { job, what, text });
     }
 
     /// A line about a worker.
     fn about(&self, worker: WorkerId, entry: Entry) -> Entry {
-        let Some(link) = self.link(worker) else {
+        let Some(handle) = self.worker_handle(worker) else {
             return entry;
         };
-        let pool = self.core.pool(link.pool).0;
-        let entry = entry.with("worker", link.name.as_str()).with("pool", pool);
-        entry.with("pid", link.pid)
+        let pool = self.core.pool(handle.pool).0;
+        let entry = entry
+            .with("worker", handle.name.as_str())
+            .with("pool", pool);
+        entry.with("pid", handle.pid)
     }
 
     fn notice(&mut self, notice: Notice, victim: Victim) {
         match notice {
             Notice::Ready { worker, quiet } => {
-                let Some(link) = self.link_mut(worker) else {
+                let Some(handle) = self.worker_handle_mut(worker) else {
                     return;
                 };
-                link.ready = true;
+                handle.ready = true;
                 if quiet {
                     return;
                 }
-                let text = format!("{} is ready (pid {})", link.name, link.pid);
+                let text = format!("{} is ready (pid {})", handle.name, handle.pid);
                 let version = self.core.worker(worker).map(|(_, _, version)| version);
-                let entry = self.about(worker, events::WORKER_READY.says(text));
+                let entry = self.about(worker, events::WORKER_READY.message(text));
                 self.log.put(entry.with("version", version));
             }
             Notice::Died {
@@ -214,30 +221,30 @@ impl Plane {
                 why,
                 crashed,
             } => {
-                let Some(link) = self.link(worker) else {
+                let Some(handle) = self.worker_handle(worker) else {
                     return;
                 };
-                let pool = link.pool;
+                let pool = handle.pool;
                 if quiet {
                     *self.spent.entry(pool).or_default() += 1;
                     return;
                 }
-                let (name, words) = (link.name.clone(), link.dying_words());
-                let (pool, how) = (link.pool, exit_text(exit));
+                let (name, words) = (handle.name.clone(), handle.death_details());
+                let (pool, how) = (handle.pool, exit_text(exit));
                 if expected {
-                    let entry = events::WORKER_GONE.says(format!("{name} has gone ({how})"));
+                    let entry = events::WORKER_GONE.message(format!("{name} has gone ({how})"));
                     let entry = self.about(worker, entry).with("exit", how);
                     return self.log.put(entry);
                 }
                 *self.restarts.entry(pool).or_default() += 1;
                 self.last_exits.insert(pool, how.clone());
                 let task = crashed.map_or(String::new(), |_| " while it ran a task".to_owned());
-                let reason = why.and_then(killed_for);
+                let reason = why.and_then(kill_reason);
                 let why = reason.map_or(String::new(), |why| format!("; {why}"));
                 let last = words.as_ref();
                 let last = last.map_or(String::new(), |words| format!("; last words: {words}"));
                 let text = format!("{name} died by {how}{task}{why}{last}");
-                let entry = self.about(worker, events::WORKER_DIED.says(text));
+                let entry = self.about(worker, events::WORKER_DIED.message(text));
                 let entry = entry.with("exit", how).with("reason", reason);
                 self.log.put(
                     entry
@@ -263,28 +270,28 @@ impl Plane {
                 exit,
                 again_in,
             } => {
-                let Some(link) = self.link(worker) else {
+                let Some(handle) = self.worker_handle(worker) else {
                     return;
                 };
-                let (name, words) = (link.name.clone(), link.dying_words());
+                let (name, words) = (handle.name.clone(), handle.death_details());
                 let last = words
                     .as_ref()
                     .map_or(String::new(), |words| format!(": {words}"));
                 // Issue 9, A27: a script that only defines its handlers ends well, and at once.
                 let hint = match exit {
-                    Exit::Code(0) if !link.ready => {
+                    Exit::Code(0) if !handle.ready => {
                         ". It ended without serving: a worker calls run() last; for a program that does not speak \
                          Stoker's protocol set protocol = false"
                     }
                     _ => "",
                 };
                 let (how, ms) = (exit_text(exit), again_in.as_millis());
-                let what = match link.ready {
+                let what = match handle.ready {
                     true => "ended before it was of use",
                     false => "did not get ready",
                 };
-                let (pool, text) = (link.pool, format!("{name} {what} ({how}){last}{hint}"));
-                let entry = events::BOOT_FAILED.says(format!("{text}; next boot in {ms} ms"));
+                let (pool, text) = (handle.pool, format!("{name} {what} ({how}){last}{hint}"));
+                let entry = events::BOOT_FAILED.message(format!("{text}; next boot in {ms} ms"));
                 let entry = self.about(worker, entry).with("exit", how.as_str());
                 self.log
                     .put(entry.with("last_words", words).with("next_boot_ms", ms));
@@ -298,28 +305,28 @@ impl Plane {
                 let pool = self.core.pool(pool).0.to_owned();
                 let entry = match health {
                     Health::Healthy => {
-                        Some(events::POOL_HEALTHY.says(format!("pool {pool} is healthy")))
+                        Some(events::POOL_HEALTHY.message(format!("pool {pool} is healthy")))
                     }
                     Health::Starting => None,
                     Health::Failing { boots } => {
                         let text =
                             format!("pool {pool} is unhealthy: {boots} boots in a row failed");
-                        Some(events::POOL_UNHEALTHY.says(text).with("boots", boots))
+                        Some(events::POOL_UNHEALTHY.message(text).with("boots", boots))
                     }
-                    Health::Blamed => Some(events::VERSION_BLAMED.says(format!(
+                    Health::Blamed => Some(events::VERSION_BLAMED.message(format!(
                         "pool {pool}: many different tasks kill its workers; the version is to blame"
                     ))),
                 };
                 if let Some(entry) = entry {
                     self.log.put(entry.with("pool", pool));
                 }
-                self.tell_orphans();
+                self.report_orphans();
             }
             Notice::ReloadGivenUp { pool } => {
                 let pool = self.core.pool(pool).0.to_owned();
                 let text = format!("pool {pool}: the new version can't run; the old one stays");
                 self.log
-                    .put(events::RELOAD_GIVEN_UP.says(text).with("pool", pool));
+                    .put(events::RELOAD_GIVEN_UP.message(text).with("pool", pool));
             }
         }
     }
@@ -337,14 +344,14 @@ impl Plane {
         };
         let size = rss.map_or(String::new(), |rss| format!(" ({} MB)", rss >> 20));
         let text = format!("{name} is replaced: {reason}{size}");
-        let entry = self.about(worker, events::WORKER_RECYCLED.says(text));
+        let entry = self.about(worker, events::WORKER_RECYCLED.message(text));
         self.log
             .put(entry.with("reason", reason).with("rss_bytes", rss));
     }
 }
 
-/// Why a worker was killed, where that is not a matter of course.
-fn killed_for(why: Why) -> Option<&'static str> {
+/// Why a worker was killed, unless that is routine.
+fn kill_reason(why: Why) -> Option<&'static str> {
     Some(match why {
         Why::BootTimeout => "it was not ready within boot_timeout",
         Why::TaskTimeout => "its task exceeded its timeout",

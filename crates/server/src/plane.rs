@@ -1,11 +1,11 @@
 //! The state of the server, owned by one thread.
 
-use crate::admin::{Listings, Quarantine, Reloads, Steered};
+use crate::admin::{Listings, Overrides, Quarantine, Reloads};
 use crate::alarms::Alarms;
 use crate::answers::AnswerSizes;
 use crate::clock::Clock;
 use crate::config::{Config, Launch, Pool as PoolSpec};
-use crate::heartbeat::Heart;
+use crate::heartbeat::HeartbeatSender;
 use crate::memory::Memory;
 use crate::net::{Conn, ConnId, Poller, Slots};
 use crate::observe::{Log, Metrics, Recent};
@@ -13,7 +13,7 @@ use crate::sources::jobs::Jobs;
 use crate::sources::jobs::failures::FailureLog;
 use crate::sources::rpc::Places;
 use crate::sources::{Payload, Payloads};
-use crate::workers::Link;
+use crate::workers::WorkerHandle;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use stoker_angel::Channel;
@@ -74,8 +74,8 @@ pub(crate) enum Alarm {
     Dropped(WorkerId),
     /// A queue of whose failed runs some are not logged.
     Failures(QueueId),
-    /// A job that told something of itself.
-    Untold(TaskId),
+    /// A job with progress or a checkpoint that has not been reported to the store.
+    Unreported(TaskId),
     /// Queues that nobody needs.
     Unused,
     /// The listener, after it could not accept.
@@ -91,9 +91,9 @@ pub(crate) enum Alarm {
 /// Bytes of one connection's output that need not be counted at once, within a turn.
 const UNCOUNTED: usize = 4 << 10;
 
-/// Figures of one queue or service.
+/// Statistics of one queue or service.
 #[derive(Default)]
-pub(crate) struct Figures {
+pub(crate) struct QueueStats {
     pub(crate) waited: Recent,
     pub(crate) ran: Recent,
     /// Calls by how they ended; jobs are counted by their store.
@@ -114,9 +114,9 @@ pub(crate) struct Plane {
     pub(crate) channel: Channel,
     /// Something waits for the angel to read.
     pub(crate) waits_for_angel: bool,
-    pub(crate) heart: Heart,
+    pub(crate) heartbeat: HeartbeatSender,
     pub(crate) listener: Fd,
-    /// What a gateway has to know to be let in as one.
+    /// The token by which a gateway is recognized.
     pub(crate) gateway_token: Option<String>,
     pub(crate) conns: Slots<Conn>,
     /// Connections with something to flush at the end of the turn.
@@ -124,19 +124,19 @@ pub(crate) struct Plane {
     /// What is to be looked at again at some time.
     pub(crate) alarms: Alarms<Alarm>,
     /// By the slot of the worker's number.
-    pub(crate) links: Vec<Option<Link>>,
-    /// Worker outputs that rest until the log has caught up.
+    pub(crate) worker_handles: Vec<Option<WorkerHandle>>,
+    /// Worker outputs that are paused until the log has caught up.
     pub(crate) paused_outputs: Vec<ConnId>,
     pub(crate) payloads: Payloads,
     pub(crate) jobs: Jobs,
-    pub(crate) figures: Vec<Figures>,
+    pub(crate) queue_stats: Vec<QueueStats>,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
     pub(crate) quarantine: Quarantine,
     pub(crate) reloads: Reloads,
     pub(crate) listings: Listings,
-    /// Queues of which an operator has set something.
-    pub(crate) steered: HashMap<QueueId, Steered>,
+    /// The overrides of queues that operators have set at run time.
+    pub(crate) overrides: HashMap<QueueId, Overrides>,
     /// How workers of each version of a pool are started.
     pub(crate) specs: HashMap<(PoolId, u32), Arc<PoolSpec>>,
     /// Workers of a pool that took their last task and ended well.
@@ -148,8 +148,8 @@ pub(crate) struct Plane {
     pub(crate) todo: VecDeque<Todo>,
     pub(crate) meta: MetaBuf,
     pub(crate) drained: bool,
-    /// It was told which queues of the store nobody serves.
-    pub(crate) orphans_told: bool,
+    /// The log has reported which queues of the store nobody serves.
+    pub(crate) orphans_reported: bool,
     pub(crate) lost_angel: bool,
     /// Turns so far, and how long they took.
     pub(crate) turns: u64,
@@ -172,17 +172,20 @@ impl Plane {
         self.actions = actions;
     }
 
-    /// Does what steps have put off, until nothing is left.
+    /// Runs what steps have deferred, until nothing is left.
     pub(crate) fn settle(&mut self) {
         loop {
-            self.do_what_was_put_off();
-            if !self.jobs.inline || !std::mem::take(&mut self.jobs.asking) || !self.hear_store() {
+            self.run_deferred();
+            if !self.jobs.inline
+                || !std::mem::take(&mut self.jobs.has_requests)
+                || !self.receive_store_events()
+            {
                 return;
             }
         }
     }
 
-    fn do_what_was_put_off(&mut self) {
+    fn run_deferred(&mut self) {
         while let Some(todo) = self.todo.pop_front() {
             match todo {
                 Todo::Refill { queue, class, key } => self.refill(queue, class, key),
@@ -198,43 +201,43 @@ impl Plane {
         }
     }
 
-    pub(crate) fn figures(&mut self, queue: QueueId) -> &mut Figures {
-        if self.figures.len() <= queue.index() {
-            self.figures
-                .resize_with(queue.index() + 1, Figures::default);
+    pub(crate) fn queue_stats(&mut self, queue: QueueId) -> &mut QueueStats {
+        if self.queue_stats.len() <= queue.index() {
+            self.queue_stats
+                .resize_with(queue.index() + 1, QueueStats::default);
         }
-        &mut self.figures[queue.index()]
+        &mut self.queue_stats[queue.index()]
     }
 
     pub(crate) fn payload(&self, task: TaskId) -> &Payload {
         &self.payloads[task]
     }
 
-    pub(crate) fn link(&self, worker: WorkerId) -> Option<&Link> {
-        self.links
+    pub(crate) fn worker_handle(&self, worker: WorkerId) -> Option<&WorkerHandle> {
+        self.worker_handles
             .get(worker.slot as usize)?
             .as_ref()
-            .filter(|link| link.id == worker)
+            .filter(|handle| handle.id == worker)
     }
 
-    pub(crate) fn link_mut(&mut self, worker: WorkerId) -> Option<&mut Link> {
-        self.links
+    pub(crate) fn worker_handle_mut(&mut self, worker: WorkerId) -> Option<&mut WorkerHandle> {
+        self.worker_handles
             .get_mut(worker.slot as usize)?
             .as_mut()
-            .filter(|link| link.id == worker)
+            .filter(|handle| handle.id == worker)
     }
 
-    pub(crate) fn add_link(&mut self, link: Link) {
-        let slot = link.id.slot as usize;
-        if self.links.len() <= slot {
-            self.links.resize_with(slot + 1, || None);
+    pub(crate) fn add_worker_handle(&mut self, handle: WorkerHandle) {
+        let slot = handle.id.slot as usize;
+        if self.worker_handles.len() <= slot {
+            self.worker_handles.resize_with(slot + 1, || None);
         }
-        self.links[slot] = Some(link);
+        self.worker_handles[slot] = Some(handle);
     }
 
     /// Lists a connection to be flushed at the end of the turn, and counts what was put into its output. Little more
     /// than was counted is counted with the next, or by the flush.
-    pub(crate) fn mark(&mut self, id: ConnId) {
+    pub(crate) fn mark_dirty(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.get_mut(id) {
             let is_listed = std::mem::replace(&mut conn.dirty, true);
             if !is_listed || conn.unsent() > conn.counted.unsent + UNCOUNTED {

@@ -7,7 +7,7 @@ use crate::base;
 use crate::clock::{Clock, duration, wall_ms};
 use crate::config::Launch;
 use crate::counted;
-use crate::heartbeat::Heart;
+use crate::heartbeat::HeartbeatSender;
 use crate::memory::Memory;
 use crate::net::{Poller, Slots, Source};
 use crate::observe::events;
@@ -35,10 +35,10 @@ const READ: usize = 64 << 10;
 /// The longest sleep while a job is to become due.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// What the angel's first message says.
+/// The angel's first message.
 struct Start {
     launch: Launch,
-    heart: Heart,
+    heartbeat: HeartbeatSender,
     /// How many servers there were before this one, and how the last of them ended.
     restarts: u32,
     previous: Option<Previous>,
@@ -71,7 +71,7 @@ fn start_of(message: ToServer, fds: Vec<Fd>) -> io::Result<Start> {
     };
     Ok(Start {
         launch: Launch::decode(&text),
-        heart: Heart::new(Heartbeat::of(memory)),
+        heartbeat: HeartbeatSender::new(Heartbeat::of(memory)),
         restarts,
         previous,
         gateway_token,
@@ -159,7 +159,7 @@ impl Server {
         let ended = match plane.lost_angel {
             true => {
                 let text = "the angel is gone; workers are ended, and so is this";
-                plane.log.put(events::ANGEL_GONE.says(text));
+                plane.log.put(events::ANGEL_GONE.message(text));
                 Err(io::Error::other("the angel is gone"))
             }
             false => {
@@ -192,7 +192,7 @@ impl Server {
         self.plane.core.check_invariants();
         self.plane.check_memory();
         self.plane.check_jobs();
-        self.plane.check_links();
+        self.plane.check_worker_handles();
     }
 
     /// Whether a turn would find something.
@@ -233,7 +233,7 @@ impl Plane {
     ) -> io::Result<Self> {
         let Start {
             mut launch,
-            heart,
+            heartbeat,
             gateway_token,
             ..
         } = start;
@@ -252,7 +252,7 @@ impl Plane {
             Some(store) => store,
             None => open_store(&config, &launch, listener.as_fd(), is_restart, &mut log)?,
         };
-        base::leave_removed(&mut launch, &mut log);
+        base::leave_removed_directory(&mut launch, &mut log);
         Ok(Self {
             core: Core::new(limits),
             clock: Clock::new(),
@@ -260,23 +260,23 @@ impl Plane {
             poller: Poller::new()?,
             channel,
             waits_for_angel: false,
-            heart,
+            heartbeat,
             listener,
             gateway_token,
             conns: Slots::default(),
             dirty: Vec::new(),
             alarms: Alarms::default(),
-            links: Vec::new(),
+            worker_handles: Vec::new(),
             paused_outputs: Vec::new(),
             payloads: Payloads::default(),
             jobs: Jobs::new(store),
-            figures: Vec::new(),
+            queue_stats: Vec::new(),
             metrics: Metrics::default(),
             log,
             quarantine: Quarantine::default(),
             reloads: Reloads::default(),
             listings: Listings::default(),
-            steered: HashMap::new(),
+            overrides: HashMap::new(),
             specs: HashMap::new(),
             restarts: HashMap::new(),
             spent: HashMap::new(),
@@ -285,7 +285,7 @@ impl Plane {
             todo: VecDeque::new(),
             meta: MetaBuf::new(),
             drained: false,
-            orphans_told: false,
+            orphans_reported: false,
             lost_angel: false,
             turns: 0,
             busy_us: 0,
@@ -315,7 +315,7 @@ impl Plane {
             .collect();
         self.log.put(
             events::SERVING
-                .says(format!("serving; pools: {}", pools.join(", ")))
+                .message(format!("serving; pools: {}", pools.join(", ")))
                 .with("pools", pools),
         );
         if restarts > 0 {
@@ -328,7 +328,7 @@ impl Plane {
             let reason = previous.unwrap_or_default();
             let text = format!("the server was started again ({times} by now){reason}; {lost}");
             let entry = events::SERVER_RESTARTED
-                .says(text)
+                .message(text)
                 .with("restarts", restarts);
             let reason = Some(reason.trim_start_matches(": ")).filter(|reason| !reason.is_empty());
             self.log.put(entry.with("reason", reason));
@@ -336,7 +336,7 @@ impl Plane {
         self.now = self.clock.now();
         self.send_timeouts();
         self.step(Event::Tick, None);
-        self.tell_orphans();
+        self.report_orphans();
         self.beat();
         Ok(())
     }
@@ -355,12 +355,12 @@ impl Plane {
         for (source, readable, writable) in ready.iter().copied() {
             self.serve(source, readable, writable, buffer);
         }
-        self.do_what_is_due();
-        self.tell_running();
+        self.run_due();
+        self.report_running();
         self.allow_loads();
         self.jobs.store.flush();
         if self.jobs.inline {
-            self.hear_store();
+            self.receive_store_events();
         }
         self.advance_listings();
         self.flush();
@@ -384,24 +384,24 @@ impl Plane {
                 }
             }
             Source::Listener => drop(self.accept()),
-            Source::Control => self.hear_angel(),
-            Source::Log => self.log_woke(),
+            Source::Control => self.receive_from_angel(),
+            Source::Log => self.on_log_ready(),
             Source::Store => {
-                self.hear_store();
+                self.receive_store_events();
                 self.settle();
             }
             Source::Process(token) => self.process_ended(token),
         }
     }
 
-    fn hear_angel(&mut self) {
+    fn receive_from_angel(&mut self) {
         if self.channel.flush().is_err() {
             self.lost_angel = true;
             return;
         }
         loop {
             match self.channel.receive::<ToServer>() {
-                Ok(Some((message, fds))) => self.angel_says(message, fds),
+                Ok(Some((message, fds))) => self.on_angel_message(message, fds),
                 Ok(None) => break,
                 Err(_) => {
                     self.lost_angel = true;
@@ -413,7 +413,7 @@ impl Plane {
         self.watch_angel();
     }
 
-    fn angel_says(&mut self, message: ToServer, fds: Vec<Fd>) {
+    fn on_angel_message(&mut self, message: ToServer, fds: Vec<Fd>) {
         match message {
             ToServer::Spawned { worker, pid } => self.spawned(worker, pid, fds),
             ToServer::SpawnFailed { worker, error } => self.not_spawned(worker, &error),
@@ -427,7 +427,7 @@ impl Plane {
                     "{worker} left a process behind, which is ended: {command} (pid {pid})"
                 );
                 let entry = events::PROCESS_LEFT
-                    .says(text)
+                    .message(text)
                     .with("worker", worker.to_string());
                 self.log
                     .put(entry.with("pid", pid).with("command", command));
@@ -456,42 +456,42 @@ impl Plane {
     }
 
     fn log_socket(&mut self, event: &'static LogEvent, about: AboutSocket) {
-        let entry = event.says(about.text).with("path", about.path);
+        let entry = event.message(about.text).with("path", about.path);
         self.log.put(entry.with("reason", about.reason));
     }
 
     fn drain(&mut self) {
         self.log
-            .put(events::DRAINING.says("draining: nothing new is taken, what runs is finished"));
+            .put(events::DRAINING.message("draining: nothing new is taken, what runs is finished"));
         self.goaway_clients();
         self.step(Event::Drain, None);
         self.beat();
         self.settle();
     }
 
-    fn do_what_is_due(&mut self) {
+    fn run_due(&mut self) {
         if self.core.next_deadline().is_some_and(|at| at <= self.now) {
             self.step(Event::Tick, None);
             self.settle();
         }
         self.wake_due_jobs();
-        while let Some(alarm) = self.alarms.ring(self.now) {
+        while let Some(alarm) = self.alarms.pop_due(self.now) {
             match alarm {
                 Alarm::Stalled(conn) => self.drop_if_stalled(conn),
-                Alarm::Closed(worker) => self.socketless(worker),
-                Alarm::HalfFrame(conn) => self.half_frame_due(conn),
+                Alarm::Closed(worker) => self.kill_socketless(worker),
+                Alarm::HalfFrame(conn) => self.on_half_frame_timeout(conn),
                 Alarm::Failures(queue) => self.report_failures(queue),
-                Alarm::Untold(task) => self.tell_what_waited(task),
+                Alarm::Unreported(task) => self.report_delayed_progress(task),
                 Alarm::Dropped(worker) => self.report_dropped(worker),
                 Alarm::Unused => self.close_expired(),
                 Alarm::Accept => self.accept_again(),
-                Alarm::Counted(look) => self.counted_until(look),
-                Alarm::Cancelling(no) => self.cancelling_is_due(no),
-                Alarm::Operator(ticket) => self.operator_waited(ticket),
+                Alarm::Counted(look) => self.on_queues_counted(look),
+                Alarm::Cancelling(no) => self.on_cancel_timeout(no),
+                Alarm::Operator(ticket) => self.on_operator_timeout(ticket),
             }
             self.settle();
         }
-        self.end_silence();
+        self.disconnect_silent();
     }
 
     fn time_to_wait(&self) -> Option<Duration> {
@@ -503,7 +503,7 @@ impl Plane {
             self.core.next_deadline(),
             self.alarms.next(),
             self.next_silent(),
-            Some(self.heart.due),
+            Some(self.heartbeat.due),
         ];
         let next = next.into_iter().flatten().min();
         // Without a watchdog no report is ever due.
@@ -517,20 +517,20 @@ impl Plane {
         [next, due].into_iter().flatten().min()
     }
 
-    /// Has the store finish all that it was asked: who waits for it hears. Returns until when the turns go on, for
-    /// clients to take their answers.
+    /// Has the store complete all requests, and answers everybody who waits for it. Returns until when the turns
+    /// go on, so that clients can read their answers.
     fn close_down(&mut self) -> Time {
         self.beat_before_closing();
-        let mut told = Vec::new();
-        if let Err(error) = self.jobs.store.close(&mut told) {
+        let mut events = Vec::new();
+        if let Err(error) = self.jobs.store.close(&mut events) {
             self.log.put(
                 events::STORE_TROUBLE
-                    .says(format!("the job store did not close well: {error}"))
+                    .message(format!("the job store did not close well: {error}"))
                     .with("reason", error.to_string()),
             );
         }
-        for told in told {
-            self.store_tells(told);
+        for event in events {
+            self.on_store_event(event);
         }
         self.end_waits();
         self.settle();
@@ -541,7 +541,8 @@ impl Plane {
         until
     }
 
-    /// The drain is over: says what could not be finished, writes what waits, and tells the angel.
+    /// The drain is over: logs what could not be finished, writes pending output, and reports to
+    /// the angel.
     fn leave(&mut self) {
         let left = self.jobs.unfinished();
         match self.jobs.store.abilities().durable {
@@ -552,7 +553,7 @@ impl Plane {
                 );
                 let text = format!("{jobs} {stay} in the store");
                 self.log
-                    .put(events::JOBS_LEFT.says(text).with("jobs", left));
+                    .put(events::JOBS_LEFT.message(text).with("jobs", left));
             }
             false if left > 0 => {
                 let text = format!(
@@ -560,14 +561,14 @@ impl Plane {
                     counted(left, "job")
                 );
                 self.log
-                    .put(events::JOBS_LOST.says(text).with("jobs", left));
+                    .put(events::JOBS_LOST.message(text).with("jobs", left));
             }
             _ => {}
         }
         for id in self.conns.ids() {
             self.flush_conn(id);
         }
-        self.log.put(events::DRAINED.says("drained"));
-        self.ask_angel(&ToAngel::Done);
+        self.log.put(events::DRAINED.message("drained"));
+        self.send_to_angel(&ToAngel::Done);
     }
 }

@@ -6,8 +6,8 @@ use rusqlite::{Connection, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use stoker_store::{
-    Ask, Driver, Ending, JobId, Keep, NewJob, Pushed, QueueNo, Run, SqliteOptions, SqliteStore,
-    Ticket, Told,
+    Driver, Ending, JobId, NewJob, Pushed, QueueNo, QueuePolicy, Run, SqliteOptions, SqliteStore,
+    StoreEvent, StoreRequest, Ticket,
 };
 
 const PAIRS: usize = 5;
@@ -128,25 +128,25 @@ fn open(path: &Path) -> SqliteStore {
 fn through_the_store(dir: &Path, group: usize, lives: usize) -> Duration {
     let path = fresh(dir);
     let mut store = open(&path);
-    let keep = Keep {
+    let policy = QueuePolicy {
         window: 10_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = store.open_queue("bench", keep).queue;
-    let mut told = Vec::new();
+    let queue = store.open_queue("bench", policy).queue;
+    let mut events = Vec::new();
     let start = Instant::now();
     for turn in 0..lives / group {
         for number in 0..group {
             let job = Box::new(job(queue, (turn * group + number) as u64));
-            store.ask(Ask::Push {
+            store.send(StoreRequest::Push {
                 ticket: Ticket::default(),
                 room: true,
                 job,
             });
         }
         let mut ids: Vec<JobId> = Vec::with_capacity(group);
-        hear(&mut store, &mut told, group, |told| match told {
-            Told::Pushed {
+        receive(&mut store, &mut events, group, |event| match event {
+            StoreEvent::Pushed {
                 pushed: Pushed::Accepted { id, .. },
                 ..
             } => {
@@ -162,29 +162,29 @@ fn through_the_store(dir: &Path, group: usize, lives: usize) -> Duration {
                 ..Run::default()
             };
             let ending = Ending::Done { result: None };
-            store.ask(Ask::End {
+            store.send(StoreRequest::End {
                 job,
                 run,
                 ending,
-                told: Some(Ticket::default()),
+                ticket: Some(Ticket::default()),
                 output: None,
             });
         }
-        hear(&mut store, &mut told, group, |told| {
-            matches!(told, Told::Ended { .. })
+        receive(&mut store, &mut events, group, |event| {
+            matches!(event, StoreEvent::Ended { .. })
         });
     }
     let took = start.elapsed();
-    store.close(&mut told).expect("closed");
+    store.close(&mut events).expect("closed");
     took
 }
 
 /// Hears until so many of what counts were told.
-fn hear(
+fn receive(
     store: &mut SqliteStore,
-    told: &mut Vec<Told>,
+    events: &mut Vec<StoreEvent>,
     mut count: usize,
-    mut counts: impl FnMut(Told) -> bool,
+    mut counts: impl FnMut(StoreEvent) -> bool,
 ) {
     use rustix::event::{PollFd, PollFlags, poll};
     store.flush();
@@ -192,10 +192,10 @@ fn hear(
         if let Some(wake) = store.wake() {
             poll(&mut [PollFd::new(&wake, PollFlags::IN)], None).expect("a wait");
         }
-        store.hear(told);
-        count -= told
+        store.receive(events);
+        count -= events
             .drain(..)
-            .filter_map(|told| counts(told).then_some(()))
+            .filter_map(|event| counts(event).then_some(()))
             .count();
     }
 }
@@ -204,7 +204,7 @@ fn hear(
 fn bare_loop(dir: &Path, group: usize, lives: usize) -> Duration {
     let path = fresh(dir);
     let mut store = open(&path);
-    let queue = store.open_queue("bench", Keep::default()).queue;
+    let queue = store.open_queue("bench", QueuePolicy::default()).queue;
     store.close(&mut Vec::new()).expect("closed");
     let db = Connection::open(&path).expect("a database");
     db.execute_batch("PRAGMA synchronous = full; PRAGMA cache_size = -32768")
@@ -303,8 +303,8 @@ impl<'a> Bare<'a> {
 fn many(dir: &Path, jobs: u64) -> String {
     let path = fresh(dir);
     let mut store = open(&path);
-    let queue = store.open_queue("bench", Keep::default()).queue;
-    let mut told = Vec::new();
+    let queue = store.open_queue("bench", QueuePolicy::default()).queue;
+    let mut events = Vec::new();
     for first in (0..jobs).step_by(4_000) {
         for number in first..(first + 4_000).min(jobs) {
             let key = match number % 5 {
@@ -315,42 +315,42 @@ fn many(dir: &Path, jobs: u64) -> String {
                 key: key.into(),
                 ..job(queue, number)
             });
-            store.ask(Ask::Push {
+            store.send(StoreRequest::Push {
                 ticket: Ticket::default(),
                 room: false,
                 job,
             });
         }
         let count = (first + 4_000).min(jobs) - first;
-        hear(&mut store, &mut told, count as usize, |told| {
-            matches!(told, Told::Pushed { .. })
+        receive(&mut store, &mut events, count as usize, |event| {
+            matches!(event, StoreEvent::Pushed { .. })
         });
     }
-    store.close(&mut told).expect("closed");
+    store.close(&mut events).expect("closed");
     drop(store);
     let before = resident_kib();
     let start = Instant::now();
     let mut store = open(&path);
-    let queue = store.open_queue("bench", Keep::default()).queue;
+    let queue = store.open_queue("bench", QueuePolicy::default()).queue;
     let opened = start.elapsed();
     let idle = resident_kib() - before;
-    store.ask(Ask::RefillLanes {
+    store.send(StoreRequest::RefillLanes {
         queue,
         lanes: 64,
         limit: 16,
     });
-    hear(&mut store, &mut told, 1, |told| {
-        matches!(told, Told::RefilledLanes { .. })
+    receive(&mut store, &mut events, 1, |event| {
+        matches!(event, StoreEvent::RefilledLanes { .. })
     });
     let handed = start.elapsed();
-    store.ask(Ask::Refill {
+    store.send(StoreRequest::Refill {
         queue,
         class: 0,
         key: b"big"[..].into(),
         limit: 1_000,
     });
-    hear(&mut store, &mut told, 1, |told| {
-        matches!(told, Told::Refilled { .. })
+    receive(&mut store, &mut events, 1, |event| {
+        matches!(event, StoreEvent::Refilled { .. })
     });
     let all = start.elapsed();
     let used = resident_kib() - before;

@@ -1,78 +1,78 @@
 //! The trait of engines that keep jobs.
 
-use crate::{Ask, Counts, Ids, QueueNo, StoreStats, Told};
+use crate::{Counts, Ids, QueueNo, StoreEvent, StoreRequest, StoreStats};
 use std::io;
 use std::sync::Arc;
 use stoker_os::BorrowedFd;
 
 /// An engine that keeps jobs.
 ///
-/// It is asked without waiting and tells later, in the order in which it did things. Who asks holds a
-/// *window* of each lane (queue, priority class, key); the engine hands jobs over only as they are asked for,
-/// so the scheduler's fairness does not depend on the engine's order, and nothing is prefetched that another
-/// server could have run. What holds for every engine is written as a test in `conformance`.
+/// Sending a request never blocks; the engine reports events later, in the order in which it did things. The
+/// caller loads a *window* of each lane (queue, priority class, key). The engine hands over jobs only on
+/// request, so the scheduler's fairness does not depend on the engine's order, and no job is prefetched that
+/// another server could have run. The tests in `conformance` define what every engine has to do.
 pub trait Driver: Send {
-    /// Opens a queue, new or known, and says what is to be kept of it. Never waits: a queue that is new is
-    /// kept with the first commit after this, and what is asked of it from now on comes later than that.
-    fn open_queue(&mut self, name: &str, keep: Keep) -> Opened;
+    /// Opens a new or known queue and sets its policy. Never blocks: a new queue is written with the next
+    /// commit, before any request that refers to it.
+    fn open_queue(&mut self, name: &str, policy: QueuePolicy) -> Opened;
 
-    /// The names of all queues that it keeps.
+    /// The names of all queues in the store.
     fn queues(&self) -> Vec<String>;
 
-    /// Never waits. What it can't take now it refuses with [`crate::Trouble::Busy`]; only pushes, looks and
-    /// changes are ever refused so.
-    fn ask(&mut self, ask: Ask);
+    /// Sends a request. Never blocks. An overloaded engine rejects pushes, queries and changes with
+    /// [`crate::Trouble::Busy`]; all other requests are always accepted.
+    fn send(&mut self, request: StoreRequest);
 
-    /// Sends off what was asked; once a turn of who asks.
+    /// Hands buffered requests to the engine. The caller does this once per turn.
     fn flush(&mut self);
 
-    /// Takes what there is to tell.
-    fn hear(&mut self, told: &mut Vec<Told>);
+    /// Appends the events that have occurred.
+    fn receive(&mut self, events: &mut Vec<StoreEvent>);
 
-    /// Becomes readable when there is something to tell; `None` if all is told at once.
+    /// Becomes readable when there are events; `None` if the engine reports all of them at once.
     fn wake(&self) -> Option<BorrowedFd<'_>>;
 
-    /// When it wants to be looked after (`hear`) at the latest, by the steady clock.
+    /// When `receive` has to be called at the latest, by the steady clock.
     fn next_due(&self) -> Option<u64>;
 
     /// Bytes of payloads of unfinished jobs that are in memory.
     fn bytes(&self) -> usize;
 
-    /// What it counts of itself. An engine that has no file counts nothing.
+    /// The engine's own statistics. An engine without a file has none.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
     }
 
-    /// How many bytes of jobs may be handed over by refills until this is called again. What is asked for
-    /// beyond is told as `more`. An engine whose jobs are in memory anyway need not care.
+    /// How many bytes of jobs refills may hand over until this is called again. Jobs beyond that are
+    /// reported as `more`. An engine that keeps its jobs in memory can ignore it.
     fn allow(&mut self, _bytes: usize) {}
 
     fn ids(&self) -> &Ids;
 
     fn abilities(&self) -> Abilities;
 
-    /// How long until a part of it that works by itself has something to do, if it has.
+    /// How long until a background part of the engine has work to do, if it has any.
     #[cfg(feature = "sim")]
     fn time_to_work(&self, _part: Part) -> Option<std::time::Duration> {
         None
     }
 
-    /// Has such a part do a share of that: a thread of its own, where nothing is simulated.
+    /// Runs one step of a background part, which is a thread outside the simulation.
     #[cfg(feature = "sim")]
     fn work(&mut self, _part: Part) {}
 
-    /// Does all that was asked, tells it, and lets go of the store. Held jobs stay as they were before they
-    /// were handed over.
-    fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()>;
+    /// Completes all requests, reports their events and closes the store. Jobs that are loaded stay in the
+    /// store as they were before they were loaded.
+    fn close(&mut self, events: &mut Vec<StoreEvent>) -> io::Result<()>;
 }
 
-/// What of an engine works by itself.
+/// The background parts of an engine.
 #[cfg(feature = "sim")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     Writer,
     Reader,
-    /// Moves what was written to where it stays.
+    /// Copies the log into the store's file (SQLite's checkpoint).
     Folder,
 }
 
@@ -85,8 +85,8 @@ pub fn wall_clock() -> Clock {
     Arc::new(stoker_os::wall_ms)
 }
 
-/// The machine's own clock as it was when this was first asked for, and from then on as many milliseconds later as have
-/// really passed: whoever sets the clock does not change how long a delay is.
+/// The machine's clock as it was at the first call, advanced by the milliseconds that have passed since. Setting the
+/// clock does not change how long a delay is.
 #[must_use]
 pub fn steady_clock() -> Clock {
     Arc::new(steady_ms)
@@ -105,8 +105,8 @@ pub struct Abilities {
     pub durable: bool,
     /// The longest delay that it keeps, milliseconds. SQS: 15 minutes.
     pub longest_delay_ms: u64,
-    /// A held job is handed to others unless the lease is renewed within so long; `None` where this process
-    /// holds for as long as it lives.
+    /// A loaded job is handed to other servers unless its lease is renewed within this time; `None` if this
+    /// process keeps its jobs for as long as it lives.
     pub lease_ms: Option<u64>,
 }
 
@@ -115,16 +115,17 @@ pub struct Abilities {
 pub struct Opened {
     pub queue: QueueNo,
     pub paused: bool,
-    /// As [`Ask::Settings`] left them; empty for none.
+    /// As [`StoreRequest::Settings`] left them; empty for none.
     pub settings: String,
-    /// How many jobs it had when the store was opened; from then on they are told.
+    /// How many jobs it had when the store was opened; later counts are reported as events.
     pub counts: Counts,
 }
 
-/// What is kept of a queue, and how much of it is handed over at a time.
+/// What the store needs to know of a queue: retention, order, and how many jobs of a lane may be
+/// loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// Jobs of one lane that are held at once.
+pub struct QueuePolicy {
+    /// Jobs of one lane that may be loaded at once.
     pub window: u32,
     /// Jobs of one key run one after another, retries included.
     pub ordered: bool,
@@ -140,7 +141,7 @@ pub struct Keep {
     pub idempotency_ms: u64,
 }
 
-impl Keep {
+impl QueuePolicy {
     /// The class in which a job waits: an ordered queue has one order, and no priorities.
     #[must_use]
     pub fn class_of(&self, class: u8) -> u8 {
@@ -151,7 +152,7 @@ impl Keep {
 /// The class of all jobs of an ordered queue: that of a job without a priority.
 const ORDERED: u8 = 3;
 
-impl Default for Keep {
+impl Default for QueuePolicy {
     fn default() -> Self {
         const DAY: u64 = 86_400_000;
         Self {

@@ -65,7 +65,7 @@ impl State {
     }
 }
 
-/// What a push says of its job beyond the usual. Most jobs say nothing.
+/// The options of a push. Most jobs have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
@@ -116,10 +116,10 @@ pub(crate) fn lossless_of(bytes: Vec<u8>) -> String {
 }
 
 impl Options {
-    /// As those of a job that ended and runs again: as much time for its retries as it had from when it was
-    /// pushed, or revived before.
+    /// The options for another run of a job that has ended: it has as much time for its retries as it had
+    /// from its push or its previous retry.
     #[must_use]
-    pub(crate) fn revived(&self, began_ms: u64, now_ms: u64) -> Self {
+    pub(crate) fn for_retry(&self, began_ms: u64, now_ms: u64) -> Self {
         let renewed = |until: u64| now_ms.saturating_add(until.saturating_sub(began_ms));
         Self {
             retry_until_ms: self.retry_until_ms.map(renewed),
@@ -213,7 +213,8 @@ impl From<JobId> for Holder {
     }
 }
 
-/// A job as the scheduler holds it. The store counts it as held until it is told how it ended.
+/// A job as it is loaded into the scheduler. The store counts it as loaded until a request reports
+/// its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     pub id: JobId,
@@ -256,9 +257,10 @@ impl Job {
     }
 }
 
-/// A job of an ordered queue that failed a run and is held until the next one.
+/// A job of an ordered queue that waits for its retry. It keeps its place, so no other job of its
+/// key overtakes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rest {
+pub struct ParkedJob {
     pub id: JobId,
     pub queue: QueueNo,
     pub key: Box<[u8]>,
@@ -267,7 +269,7 @@ pub struct Rest {
     pub due_ms: u64,
 }
 
-/// What a job has been through.
+/// A job's counters of attempts, exceptions and crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// Runs that its own code ended.
@@ -330,7 +332,7 @@ pub struct View {
     pub ended_ms: Option<u64>,
     pub options: Option<Box<Options>>,
     pub error: Option<JobError>,
-    /// Percent and a line, as its code last told.
+    /// The percentage and text that its code reported last.
     pub progress: Option<(u8, String)>,
     /// `None`: administrators only.
     pub owner: Option<Owner>,
@@ -338,7 +340,7 @@ pub struct View {
     pub whole: Option<Box<Whole>>,
 }
 
-/// What is told only of one job at a time.
+/// Details that are only read for one job at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Whole {
     pub meta: Vec<u8>,
@@ -369,7 +371,7 @@ impl Whole {
     }
 }
 
-/// Something worth telling that happened to a job.
+/// One line of a job's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub at_ms: u64,
@@ -400,7 +402,7 @@ pub enum What {
     Failed = 3,
     Cancelled = 4,
     /// An operator had it run again.
-    Revived = 5,
+    RetriedByOperator = 5,
     Moved = 6,
     /// The text is the payload that it had before.
     Edited = 7,
@@ -421,7 +423,7 @@ impl What {
         Self::Crashed,
         Self::Failed,
         Self::Cancelled,
-        Self::Revived,
+        Self::RetriedByOperator,
         Self::Moved,
         Self::Edited,
         Self::Acknowledged,
@@ -438,7 +440,7 @@ impl What {
             Self::Crashed => "crashed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
-            Self::Revived => "revived",
+            Self::RetriedByOperator => "revived",
             Self::Moved => "moved",
             Self::Edited => "edited",
             Self::Acknowledged => "acknowledged",

@@ -1,35 +1,38 @@
 //! Where jobs live.
 //!
-//! One trait ([`Driver`]) for every engine: it is asked ([`Ask`]) and tells ([`Told`]), and never makes anyone
-//! wait. [`MemoryStore`] keeps jobs for the life of the process, [`SqliteStore`] on disk.
+//! Every engine implements one trait ([`Driver`]): it takes requests ([`StoreRequest`]) and reports events ([`StoreEvent`]),
+//! and never blocks its caller. [`MemoryStore`] keeps jobs for the life of the process, [`SqliteStore`] on
+//! disk.
 
-mod ask;
 mod checksum;
 mod driver;
 mod fingerprint;
 mod id;
 mod job;
 mod memory;
+mod request;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod stats;
 
-pub use ask::{
-    Ask, Change, ChangeKind, Changed, Counts, Filter, Found, Group, Import, Lane, Look, Pushed,
-    States, Ticket, Told, Trouble, Which,
-};
 #[cfg(feature = "sim")]
 pub use driver::Part;
-pub use driver::{Abilities, Clock, Driver, Keep, Opened, steady_clock, steady_ms, wall_clock};
+pub use driver::{
+    Abilities, Clock, Driver, Opened, QueuePolicy, steady_clock, steady_ms, wall_clock,
+};
 pub use fingerprint::fingerprint;
 pub(crate) use id::JobMap;
 pub use id::{Ids, JobId};
 pub use job::{
-    Bytes, Ending, Holder, Job, JobError, NewJob, Note, Options, Owner, QueueNo, Rest, Run, State,
-    Unique, View, What, Whole, lossless,
+    Bytes, Ending, Holder, Job, JobError, NewJob, Note, Options, Owner, ParkedJob, QueueNo, Run,
+    State, Unique, View, What, Whole, lossless,
 };
 pub use memory::MemoryStore;
-pub use sqlite::{HeldBy, SqliteOptions, SqliteStore, StoreError, tools};
+pub use request::{
+    Change, ChangeKind, Changed, Counts, Filter, Found, Group, Import, Lane, Pushed, Query,
+    Selection, States, StoreEvent, StoreRequest, Ticket, Trouble,
+};
+pub use sqlite::{LockOwner, SqliteOptions, SqliteStore, StoreError, tools};
 #[cfg(feature = "sqlite")]
 pub use stats::StoreStats;
 

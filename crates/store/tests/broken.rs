@@ -8,7 +8,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stoker_store::{
-    Ask, Ending, Filter, JobId, NewJob, Pushed, QueueNo, Run, State, Told, Trouble, tools,
+    Ending, Filter, JobId, NewJob, Pushed, QueueNo, Run, State, StoreEvent, StoreRequest, Trouble,
+    tools,
 };
 use world::{World, job};
 
@@ -46,7 +47,7 @@ fn after_an_error_work_goes_on_by_itself() {
     signal_hook::flag::register(xfsz, Arc::new(AtomicBool::new(false))).unwrap();
     let mut world = World::sqlite();
     let queue = world.queue("mails");
-    let held = world.hold(job(queue)).id;
+    let loaded = world.load(job(queue)).id;
     let waits = world.add(job(queue));
     limit_to_log(&world);
     let big = NewJob {
@@ -55,12 +56,12 @@ fn after_an_error_work_goes_on_by_itself() {
         ..job(queue)
     };
     let pushed = world.ticket();
-    world.ask(Ask::Push {
+    world.send(StoreRequest::Push {
         ticket: pushed,
         room: true,
         job: Box::new(big),
     });
-    world.wait(|told| matches!(told, Told::Failing(Some(Trouble::Io(_)))));
+    world.wait(|event| matches!(event, StoreEvent::Failing(Some(Trouble::Io(_)))));
     let stats = world.driver().stats();
     assert!(stats.commits > 0 && stats.failed_commits > 0, "{stats:?}");
     assert!(stats.file_bytes > 0 && stats.journal_bytes > 0, "{stats:?}");
@@ -70,47 +71,47 @@ fn after_an_error_work_goes_on_by_itself() {
         Pushed::Refused(Trouble::Io(_))
     ));
     // Looking goes on, and nothing that was accepted is gone.
-    assert_eq!(world.list(Filter::default()), [held, waits]);
+    assert_eq!(world.list(Filter::default()), [loaded, waits]);
     let ticket = world.ticket();
     let run = Run {
         attempt: 1,
         ..Run::default()
     };
     let ending = Ending::Done { result: None };
-    world.ask(Ask::End {
-        job: held,
+    world.send(StoreRequest::End {
+        job: loaded,
         run,
         ending,
-        told: Some(ticket),
+        ticket: Some(ticket),
         output: None,
     });
     world.settle();
     assert!(
         !world
-            .told
+            .events
             .iter()
-            .any(|told| matches!(told, Told::Ended { .. }))
+            .any(|event| matches!(event, StoreEvent::Ended { .. }))
     );
     limit(None);
-    world.wait(|told| matches!(told, Told::Failing(None)));
+    world.wait(|event| matches!(event, StoreEvent::Failing(None)));
     assert!(
         world
-            .told
+            .events
             .iter()
-            .any(|told| matches!(told, Told::Ended { .. }))
+            .any(|event| matches!(event, StoreEvent::Ended { .. }))
     );
-    let answers = world.told.iter().filter(
-        |told| matches!(told, Told::Pushed { ticket, pushed: Pushed::Refused(_) } if *ticket == pushed),
+    let answers = world.events.iter().filter(
+        |event| matches!(event, StoreEvent::Pushed { ticket, pushed: Pushed::Refused(_) } if *ticket == pushed),
     );
     assert_eq!(answers.count(), 1, "it was not in the file");
-    assert_eq!(world.state(held), Some(State::Done));
-    world.hold(job(queue));
+    assert_eq!(world.state(loaded), Some(State::Done));
+    world.load(job(queue));
     assert_eq!(
         tools::check(world.path()).unwrap().problems,
         Vec::<String>::new()
     );
-    let runs = world.hold(job(queue)).id;
-    world.ask(Ask::Running { jobs: vec![runs] });
+    let runs = world.load(job(queue)).id;
+    world.send(StoreRequest::Running { jobs: vec![runs] });
     world.settle();
     limit_to_log(&world);
     world.crash();
@@ -119,32 +120,32 @@ fn after_an_error_work_goes_on_by_itself() {
     let run = last_handed_over(&mut world, queue, runs);
     assert_eq!(run.crashes, 1);
     limit(None);
-    world.wait(|told| matches!(told, Told::Failing(None)));
+    world.wait(|event| matches!(event, StoreEvent::Failing(None)));
     assert_eq!(world.view(runs).unwrap().run.crashes, 1);
-    assert_eq!(world.state(held), Some(State::Done));
+    assert_eq!(world.state(loaded), Some(State::Done));
     assert_eq!(world.count(Filter::default()), 4);
     // What would be its last crash comes to be written when it has had another run: that one counts.
-    world.ask(Ask::Running { jobs: vec![runs] });
+    world.send(StoreRequest::Running { jobs: vec![runs] });
     world.settle();
     world.crash();
     world.queue("mails");
     world.refill_jobs(queue, 0, b"", 9);
-    world.ask(Ask::Running { jobs: vec![runs] });
+    world.send(StoreRequest::Running { jobs: vec![runs] });
     world.settle();
     limit_to_log(&world);
     world.crash();
     world.queue("mails");
     let run = last_handed_over(&mut world, queue, runs);
     assert_eq!(run.crashes, 3);
-    world.ask(Ask::End {
+    world.send(StoreRequest::End {
         job: runs,
         run,
         ending: Ending::Done { result: None },
-        told: None,
+        ticket: None,
         output: None,
     });
     limit(None);
-    world.wait(|told| matches!(told, Told::Failing(None)));
+    world.wait(|event| matches!(event, StoreEvent::Failing(None)));
     world.settle();
     let view = world.view(runs).unwrap();
     assert_eq!((view.state, view.run.crashes), (State::Done, 3));

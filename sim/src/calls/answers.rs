@@ -20,7 +20,7 @@ impl Calls {
         let text = String::from_utf8_lossy(body);
         let call = &self.all[no as usize - 1];
         assert_eq!(call.answered_at, None, "call {no}: answered twice");
-        assert!(!call.wish.is_oneway, "call {no}: answered, and is one-way");
+        assert!(!call.spec.is_oneway, "call {no}: answered, and is one-way");
         assert!(
             now <= self.until(call).saturating_add(LATE),
             "call {no}: answered late: {text}"
@@ -90,7 +90,7 @@ impl Calls {
             );
             let waited = answer.meta.uint(Key::QUEUE_TIME).map(Duration::from_micros);
             assert!(
-                waited.is_some_and(|waited| call.asked_at + waited <= steady()),
+                waited.is_some_and(|waited| call.requested_at + waited <= steady()),
                 "call {no}: the response says that it waited {waited:?}"
             );
         }
@@ -98,15 +98,15 @@ impl Calls {
 
     /// Other calls that may have been under way at some time since this one was made.
     fn others<'a>(&'a self, call: &'a Call) -> impl Iterator<Item = &'a Call> {
-        let since = call.asked_at;
+        let since = call.requested_at;
         let others = self.all.iter();
         others.filter(move |other| !std::ptr::eq(*other, call) && other.may_be_open(since))
     }
 
     fn check_exhausted(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
-        let service = &setup.services[call.wish.service];
-        let of_service = |other: &&Call| other.wish.service == call.wish.service;
-        let of_user = |other: &&Call| other.wish.uid == call.wish.uid;
+        let service = &setup.services[call.spec.service];
+        let of_service = |other: &&Call| other.spec.service == call.spec.service;
+        let of_user = |other: &&Call| other.spec.uid == call.spec.uid;
         if text.contains("too many calls wait") {
             let others = self.others(call).filter(of_service).count() as u64;
             let is_met = service.max_waiting.all().any(|max| others >= max);
@@ -116,7 +116,7 @@ impl Calls {
             );
         } else if text.contains("waits for such calls itself") {
             assert!(
-                call.wish.is_nested && self.all_wait,
+                call.spec.is_nested && self.all_wait,
                 "call {no}: refused because all workers wait, and one does not: {text}"
             );
         } else if text.contains("stoker.user_inflight") {
@@ -141,10 +141,10 @@ impl Calls {
 
     /// It would have waited longer than it may: by what runs cost lately, over the slots that there are.
     fn check_shed(&self, no: u64, call: &Call, setup: &Setup) {
-        let service = &setup.services[call.wish.service];
+        let service = &setup.services[call.spec.service];
         let waits = |other: &&Call| {
-            let is_new = other.runs_since.or(other.ended_at) >= Some(call.asked_at);
-            other.wish.service == call.wish.service
+            let is_new = other.runs_since.or(other.ended_at) >= Some(call.requested_at);
+            other.spec.service == call.spec.service
                 && (other.begun == 0 || other.may_wait || is_new)
         };
         let others = self.others(call).filter(waits).count() as u64;
@@ -155,7 +155,7 @@ impl Calls {
         if self.has_hostiles || self.is_rough || !setup.is_steady(service.pool) {
             return;
         }
-        let (runs, slots) = (self.runs[call.wish.service], self.slots[service.pool]);
+        let (runs, slots) = (self.runs[call.spec.service], self.slots[service.pool]);
         let wait = Duration::from_micros(others * runs.cost * FACTOR / slots.max(1));
         let most = service.max_wait_ms.all().min().unwrap_or(u64::MAX);
         let is_long = wait > Duration::from_millis(most);
@@ -168,18 +168,19 @@ impl Calls {
 
     /// Its time is up, or would have been before its run ended.
     fn check_deadline(&self, no: u64, call: &Call, text: &str, setup: &Setup) {
-        let (now, service) = (steady(), &setup.services[call.wish.service]);
+        let (now, service) = (steady(), &setup.services[call.spec.service]);
         let pool = &setup.pools[service.pool];
         if text.contains("longer than its pool allows") {
             let limits = pool.task_timeout_ms.all().flatten();
             let least = limits.min().map(Duration::from_millis);
             // Its worker may have given it back when it was too late for that.
             let has_begun = call.begun > 0 || call.may_wait;
-            let ran = has_begun && least.is_some_and(|least| now + SENT >= call.asked_at + least);
+            let ran =
+                has_begun && least.is_some_and(|least| now + SENT >= call.requested_at + least);
             return assert!(ran, "call {no}: ran too long, in no time");
         }
-        let runs = self.runs[call.wish.service];
-        let left = (call.asked_at.saturating_add(call.least_ttl)).saturating_sub(now + NEAR);
+        let runs = self.runs[call.spec.service];
+        let left = (call.requested_at.saturating_add(call.least_ttl)).saturating_sub(now + NEAR);
         assert!(
             left <= runs.longest + SENT || self.has_hostiles,
             "call {no}: has {left:?} left, and its time is said to be up: {text}"

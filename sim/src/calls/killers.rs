@@ -53,7 +53,7 @@ impl Killers {
     /// A client has read that such a call, which a worker has ended then, went well. The server knew that earlier, and has
     /// seen workers die since.
     pub(super) fn ended_well(&mut self, call: &Call) {
-        let body = call.wish.deadly.map(|body| (call.wish.service, body));
+        let body = call.spec.deadly.map(|body| (call.spec.service, body));
         if let Some(killer) = body.and_then(|body| self.known.get_mut(&body)) {
             let ended_at = call.ended_at.unwrap_or_default();
             killer.deaths.retain(|at| *at + LATE > ended_at);
@@ -62,10 +62,10 @@ impl Killers {
     }
 
     /// An operator has forgiven those of this service, or all.
-    fn forgives(&mut self, service: Option<usize>, asked_at: Duration) {
+    fn forgives(&mut self, service: Option<usize>, requested_at: Duration) {
         for ((of, _), killer) in &mut self.known {
             if service.is_none_or(|service| service == *of) {
-                killer.deaths.retain(|at| *at + LATE > asked_at);
+                killer.deaths.retain(|at| *at + LATE > requested_at);
                 killer.sure = 0;
             }
         }
@@ -78,9 +78,9 @@ impl Killers {
 
     /// Until when such a call may be refused, if it may.
     fn until(&self, call: &Call, server_began: Duration) -> Option<Duration> {
-        let body = (call.wish.service, call.wish.deadly?);
+        let body = (call.spec.service, call.spec.deadly?);
         let of = |known: &Known| known.get(&body).and_then(Killer::refused_until);
-        let former = of(&self.former).filter(|_| call.asked_at < server_began);
+        let former = of(&self.former).filter(|_| call.requested_at < server_began);
         of(&self.known).max(former)
     }
 }
@@ -95,8 +95,8 @@ impl Killer {
 
 impl Calls {
     /// What killed workers before is no longer held against calls of this service, or against any.
-    pub(crate) fn forgives(&mut self, service: Option<usize>, asked_at: Duration) {
-        self.killers.forgives(service, asked_at);
+    pub(crate) fn forgives(&mut self, service: Option<usize>, requested_at: Duration) {
+        self.killers.forgives(service, requested_at);
     }
 
     /// It was refused for what others did with the same body, or has itself killed as many workers as it may.
@@ -106,7 +106,7 @@ impl Calls {
         }
         let until = self.killers.until(call, self.server_began);
         assert!(
-            until.is_some_and(|until| call.asked_at <= until + LATE),
+            until.is_some_and(|until| call.requested_at <= until + LATE),
             "call {no}: is refused, and the time for that is over: {until:?}: {text}"
         );
     }
@@ -114,16 +114,16 @@ impl Calls {
     /// A call begins that is to be refused, by what is known of those with the same body.
     pub(super) fn check_killer(&self, no: u64, setup: &Setup) {
         let Some(call) = self.get(no) else { return };
-        let Some(body) = call.wish.deadly else { return };
-        let Some(killer) = self.killers.known.get(&(call.wish.service, body)) else {
+        let Some(body) = call.spec.deadly else { return };
+        let Some(killer) = self.killers.known.get(&(call.spec.service, body)) else {
             return;
         };
         // A reload forgives, and where a worker was to go its death counts for nothing.
         let is_sure =
-            setup.operations == 0 && setup.is_steady(setup.services[call.wish.service].pool);
-        let is_new = killer.last() + LATE < call.asked_at;
+            setup.operations == 0 && setup.is_steady(setup.services[call.spec.service].pool);
+        let is_new = killer.last() + LATE < call.requested_at;
         let is_refused =
-            killer.sure >= DEATHS && call.asked_at + LATE < killer.last() + REFUSED_FOR;
+            killer.sure >= DEATHS && call.requested_at + LATE < killer.last() + REFUSED_FOR;
         assert!(
             !(is_sure && is_new && is_refused),
             "call {no}: begins, and the same one has killed {} workers",

@@ -2,15 +2,15 @@
 
 mod answers;
 mod killers;
-mod wish;
+mod spec;
 
 use crate::lively::Lively;
 use crate::setup::Setup;
 use killers::Killers;
+pub(crate) use spec::CallSpec;
 use std::time::Duration;
 use stoker_os::steady;
 use stoker_wire::{Frame, Key};
-pub(crate) use wish::Wish;
 
 /// An answer may be read so long after it was written, and a hang-up so long after it happened.
 const LATE: Duration = Duration::from_millis(1_500);
@@ -21,12 +21,12 @@ const UNKNOWN_COST: u64 = 1_000;
 
 #[derive(Debug)]
 struct Call {
-    wish: Wish,
+    spec: CallSpec,
     /// It may begin more than once.
     is_repeatable: bool,
     /// Whatever a reload says of its service.
     is_surely_repeatable: bool,
-    asked_at: Duration,
+    requested_at: Duration,
     /// How long it has from when a server reads it.
     ttl: Duration,
     /// The least that it may have, if a reload is under way.
@@ -53,7 +53,7 @@ impl Call {
     /// Whether it may have been under way at some time since then.
     fn may_be_open(&self, since: Duration) -> bool {
         // Whoever waits for it has no answer yet: it may have been given back, and wait once more.
-        let ended_at = self.ended_at.filter(|_| self.wish.is_oneway);
+        let ended_at = self.ended_at.filter(|_| self.spec.is_oneway);
         let over = self.answered_at.or(self.left_at);
         let is_over = over.or(ended_at).is_some_and(|at| at + LATE < since);
         // What nobody waits for any more still counts while a worker has it, seen or not.
@@ -111,14 +111,14 @@ impl Calls {
     }
 
     /// Returns its number.
-    pub(crate) fn ask(&mut self, wish: Wish, open_beside: u64, setup: &Setup) -> u64 {
-        let service = &setup.services[wish.service];
-        let own = wish.ttl_ms.map(u64::from);
+    pub(crate) fn start(&mut self, spec: CallSpec, open_beside: u64, setup: &Setup) -> u64 {
+        let service = &setup.services[spec.service];
+        let own = spec.ttl_ms.map(u64::from);
         let millis = |ttl: Option<u64>| ttl.map_or(Duration::MAX, Duration::from_millis);
         self.all.push(Call {
-            is_repeatable: wish.is_idempotent || service.is_idempotent.had(true),
-            is_surely_repeatable: wish.is_idempotent || !service.is_idempotent.had(false),
-            asked_at: steady(),
+            is_repeatable: spec.is_idempotent || service.is_idempotent.had(true),
+            is_surely_repeatable: spec.is_idempotent || !service.is_idempotent.had(false),
+            requested_at: steady(),
             ttl: millis(own.or_else(|| service.timeout_ms.all().max())),
             least_ttl: millis(own.or_else(|| service.timeout_ms.all().min())),
             open_beside,
@@ -130,7 +130,7 @@ impl Calls {
             runs_since: None,
             ended_at: None,
             may_wait: false,
-            wish,
+            spec,
         });
         self.all.len() as u64
     }
@@ -138,14 +138,14 @@ impl Calls {
     /// A reload is to say otherwise whether calls of a service may run again.
     pub(crate) fn may_repeat(&mut self, service: usize) {
         let of_service =
-            |call: &&mut Call| call.wish.service == service && !call.wish.is_idempotent;
+            |call: &&mut Call| call.spec.service == service && !call.spec.is_idempotent;
         for call in self.all.iter_mut().filter(of_service) {
             (call.is_repeatable, call.is_surely_repeatable) = (true, false);
         }
     }
 
     pub(crate) fn is_deadly(&self, no: u64) -> bool {
-        self.get(no).is_some_and(|call| call.wish.deadly.is_some())
+        self.get(no).is_some_and(|call| call.spec.deadly.is_some())
     }
 
     /// Its run may be interrupted: nobody waits for it any more, or its time is up.
@@ -153,8 +153,8 @@ impl Calls {
         self.get(no).is_none_or(|call| {
             let is_left = call.left_at.is_some() || call.answered_at.is_some();
             // A reload may have given it less.
-            let is_late = steady() + LATE >= call.asked_at.saturating_add(call.least_ttl);
-            is_left || is_late || call.wish.is_oneway
+            let is_late = steady() + LATE >= call.requested_at.saturating_add(call.least_ttl);
+            is_left || is_late || call.spec.is_oneway
         })
     }
 
@@ -177,12 +177,12 @@ impl Calls {
     fn is_left(&self, call: &Call, by: Duration) -> bool {
         let over = call.left_at.or(call.answered_at);
         let is_known = |over: Duration| over.max(self.server_began) + LATE < by;
-        !call.wish.is_oneway && over.is_some_and(is_known)
+        !call.spec.is_oneway && over.is_some_and(is_known)
     }
 
     /// When its time is up, at the latest.
     fn until(&self, call: &Call) -> Duration {
-        call.asked_at
+        call.requested_at
             .max(self.server_began)
             .saturating_add(call.ttl)
     }
@@ -210,7 +210,7 @@ impl Calls {
 
     /// A worker has read it, which had read all that was there at `looked_at`. Returns its number.
     pub(crate) fn delivered(&mut self, frame: &Frame<'_>, looked_at: Duration) -> u64 {
-        let no = frame.meta.uint(wish::NUMBER).unwrap_or_default();
+        let no = frame.meta.uint(spec::NUMBER).unwrap_or_default();
         let Some(call) = self.get(no) else { return 0 };
         assert!(
             !self.is_left(call, looked_at),
@@ -222,12 +222,12 @@ impl Calls {
             "call {no}: sent long after its time was up"
         );
         let left = until.saturating_sub(steady());
-        let told = Duration::from_millis(u64::from(frame.ttl));
+        let reported = Duration::from_millis(u64::from(frame.ttl));
         let least = left.saturating_sub(call.ttl - call.least_ttl);
-        let is_told = told <= call.ttl && told + NEAR >= least.min(call.least_ttl);
+        let is_told = reported <= call.ttl && reported + NEAR >= least.min(call.least_ttl);
         assert!(
             is_told || frame.ttl == 0 && call.ttl == Duration::MAX,
-            "call {no}: a worker is told {told:?}, of {left:?} at the least and {:?}",
+            "call {no}: a worker is told {reported:?}, of {left:?} at the least and {:?}",
             call.ttl
         );
         call.check_frame(no, frame);
@@ -252,22 +252,22 @@ impl Calls {
     /// No more of its service or key run than may.
     fn check_running(&self, no: u64, setup: &Setup) {
         let Some(begun) = self.get(no) else { return };
-        let service = &setup.services[begun.wish.service];
+        let service = &setup.services[begun.spec.service];
         let all = self
             .all
             .iter()
-            .filter(|call| call.runs_since.is_some() && call.wish.service == begun.wish.service);
+            .filter(|call| call.runs_since.is_some() && call.spec.service == begun.spec.service);
         let limit = service.limit.all().max().unwrap_or(u64::MAX);
         let running = all.clone().count() as u64;
         assert!(
             running <= limit,
             "call {no}: {running} calls of its service run, of {limit}"
         );
-        let same = all.filter(|call| call.wish.key == begun.wish.key);
+        let same = all.filter(|call| call.spec.key == begun.spec.key);
         let per_key = service.per_key.all().max().unwrap_or(u64::MAX);
         let keyed = same.count() as u64;
         assert!(
-            keyed <= per_key || begun.wish.key.is_none(),
+            keyed <= per_key || begun.spec.key.is_none(),
             "call {no}: {keyed} calls of its key run, of {per_key}"
         );
     }
@@ -275,7 +275,7 @@ impl Calls {
     /// Its worker has answered, or says that it had not begun it.
     pub(crate) fn ended(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
-        let (service, since) = (call.wish.service, call.runs_since.take());
+        let (service, since) = (call.spec.service, call.runs_since.take());
         call.ended_at = Some(steady());
         if let Some(since) = since {
             self.learn(service, steady() - since);
@@ -301,10 +301,10 @@ impl Calls {
     pub(crate) fn died(&mut self, no: u64) {
         let Some(call) = self.get_mut(no) else { return };
         (call.runs_since, call.ended_at) = (None, Some(steady()));
-        let (wish, is_over) = (call.wish.clone(), !call.is_repeatable);
+        let (spec, is_over) = (call.spec.clone(), !call.is_repeatable);
         call.may_wait = !is_over;
-        if let Some(body) = wish.deadly {
-            self.killers.kills(wish.service, body, is_over);
+        if let Some(body) = spec.deadly {
+            self.killers.kills(spec.service, body, is_over);
         }
     }
 
@@ -321,7 +321,7 @@ impl Calls {
         for (no, call) in (1..).zip(&self.all) {
             let is_over = call.answered_at.is_some() || call.left_at.is_some();
             assert!(
-                is_over || call.wish.is_oneway,
+                is_over || call.spec.is_oneway,
                 "call {no} was never answered"
             );
             assert_eq!(call.runs_since, None, "call {no} still runs");
@@ -332,10 +332,10 @@ impl Calls {
 impl Call {
     /// What a worker is told of it is what its client said.
     fn check_frame(&self, no: u64, frame: &Frame<'_>) {
-        let key = self.wish.key.as_ref().map(|key| key.as_bytes());
+        let key = self.spec.key.as_ref().map(|key| key.as_bytes());
         assert_eq!(frame.meta.get(Key::FAIRNESS), key, "call {no}: another key");
-        assert_eq!(frame.prio, self.wish.priority, "call {no}: its priority");
-        assert_eq!(frame.flags, self.wish.flags(), "call {no}: its flags");
-        assert_eq!(frame.body, self.wish.body(no), "call {no}: another body");
+        assert_eq!(frame.prio, self.spec.priority, "call {no}: its priority");
+        assert_eq!(frame.flags, self.spec.flags(), "call {no}: its flags");
+        assert_eq!(frame.body, self.spec.body(no), "call {no}: another body");
     }
 }

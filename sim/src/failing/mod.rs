@@ -11,8 +11,9 @@ use stoker_os::sim::vfs::{Call, Errno, Fault, Kind};
 use stoker_os::sim::{self, Disk};
 use stoker_os::steady;
 use stoker_store::{
-    Ask, Change, Changed, Driver, Found, Job, JobId, Keep, Look, NewJob, Part, Pushed, QueueNo,
-    SqliteOptions, SqliteStore, State, StoreError, Ticket, Told, Trouble, Which,
+    Change, Changed, Driver, Found, Job, JobId, NewJob, Part, Pushed, Query, QueueNo, QueuePolicy,
+    Selection, SqliteOptions, SqliteStore, State, StoreError, StoreEvent, StoreRequest, Ticket,
+    Trouble,
 };
 
 const PARTS: [Part; 3] = [Part::Writer, Part::Reader, Part::Folder];
@@ -31,7 +32,7 @@ struct Alone {
     store: Option<SqliteStore>,
     queue: QueueNo,
     tickets: u64,
-    told: Vec<Told>,
+    events: Vec<StoreEvent>,
 }
 
 impl Alone {
@@ -44,7 +45,7 @@ impl Alone {
             store: None,
             queue: QueueNo(0),
             tickets: 0,
-            told: Vec::new(),
+            events: Vec::new(),
         };
         alone.open().expect("it is made");
         alone
@@ -58,7 +59,7 @@ impl Alone {
             ..SqliteOptions::default()
         };
         let mut store = SqliteStore::open(Path::new(FILE), options)?;
-        self.queue = store.open_queue("mails", Keep::default()).queue;
+        self.queue = store.open_queue("mails", QueuePolicy::default()).queue;
         self.store = Some(store);
         Ok(())
     }
@@ -96,12 +97,12 @@ impl Alone {
             if let Some(part) = next {
                 store.work(*part);
             }
-            let mut told = Vec::new();
-            store.hear(&mut told);
-            if next.is_none() && told.is_empty() {
+            let mut events = Vec::new();
+            store.receive(&mut events);
+            if next.is_none() && events.is_empty() {
                 return;
             }
-            self.told.extend(told);
+            self.events.extend(events);
             self.store().flush();
         }
     }
@@ -121,8 +122,8 @@ impl Alone {
         Ticket(self.tickets, 1)
     }
 
-    fn ask(&mut self, ask: Ask) {
-        self.store().ask(ask);
+    fn send(&mut self, request: StoreRequest) {
+        self.store().send(request);
         self.work();
     }
 
@@ -134,7 +135,7 @@ impl Alone {
             bytes: body.into(),
             ..NewJob::default()
         };
-        self.ask(Ask::Push {
+        self.send(StoreRequest::Push {
             ticket,
             room: true,
             job: Box::new(job),
@@ -143,8 +144,8 @@ impl Alone {
     }
 
     fn answer(&self, of: Ticket) -> Option<&Pushed> {
-        self.told.iter().find_map(|told| match told {
-            Told::Pushed { ticket, pushed } if *ticket == of => Some(pushed),
+        self.events.iter().find_map(|event| match event {
+            StoreEvent::Pushed { ticket, pushed } if *ticket == of => Some(pushed),
             _ => None,
         })
     }
@@ -154,29 +155,29 @@ impl Alone {
     }
 
     /// An operator changes jobs that the scheduler has given back for it.
-    fn change_held(&mut self, jobs: Vec<JobId>, change: Change) -> Ticket {
+    fn change_loaded(&mut self, jobs: Vec<JobId>, change: Change) -> Ticket {
         let ticket = self.ticket();
-        self.ask(Ask::Change {
+        self.send(StoreRequest::Change {
             ticket,
-            which: Which::Held(jobs),
+            which: Selection::Loaded(jobs),
             change,
         });
         ticket
     }
 
     fn changed(&self, of: Ticket) -> Option<&Result<Changed, Trouble>> {
-        self.told.iter().find_map(|told| match told {
-            Told::Changed { ticket, result } if *ticket == of => Some(result),
+        self.events.iter().find_map(|event| match event {
+            StoreEvent::Changed { ticket, result } if *ticket == of => Some(result),
             _ => None,
         })
     }
 
     fn state(&mut self, job: JobId) -> Option<State> {
         let ticket = self.ticket();
-        let look = Look::One(job);
-        self.ask(Ask::Look { ticket, look });
-        self.told.iter().find_map(|told| match told {
-            Told::Found {
+        let query = Query::One(job);
+        self.send(StoreRequest::Query { ticket, query });
+        self.events.iter().find_map(|event| match event {
+            StoreEvent::Found {
                 ticket: of,
                 found: Ok(Found::One(view)),
             } if *of == ticket => view.as_ref().map(|view| view.state),
@@ -186,13 +187,15 @@ impl Alone {
 
     /// Jobs that were handed over.
     fn handed(&self) -> Vec<&Job> {
-        let jobs = self.told.iter().flat_map(|told| match told {
-            Told::Pushed {
+        let jobs = self.events.iter().flat_map(|event| match event {
+            StoreEvent::Pushed {
                 pushed: Pushed::Accepted { job: Some(job), .. },
                 ..
             } => vec![&**job],
-            Told::Refilled { jobs, .. } => jobs.iter().collect(),
-            Told::RefilledLanes { lanes, .. } => lanes.iter().flat_map(|lane| &lane.jobs).collect(),
+            StoreEvent::Refilled { jobs, .. } => jobs.iter().collect(),
+            StoreEvent::RefilledLanes { lanes, .. } => {
+                lanes.iter().flat_map(|lane| &lane.jobs).collect()
+            }
             _ => Vec::new(),
         });
         jobs.collect()

@@ -2,7 +2,7 @@
 
 use super::Alone;
 use stoker_os::sim::vfs::{Kind, Mode};
-use stoker_store::{Ask, Change, Driver, JobError, JobId, Run, State, Told};
+use stoker_store::{Change, Driver, JobError, JobId, Run, State, StoreEvent, StoreRequest};
 
 const LOG: &str = "/jobs.db-wal";
 
@@ -31,12 +31,12 @@ fn a_transaction_that_never_began_is_not_taken_for_the_one_before() {
     let job = alone.push(b"job");
     assert!(alone.is_accepted(job));
     let job = alone.handed()[0].id;
-    alone.ask(Ask::Running { jobs: vec![job] });
+    alone.send(StoreRequest::Running { jobs: vec![job] });
     // The commit's own, and then each attempt to write the log once more but the last.
     alone.fail(Kind::Sync, |sync| sync < 4);
     alone.push(b"in doubt");
-    let mut told = Vec::new();
-    let closed = alone.store().close(&mut told);
+    let mut events = Vec::new();
+    let closed = alone.store().close(&mut events);
     assert!(closed.is_err(), "that nothing runs was not written");
 }
 
@@ -70,9 +70,9 @@ fn a_change_comes_after_what_was_asked_before_it() {
     assert!(is_accepted_at_once(&mut alone, b"job"));
     let job = alone.handed()[0].id;
     alone.fail(Kind::Write, |_| true);
-    alone.ask(rests(job));
+    alone.send(park(job));
     alone.disk.clear_faults();
-    let change = alone.change_held(vec![job], Change::Suspend);
+    let change = alone.change_loaded(vec![job], Change::Suspend);
     assert!(matches!(alone.changed(change), Some(Ok(_))));
     alone.wait();
     assert_eq!(alone.state(job), Some(State::Suspended));
@@ -88,11 +88,11 @@ fn what_a_run_saved_is_there_before_it_is_written() {
     // It can be read all the time.
     alone.disk.set_capacity(Some(alone.disk.used()));
     let bytes = b"half way".to_vec();
-    alone.ask(Ask::Checkpoint { job, bytes });
-    alone.ask(rests(job));
-    alone.ask(Ask::Fetch { job });
-    let fetched = alone.told.iter().find_map(|told| match told {
-        Told::Fetched { job, .. } => job.as_ref(),
+    alone.send(StoreRequest::Checkpoint { job, bytes });
+    alone.send(park(job));
+    alone.send(StoreRequest::Fetch { job });
+    let fetched = alone.events.iter().find_map(|event| match event {
+        StoreEvent::Fetched { job, .. } => job.as_ref(),
         _ => None,
     });
     let saved = fetched.and_then(|job| job.checkpoint.as_deref());
@@ -111,7 +111,7 @@ fn a_change_that_the_disk_cut_short_says_so() {
         }
         let jobs: Vec<_> = alone.handed().iter().map(|job| job.id).collect();
         alone.fail(Kind::Write, move |write| write >= written);
-        let change = alone.change_held(jobs.clone(), Change::Cancel);
+        let change = alone.change_loaded(jobs.clone(), Change::Cancel);
         let Some(Ok(changed)) = alone.changed(change) else {
             continue;
         };
@@ -124,8 +124,8 @@ fn a_change_that_the_disk_cut_short_says_so() {
 }
 
 /// It failed a run, and the scheduler goes on holding it.
-fn rests(job: JobId) -> Ask {
-    Ask::Retry {
+fn park(job: JobId) -> StoreRequest {
+    StoreRequest::Retry {
         job,
         run: Run {
             attempt: 1,
@@ -134,7 +134,7 @@ fn rests(job: JobId) -> Ask {
         due_ms: 0,
         error: JobError::default(),
         output: None,
-        hold: true,
+        park: true,
     }
 }
 

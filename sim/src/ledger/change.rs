@@ -55,7 +55,7 @@ pub(super) enum Reach {
 pub(crate) struct Change {
     pub(crate) verb: Verb,
     pub(crate) filter: Filter,
-    asked_at: Duration,
+    requested_at: Duration,
     /// How often the store's writer had worked by then.
     turn: u64,
     /// Jobs that the filter may name, with their stamps at the time of the request.
@@ -201,7 +201,7 @@ impl Ledger {
         self.changes.push(Change {
             verb,
             filter,
-            asked_at: now,
+            requested_at: now,
             turn: self.writer_turns,
             meant,
             placed,
@@ -375,7 +375,7 @@ impl Ledger {
             }
         }
         if let (Verb::Retry(Some(per_second)), Some(count)) = (change.verb, answer) {
-            let since = change.asked_at;
+            let since = change.requested_at;
             let last = steady() + Duration::from_millis(count * 1_000 / per_second);
             for no in &meant {
                 let job = &mut self.jobs[*no as usize];
@@ -477,7 +477,7 @@ impl Ledger {
             Verb::Retry(_) if sure => job.revive(),
             Verb::Retry(_) => job.may_be_revived(),
             Verb::Suspend => {
-                (job.may_rest, job.displaced) = (!sure, true);
+                (job.may_be_parked, job.displaced) = (!sure, true);
                 if sure {
                     job.state = State::Suspended;
                 }

@@ -119,7 +119,7 @@ impl Job {
         (self.displaced, self.is_released) = (true, true);
         if sure {
             self.due_by = self.due_by.min(now);
-            self.may_rest = false;
+            self.may_be_parked = false;
         }
         if sure && self.state == State::Suspended {
             self.state = State::Waits;
@@ -129,7 +129,7 @@ impl Job {
     /// A release of some jobs has ended, and nobody knows whether it meant this one.
     pub(super) fn may_be_released(&mut self) {
         if self.state == State::Suspended {
-            (self.state, self.may_rest) = (State::Waits, true);
+            (self.state, self.may_be_parked) = (State::Waits, true);
         }
     }
 

@@ -21,7 +21,7 @@ impl Display for Job {
             (self.is_lost, "lost"),
             (self.may_have_ended, "may have ended"),
             (self.may_run_again, "may run again"),
-            (self.may_rest, "may be suspended"),
+            (self.may_be_parked, "may be suspended"),
             (self.may_be_gone, "may be gone"),
             (self.may_be_over, "may be over"),
         ];

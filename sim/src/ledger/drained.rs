@@ -21,8 +21,8 @@ pub(crate) struct Drain {
 
 impl Drain {
     /// What was asked at that time may be refused for it, until now.
-    pub(crate) fn may_refuse(&self, asked_at: Duration) -> bool {
-        self.since.is_some() || self.before.is_some_and(|until| asked_at <= until)
+    pub(crate) fn may_refuse(&self, requested_at: Duration) -> bool {
+        self.since.is_some() || self.before.is_some_and(|until| requested_at <= until)
     }
 }
 
@@ -54,9 +54,9 @@ impl Ledger {
 
     /// A push is refused for a time, without any limit.
     pub(super) fn check_unavailable(&self, no: u64) {
-        let asked_at = self.jobs[no as usize].asked_at;
+        let requested_at = self.jobs[no as usize].requested_at;
         assert!(
-            self.disk_is_felt() || self.drain.may_refuse(asked_at),
+            self.disk_is_felt() || self.drain.may_refuse(requested_at),
             "job {no}: its push was answered UNAVAILABLE, and the server goes on"
         );
     }
@@ -97,7 +97,7 @@ impl Ledger {
         }
         let still = |job: &Job| job.is_sure() && job.changing == 0 && !job.may_be_renamed;
         for job in &mut self.jobs {
-            job.saves_are_told = still(job);
+            job.saves_are_reported = still(job);
         }
     }
 

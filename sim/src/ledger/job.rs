@@ -114,7 +114,7 @@ pub(crate) struct Job {
     /// It may run again although it has ended.
     pub(crate) may_run_again: bool,
     /// It may be suspended.
-    pub(crate) may_rest: bool,
+    pub(crate) may_be_parked: bool,
     /// It may have lost its place among others.
     pub(crate) displaced: bool,
     /// Operators' changes under way that may concern it.
@@ -150,7 +150,7 @@ pub(crate) struct Job {
     pub(crate) not_before: Duration,
     /// Its time has come by then, if it never ran.
     pub(crate) due_by: Duration,
-    pub(crate) asked_at: Duration,
+    pub(crate) requested_at: Duration,
     pub(crate) answered_at: Duration,
     /// Before that somebody may have had it who had not read it.
     pub(crate) free_since: Duration,
@@ -161,7 +161,7 @@ pub(crate) struct Job {
     /// How often one of its runs has saved something for the next, and how much of that is left.
     pub(crate) saves: Count,
     /// The store has certainly received its last checkpoint.
-    pub(crate) saves_are_told: bool,
+    pub(crate) saves_are_reported: bool,
     /// When its code last saved one.
     pub(crate) saved_at: Duration,
     /// What its last run wrote last.
@@ -225,7 +225,7 @@ impl Job {
             may_have_ended: false,
             may_be_gone: false,
             may_run_again: false,
-            may_rest: false,
+            may_be_parked: false,
             displaced: options.due_at.is_some(),
             changing: 0,
             changed_at: Duration::ZERO,
@@ -244,7 +244,7 @@ impl Job {
             versions: (0, 0),
             not_before: steady() + delay,
             due_by: steady() + delay,
-            asked_at: steady(),
+            requested_at: steady(),
             answered_at: Duration::ZERO,
             free_since: steady(),
             last_line: None,
@@ -260,7 +260,7 @@ impl Job {
             over_at: None,
             open_beside: 0,
             saves: Count::default(),
-            saves_are_told: false,
+            saves_are_reported: false,
             saved_at: Duration::ZERO,
             is_between_runs: false,
             revived: false,
@@ -295,7 +295,7 @@ impl Job {
             && self.changing == 0
             && !self.may_have_ended
             && !self.may_run_again
-            && !self.may_rest
+            && !self.may_be_parked
     }
 
     /// Its time may be up before its worker has looked at it.
@@ -346,7 +346,7 @@ impl Job {
     /// Its code saves a checkpoint. Returns the number of that.
     pub(crate) fn saves_more(&mut self) -> u32 {
         self.saves = self.saves.of_next();
-        (self.saved_at, self.saves_are_told) = (steady(), false);
+        (self.saved_at, self.saves_are_reported) = (steady(), false);
         self.saves.high
     }
 

@@ -24,7 +24,7 @@ impl Ledger {
             *other as u64 != no
                 && new.queue().is_some()
                 && has_same_key(job, new)
-                && holds_for_certain(job, new.asked_at, setup)
+                && holds_for_certain(job, new.requested_at, setup)
         });
         if let Some((other, _)) = holder {
             panic!(
@@ -117,14 +117,15 @@ impl Ledger {
         let mut others = self.jobs.iter().enumerate();
         let is_held = others.any(|(other, job)| {
             let other = other as u64;
-            other != no && may_hold(job, new.asked_at) && self.may_have_key(other, new)
+            other != no && may_hold(job, new.requested_at) && self.may_have_key(other, new)
         });
         let same = self
             .jobs
             .iter()
             .enumerate()
             .filter(|(other, job)| *other as u64 != no && is_same_key(job, new));
-        let same = same.map(|(other, job)| format!("; job {other} at {:?}: {job}", job.asked_at));
+        let same =
+            same.map(|(other, job)| format!("; job {other} at {:?}: {job}", job.requested_at));
         assert!(
             is_held,
             "job {no}: its unique key is taken, and nobody has it{}",
@@ -158,7 +159,7 @@ fn has_same_key(one: &Job, other: &Job) -> bool {
 /// The same, at some time since `new` was pushed.
 fn had_same_key(job: &Job, new: &Job) -> bool {
     let mut queues = new.queues.iter();
-    is_same_key(job, new) && queues.any(|queue| job.was_in(*queue, new.asked_at))
+    is_same_key(job, new) && queues.any(|queue| job.was_in(*queue, new.requested_at))
 }
 
 fn is_same_key(one: &Job, other: &Job) -> bool {
@@ -166,12 +167,12 @@ fn is_same_key(one: &Job, other: &Job) -> bool {
     key(one).is_some() && key(one) == key(other)
 }
 
-/// At no time since `asked_at` can it have been without its key.
-fn holds_for_certain(job: &Job, asked_at: Duration, setup: &Setup) -> bool {
+/// At no time since `requested_at` can it have been without its key.
+fn holds_for_certain(job: &Job, requested_at: Duration, setup: &Setup) -> bool {
     let Some(unique) = &job.options.unique else {
         return false;
     };
-    let since = job.push == Push::Accepted && job.answered_at < asked_at;
+    let since = job.push == Push::Accepted && job.answered_at < requested_at;
     // It may be on its way to a worker.
     let until_start = unique.until_start || job.is_done_early(setup);
     let begun = until_start && (job.runs > 0 || steady() > job.not_before);
@@ -188,8 +189,8 @@ fn holds_for_certain(job: &Job, asked_at: Duration, setup: &Setup) -> bool {
         && !job.displaced
 }
 
-/// At some time since `asked_at` it may have had its key.
-fn may_hold(job: &Job, asked_at: Duration) -> bool {
-    let over = job.is_over() && job.over_at.is_some_and(|over| over + SLACK < asked_at);
+/// At some time since `requested_at` it may have had its key.
+fn may_hold(job: &Job, requested_at: Duration) -> bool {
+    let over = job.is_over() && job.over_at.is_some_and(|over| over + SLACK < requested_at);
     job.push != Push::Refused && !over
 }

@@ -63,7 +63,7 @@ impl Job {
         self.exceptions = exactly(row.exceptions);
         self.is_in(setup.queue(&row.queue).into_iter().collect());
         (self.may_have_ended, self.may_run_again) = (false, false);
-        (self.may_rest, self.may_be_gone) = (false, false);
+        (self.may_be_parked, self.may_be_gone) = (false, false);
         // The attempts that were read include it.
         self.acked_in_run = false;
     }

@@ -22,7 +22,7 @@ impl Ledger {
         let (since, uid) = {
             let job = &mut self.jobs[no as usize];
             job.over_at = Some(job.answered_at);
-            (job.asked_at, job.uid)
+            (job.requested_at, job.uid)
         };
         let job = &self.jobs[no as usize];
         let (queue, open) = (&setup.queues[job.queues[0]], job.open_beside);
@@ -51,14 +51,14 @@ impl Ledger {
     }
 
     /// A queue that was made up is to be removed: not while it holds something, failed jobs included.
-    pub(crate) fn removed(&self, queue: usize, asked_at: Duration, status: Status) {
+    pub(crate) fn removed(&self, queue: usize, requested_at: Duration, status: Status) {
         let holds = |job: &Job| {
             let holds = match job.state {
                 State::Waits | State::Suspended => true,
                 State::Ended(end) => end == End::Failed && !job.may_be_gone,
                 State::Held | State::Runs => false,
             };
-            let was_there = job.push == Push::Accepted && job.answered_at < asked_at;
+            let was_there = job.push == Push::Accepted && job.answered_at < requested_at;
             holds && was_there && job.is_sure() && job.queue() == Some(queue)
         };
         let mut held = self.jobs.iter().enumerate().filter(|(_, job)| holds(job));
@@ -82,7 +82,7 @@ impl Ledger {
         let waits = |job: &&Job| {
             // What operators bring into a queue is not limited, and may come behind the push.
             let came_at = job.answered_at.max(job.changed_at);
-            let is_old = job.push == Push::Accepted && came_at < new.asked_at;
+            let is_old = job.push == Push::Accepted && came_at < new.requested_at;
             let is_there = job.queue() == Some(new.queues[0]);
             is_old
                 && is_there

@@ -11,9 +11,9 @@ mod job;
 mod keys;
 mod learned;
 mod limits;
+mod overrides;
 mod pushes;
 mod rest;
-mod steered;
 mod story;
 mod survival;
 mod waiting;
@@ -21,7 +21,7 @@ mod waiting;
 pub(crate) use change::{Change, Filter, Verb};
 pub(crate) use imported::Imported;
 pub(crate) use job::{Ack, Answer, CLASS, Death, End, Job, PLACE, Push, State};
-pub(crate) use steered::Steered;
+pub(crate) use overrides::Override;
 
 use crate::body::body;
 use crate::calls::Calls;
@@ -60,7 +60,7 @@ pub(crate) struct Ledger {
     /// Queues that were paused at some time.
     pub(crate) paused: BTreeSet<usize>,
     /// What operators have set of queues.
-    pub(crate) steering: steered::Steering,
+    pub(crate) overrides: overrides::Overrides,
     /// Changes that have reached several jobs, just now.
     pub(crate) has_changed: Vec<usize>,
     /// What operators have asked to be changed.
@@ -176,7 +176,7 @@ impl Ledger {
         job.holders += 1;
         (job.is_sent, job.sent_from) = (true, Some(queue));
         job.deliveries += 1;
-        (job.may_run_again, job.may_rest, job.is_between_runs) = (false, false, false);
+        (job.may_run_again, job.may_be_parked, job.is_between_runs) = (false, false, false);
         self.reserves_wait.remove(&queue);
     }
 

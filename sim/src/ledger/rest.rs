@@ -48,7 +48,7 @@ impl Ledger {
             match self.listed.get(id) {
                 Some(told) => {
                     let targets = self.targets_of(no as u64);
-                    job.is_as_told(no, told, &targets, setup);
+                    job.matches_report(no, told, &targets, setup);
                 }
                 None => assert!(
                     self.may_be_missing(job, setup),
@@ -255,7 +255,7 @@ impl Job {
     }
 
     /// `targets`: where moves that nobody has heard of since may have brought it.
-    fn is_as_told(&self, no: usize, told: &Value, targets: &[usize], setup: &Setup) {
+    fn matches_report(&self, no: usize, told: &Value, targets: &[usize], setup: &Setup) {
         let text = |field: &str| told[field].as_str();
         let number = |field: &str| told[field].as_u64().unwrap_or(u64::MAX) as u32;
         let queue = text("queue").and_then(|name| setup.queue(name));

@@ -76,9 +76,10 @@ impl Ledger {
             };
             let own = || log.lines().filter(|line| line.contains(id));
             for (what, said) in told {
-                let is_said = own().any(|line| line.contains(said) && line.contains("runs again"));
+                let is_logged =
+                    own().any(|line| line.contains(said) && line.contains("runs again"));
                 assert!(
-                    !is_said || history.iter().any(|line| line == what),
+                    !is_logged || history.iter().any(|line| line == what),
                     "job {no} has no line of what was said of it: {what}; left: {history:?}"
                 );
             }

@@ -49,7 +49,8 @@ impl Ledger {
         let is_kept = is_synced && !self.disk_is_felt();
         let now = steady();
         for job in &mut self.jobs {
-            job.saves_are_told = is_kept && job.changing == 0 && job.saved_at + KEPT_WITHIN <= now;
+            job.saves_are_reported =
+                is_kept && job.changing == 0 && job.saved_at + KEPT_WITHIN <= now;
         }
     }
 
@@ -63,7 +64,7 @@ impl Ledger {
                 Some(row) => self.is_left(no, row, setup),
                 None => self.is_missing(no, setup),
             }
-            self.jobs[no as usize].saves_are_told = false;
+            self.jobs[no as usize].saves_are_reported = false;
         }
         for no in stored.jobs.keys() {
             let job = self.jobs.get(*no as usize);
@@ -186,7 +187,7 @@ impl Job {
             high: row.crashes + 1,
         };
         self.exceptions.maybe_none();
-        if !self.saves_are_told {
+        if !self.saves_are_reported {
             self.saves.maybe_none();
         }
         (self.may_have_ended, self.may_run_again) = (true, false);

@@ -60,24 +60,25 @@ impl Angel {
     /// Starts those that have no process and whose time has come.
     pub(super) fn start_gateways(&mut self) {
         let is_ending = matches!(self.phase, Phase::Leaving { .. } | Phase::Ending { .. });
-        if is_ending || self.drain_asked.is_some() {
+        if is_ending || self.drain_requested.is_some() {
             return;
         }
         let now = Instant::now();
         let (path, token) = (self.listening.path(), self.gateway_token.clone());
-        let mut news = Vec::new();
+        let mut changes = Vec::new();
         for running in &mut self.gateways {
             if running.pid.is_some() || running.due > now {
                 continue;
             }
             match running.start(&path, &token, now) {
-                Ok(pid) => news.push(about(running, pid, None)),
+                Ok(pid) => changes.push(about(running, pid, None)),
                 // No process or no memory is left: that may pass.
                 Err(_) => running.due = now + PATIENCE,
             }
         }
-        news.iter()
-            .for_each(|message| self.tell(message, Vec::new()));
+        changes
+            .iter()
+            .for_each(|message| self.send(message, Vec::new()));
     }
 
     /// Takes the exit of a gateway. False if it was none.
@@ -90,14 +91,14 @@ impl Angel {
         if running.started.elapsed() > SETTLED {
             running.quick_deaths = 0;
         }
-        let was_told = self.drain_asked.is_some() || self.done;
+        let was_told = self.drain_requested.is_some() || self.done;
         let restart = (!was_told).then(|| running.backoff());
         running.due = Instant::now() + restart.unwrap_or_default();
         running.quick_deaths += 1;
         running.restarts += 1;
         let message = about(running, pid, Some((end, restart)));
         if !was_told {
-            self.tell(&message, Vec::new());
+            self.send(&message, Vec::new());
         }
         true
     }
@@ -143,7 +144,7 @@ impl Angel {
 
     /// How long until one is to be started.
     pub(super) fn next_gateway(&self) -> Option<Duration> {
-        if self.drain_asked.is_some() {
+        if self.drain_requested.is_some() {
             return None;
         }
         let waiting = self.gateways.iter().filter(|running| running.pid.is_none());

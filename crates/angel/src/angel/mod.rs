@@ -6,7 +6,7 @@ mod server;
 
 use crate::channel::Channel;
 use crate::gateway;
-use crate::listening::{Listening, News};
+use crate::listening::{Listening, SocketChange};
 use crate::procfs::Children;
 use crate::recipe::Recipes;
 use crate::socket::Socket;
@@ -38,23 +38,23 @@ pub struct Options {
 
 /// Waits before a server that died is started again; the last one repeats.
 const RESTART_AFTER_MS: [u64; 5] = [0, 100, 500, 2_000, 5_000];
-/// When to look again at what tells nothing of itself.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Signals to end that come within this time of the first one are the same wish: `timeout` and systemd may
-/// signal the process and its group, or all that runs, one by one.
-const SAME_WISH: Duration = Duration::from_secs(1);
+/// How often to check what sends no notification.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Stop signals that come within this time of the first one count as the same request: `timeout` and
+/// systemd may signal the process and its group, or all that runs, one by one.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 /// A process that lived this long starts the row of waits anew.
 const SETTLED: Duration = Duration::from_secs(60);
 /// How long what is killed may take to be gone before the angel goes on without it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Starts the server and stands above it until it is done or told to end. Returns the exit code.
+/// Starts the server and supervises it until it is done or has to end. Returns the exit code.
 pub fn run(options: Options) -> io::Result<u8> {
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_name(c"stoker: angel")?;
     spawn::close_inherited_on_exec();
     let mut angel = Angel::new(options)?;
-    let result = angel.stand_above();
+    let result = angel.supervise();
     angel.listening.remove();
     result
 }
@@ -120,17 +120,17 @@ struct Angel {
     restarts: u32,
     quick_deaths: usize,
     cookies: u64,
-    /// Children from before this program was what it is, as a shell leaves them that ends in `exec stoker`.
-    /// They are not the angel's to end.
-    strangers: Vec<i32>,
-    /// A server has got as far as asking for something.
+    /// Children that this process had before it became Stoker, as a shell leaves them that ends in `exec
+    /// stoker`. The angel does not kill them.
+    inherited_children: Vec<i32>,
+    /// A server has sent at least one message.
     ever_served: bool,
     /// The server said that it is done.
     done: bool,
-    /// When an operator first asked for the end.
-    drain_asked: Option<Instant>,
-    /// An adopted process could not tell yet whose it is.
-    look_again: bool,
+    /// When the first stop signal arrived.
+    drain_requested: Option<Instant>,
+    /// It is not known yet to which worker an adopted process belongs.
+    recheck_orphans: bool,
 }
 
 impl Angel {
@@ -162,28 +162,28 @@ impl Angel {
             restarts: 0,
             quick_deaths: 0,
             cookies: 0,
-            strangers: children.list(),
+            inherited_children: children.list(),
             children,
             ever_served: false,
             done: false,
-            drain_asked: None,
-            look_again: false,
+            drain_requested: None,
+            recheck_orphans: false,
         })
     }
 
-    fn stand_above(&mut self) -> io::Result<u8> {
+    fn supervise(&mut self) -> io::Result<u8> {
         self.start_server()?;
         self.check_socket();
         loop {
             self.start_gateways();
-            if self.wait_for_something()? {
+            if self.wait_for_event()? {
                 self.check_socket();
             }
-            self.take_signals();
-            self.take_messages();
+            self.receive_signals();
+            self.receive_messages();
             self.check_progress();
             self.check_gateways();
-            if self.reap() || self.look_again || self.phase != Phase::Serving {
+            if self.reap() || self.recheck_orphans || self.phase != Phase::Serving {
                 self.sweep();
             }
             if let Some(code) = self.next_phase()? {
@@ -193,7 +193,7 @@ impl Angel {
     }
 
     /// Waits. Returns whether something may have happened to the socket's file.
-    fn wait_for_something(&self) -> io::Result<bool> {
+    fn wait_for_event(&self) -> io::Result<bool> {
         let mut fds = vec![PollFd::new(self.signals.get_read(), PollFlags::IN)];
         let watch = self.listening.watch();
         fds.extend(watch.map(|watch| PollFd::from_borrowed_fd(watch, PollFlags::IN)));
@@ -210,7 +210,7 @@ impl Angel {
         }
         let timeout = match self.phase {
             Phase::Serving => {
-                let again = self.look_again.then_some(LOOK_AGAIN);
+                let again = self.recheck_orphans.then_some(RECHECK_INTERVAL);
                 let server = self.watchdog.due().filter(|_| self.server.is_some());
                 let check = [server, self.gateway_check()].into_iter().flatten().min();
                 let check = check.map(|due| due.saturating_duration_since(Instant::now()));
@@ -219,7 +219,7 @@ impl Angel {
             Phase::Restarting { at } => Some(at.saturating_duration_since(Instant::now())),
             // Looks again even if no signal comes: what is dying may be a process of someone else's.
             Phase::Clearing { .. } | Phase::Leaving { .. } | Phase::Ending { .. } => {
-                Some(LOOK_AGAIN)
+                Some(RECHECK_INTERVAL)
             }
         };
         let retry = self.listening.retry();
@@ -240,64 +240,64 @@ impl Angel {
     }
 
     fn check_socket(&mut self) {
-        for news in self.listening.check() {
-            let (level, about) = match news {
-                News::Renewed(fd, about) => {
-                    self.tell(&ToServer::Listener(about), vec![fd]);
+        for changes in self.listening.check() {
+            let (level, about) = match changes {
+                SocketChange::Renewed(fd, about) => {
+                    self.send(&ToServer::Listener(about), vec![fd]);
                     continue;
                 }
-                News::Unreachable(about) => (Level::Error, about),
-                News::Back(about) => (Level::Info, about),
-                News::Unwatched(about) => (Level::Warn, about),
+                SocketChange::Unreachable(about) => (Level::Error, about),
+                SocketChange::Back(about) => (Level::Info, about),
+                SocketChange::Unwatched(about) => (Level::Warn, about),
             };
-            self.tell(&ToServer::Log { level, about }, Vec::new());
+            self.send(&ToServer::Log { level, about }, Vec::new());
         }
     }
 
-    fn take_signals(&mut self) {
+    fn receive_signals(&mut self) {
         for signal in self.signals.pending().collect::<Vec<_>>() {
             match signal {
-                SIGHUP => self.tell(&ToServer::Reload, Vec::new()),
-                SIGUSR1 => self.tell(&ToServer::ReopenLog, Vec::new()),
-                SIGTERM | SIGINT | SIGQUIT => self.asked_to_end(),
+                SIGHUP => self.send(&ToServer::Reload, Vec::new()),
+                SIGUSR1 => self.send(&ToServer::ReopenLog, Vec::new()),
+                SIGTERM | SIGINT | SIGQUIT => self.on_stop_signal(),
                 _ => {}
             }
         }
     }
 
-    fn asked_to_end(&mut self) {
-        match self.drain_asked {
+    fn on_stop_signal(&mut self) {
+        match self.drain_requested {
             None if self.server.is_some() => {
-                self.drain_asked = Some(Instant::now());
-                self.watchdog.asked_to_end(Instant::now());
-                self.tell(&ToServer::Drain, Vec::new());
+                self.drain_requested = Some(Instant::now());
+                self.watchdog.on_drain_request(Instant::now());
+                self.send(&ToServer::Drain, Vec::new());
             }
-            Some(first) if first.elapsed() < SAME_WISH => {}
+            Some(first) if first.elapsed() < SAME_REQUEST => {}
             _ => self.end(1),
         }
     }
 
-    fn tell(&mut self, message: &ToServer, fds: Vec<OwnedFd>) {
+    fn send(&mut self, message: &ToServer, fds: Vec<OwnedFd>) {
         if let Some(channel) = &mut self.channel {
-            // A server that can't be told has died or is dying, which its exit will tell. What it said
-            // last is still to be read.
+            // If this fails, the server has died or is dying, and its exit will be reported. Its last
+            // messages are still read.
             channel.send(message, fds).ok();
         }
     }
 
-    fn take_messages(&mut self) {
+    fn receive_messages(&mut self) {
         while let Some(channel) = &mut self.channel {
-            // That nothing can be sent any more does not mean that nothing is to be read.
+            // Even if nothing can be sent any more, there may be messages to read.
             channel.flush().ok();
             match channel.receive::<ToAngel>() {
-                Ok(Some((message, _))) => self.obey(message),
+                Ok(Some((message, _))) => self.on_server_message(message),
                 Ok(None) => return,
                 Err(_) => self.channel = None,
             }
         }
     }
 
-    fn obey(&mut self, message: ToAngel) {
+    fn on_server_message(&mut self, message: ToAngel) {
         self.ever_served = true;
         match message {
             ToAngel::Spawn { worker, name, spec } => self.spawn(worker, name, spec),
@@ -340,11 +340,11 @@ impl Angel {
                 let pid = spawned.pid;
                 self.workers.insert(key, Worker { pid, name, cookie });
                 self.by_pid.insert(pid, key);
-                self.tell(&ToServer::Spawned { worker: key, pid }, spawned.fds);
+                self.send(&ToServer::Spawned { worker: key, pid }, spawned.fds);
             }
             Err(error) => {
                 let error = error.to_string();
-                self.tell(&ToServer::SpawnFailed { worker: key, error }, Vec::new());
+                self.send(&ToServer::SpawnFailed { worker: key, error }, Vec::new());
             }
         }
     }
@@ -360,14 +360,14 @@ impl Angel {
         }
     }
 
-    /// Takes the exit of everything that has ended: workers, the server, and strangers' orphans. Whether there was any: only
-    /// then something can have been left behind.
+    /// Reaps everything that has ended: workers, the server, and orphans of inherited children. Returns whether there
+    /// was anything: only then can orphans have been left behind.
     fn reap(&mut self) -> bool {
         let mut has_ended = false;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             has_ended = true;
             let pid = pid.as_raw_nonzero().get();
-            self.strangers.retain(|stranger| *stranger != pid);
+            self.inherited_children.retain(|child| *child != pid);
             let end = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => End::Code(code),
                 (None, signal) => End::Signal(signal.unwrap_or(0)),
@@ -376,7 +376,7 @@ impl Angel {
                 if let Some(worker) = self.workers.remove(&key) {
                     self.ended.push(worker);
                 }
-                self.tell(&ToServer::Exited { worker: key, end }, Vec::new());
+                self.send(&ToServer::Exited { worker: key, end }, Vec::new());
             } else if !self.gateway_ended(pid, end)
                 && self.server.is_some_and(|(server, _)| server == pid)
             {
@@ -392,7 +392,7 @@ impl Angel {
             Phase::Serving if self.done && self.server.is_none() => self.end(0),
             Phase::Serving => {}
             Phase::Clearing { since } if self.is_alone() || since.elapsed() > PATIENCE => {
-                if self.drain_asked.is_some() {
+                if self.drain_requested.is_some() {
                     self.end(1);
                     return Ok(None);
                 }
@@ -422,7 +422,7 @@ impl Angel {
         let stays = !matches!(self.phase, Phase::Ending { .. });
         let mut ours = children.iter().filter(|pid| {
             let is_gateway = stays && self.is_gateway(**pid);
-            !is_gateway && !self.strangers.contains(pid)
+            !is_gateway && !self.inherited_children.contains(pid)
         });
         ours.all(|pid| procfs::is_dead(*pid))
     }
@@ -442,7 +442,8 @@ impl Angel {
         if let Some((pid, _)) = self.server
             && let Some(pid) = Pid::from_raw(pid)
         {
-            // An insisting operator, or a server that is done and lingers: either way it goes now.
+            // The operator has repeated the signal, or the server is done and lingers: it is killed
+            // now.
             kill_process(pid, Signal::KILL).ok();
         }
     }

@@ -8,10 +8,10 @@ impl Angel {
     pub(super) fn sweep(&mut self) {
         let all = matches!(self.phase, Phase::Clearing { .. } | Phase::Ending { .. });
         let server = self.server.map(|(pid, _)| pid);
-        self.look_again = false;
+        self.recheck_orphans = false;
         for pid in self.children.list() {
             let known = self.by_pid.contains_key(&pid);
-            if known && !all || Some(pid) == server || self.strangers.contains(&pid) {
+            if known && !all || Some(pid) == server || self.inherited_children.contains(&pid) {
                 continue;
             }
             if procfs::is_dead(pid) {
@@ -29,7 +29,7 @@ impl Angel {
                 self.kill_orphan(pid);
             }
         }
-        if !self.look_again {
+        if !self.recheck_orphans {
             self.ended.clear();
         }
     }
@@ -45,7 +45,7 @@ impl Angel {
             Some(cookie) => !self.workers.values().any(|worker| worker.cookie == cookie),
             // In the middle of its exec a process has no environment.
             None if procfs::is_young(pid) => {
-                self.look_again = true;
+                self.recheck_orphans = true;
                 false
             }
             // No other process can have got the number of a group in which somebody still is.
@@ -62,7 +62,7 @@ impl Angel {
         let worker = worker.unwrap_or_else(|| "a worker".to_owned());
         let command = procfs::command(pid);
         procfs::kill_tree(pid);
-        self.tell(
+        self.send(
             &ToServer::OrphanKilled {
                 worker,
                 pid,

@@ -27,10 +27,10 @@ impl Angel {
             gateway_token: Some(self.gateway_token.clone()),
         };
         self.heartbeat.beat(Beat::default())?;
-        tell_first(&mut channel, &config, vec![self.heartbeat.share()?])?;
+        send_first(&mut channel, &config, vec![self.heartbeat.share()?])?;
         self.watchdog.server_started(Instant::now());
-        if self.drain_asked.is_some() {
-            tell_first(&mut channel, &ToServer::Drain, Vec::new())?;
+        if self.drain_requested.is_some() {
+            send_first(&mut channel, &ToServer::Drain, Vec::new())?;
         }
         self.channel = Some(channel);
         self.server = Some((pid, Instant::now()));
@@ -54,12 +54,12 @@ impl Angel {
             return;
         };
         self.stuck = Some(silent);
-        if self.drain_asked.is_some() {
+        if self.drain_requested.is_some() {
             // A process that hangs in the kernel can't even be killed; the end does not wait for it.
             self.end(1);
             let seconds = silent.as_secs();
             // No later server will log it.
-            complain(&format!(
+            print_error(&format!(
                 "the server (pid {pid}) was asked to end and has made no progress for {seconds} s; it is killed"
             ));
         }
@@ -70,7 +70,7 @@ impl Angel {
 
     pub(super) fn server_ended(&mut self, end: End) {
         // What it asked for last may still stand in the channel, above all that it is done.
-        self.take_messages();
+        self.receive_messages();
         let lived = self
             .server
             .take()
@@ -122,7 +122,7 @@ fn on_one_line(text: &str) -> String {
 }
 
 /// Writes a line to stderr, unless nobody reads there: the angel must never block.
-fn complain(text: &str) {
+fn print_error(text: &str) {
     let stderr = io::stderr();
     let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
     let has_room = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1));
@@ -134,7 +134,7 @@ fn complain(text: &str) {
 
 /// Sends a message to a server that was just started. One that is dead already is no error here: it is reaped next, and
 /// started again.
-fn tell_first(channel: &mut Channel, message: &ToServer, fds: Vec<Fd>) -> io::Result<()> {
+fn send_first(channel: &mut Channel, message: &ToServer, fds: Vec<Fd>) -> io::Result<()> {
     match channel.send(message, fds) {
         Err(error) if is_gone(&error) => Ok(()),
         result => result,
@@ -158,16 +158,16 @@ mod tests {
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (ours, theirs) = pair.expect("a pair of sockets");
         let mut channel = Channel::new(ours);
-        tell_first(&mut channel, &ToServer::Drain, Vec::new()).expect("it is heard");
+        send_first(&mut channel, &ToServer::Drain, Vec::new()).expect("it is heard");
         drop(theirs);
-        tell_first(&mut channel, &ToServer::Drain, Vec::new()).expect("nobody hears it");
+        send_first(&mut channel, &ToServer::Drain, Vec::new()).expect("nobody hears it");
         let long = ToServer::Config {
             text: "x".repeat(crate::MAX_MESSAGE),
             restarts: 0,
             previous: None,
             gateway_token: None,
         };
-        let refused = tell_first(&mut channel, &long, Vec::new());
+        let refused = send_first(&mut channel, &long, Vec::new());
         assert!(refused.is_err(), "no server could ever get this");
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn call(client: &mut Client, call: &Call, timeout: Option<Duration>) 
     let ttl_ms = timeout.map_or(0, |timeout| timeout.as_millis() as u32);
     // The server knows when a call's time is up, and says so.
     client.wait_for_ever();
-    let answer = client.ask(&Request {
+    let answer = client.request(&Request {
         name: &call.method,
         flags: if call.idempotent {
             Flags::IDEMPOTENT
@@ -31,7 +31,7 @@ pub(crate) fn call(client: &mut Client, call: &Call, timeout: Option<Duration>) 
         body: body.as_bytes(),
     })?;
     let codec = answer.codec;
-    let reply = answer.good()?;
+    let reply = answer.into_body()?;
     let value = (codec == Codec::JSON)
         .then(|| serde_json::from_slice(&reply).ok())
         .flatten();

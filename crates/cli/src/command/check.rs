@@ -14,11 +14,14 @@ pub(crate) fn check(option: Option<PathBuf>, file: Option<PathBuf>, json: bool) 
     let file = file.unwrap_or_else(|| "stoker.toml".into());
     let (text, config) = super::serve::read(&file)?;
     let named = socket::named(option);
-    let named = named.as_deref().map(super::serve::as_named).transpose()?;
+    let named = named
+        .as_deref()
+        .map(super::serve::absolute_as_named)
+        .transpose()?;
     if let Some(path) = &named {
         stoker_angel::address(path)?;
     }
-    let directory = super::serve::as_named(super::serve::directory_of(&file))?;
+    let directory = super::serve::absolute_as_named(super::serve::directory_of(&file))?;
     let source = Source {
         file: &file.display().to_string(),
         text: &text,

@@ -118,7 +118,8 @@ impl Batch {
         self.jobs.is_empty() || (self.jobs.len() < PAGE && self.bytes + len <= BYTES)
     }
 
-    /// Sends and empties it. Of a job that the server does not take it tells the line: all or none are taken.
+    /// Sends the batch and empties it. If the server rejects a job, the error names its line: all jobs of a
+    /// batch are taken, or none.
     fn send(&mut self, client: &mut Client, before: u64) -> Result<u64> {
         let Self { jobs, numbers, .. } = std::mem::take(self);
         if jobs.is_empty() {

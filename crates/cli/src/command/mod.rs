@@ -3,13 +3,13 @@
 mod adapter;
 mod call;
 mod check;
+mod control;
 mod export_import;
 mod gateways;
 mod jobs;
 mod push;
 mod serve;
 mod show;
-mod steer;
 mod store;
 
 use crate::args::{Args, Command, QueuesAction};
@@ -36,18 +36,18 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Queues { action: None } => show::queues(&mut connect()?, json),
         Command::Queues {
             action: Some(QueuesAction::Remove { queue }),
-        } => steer::remove_queue(&mut connect()?, &queue, json),
+        } => control::remove_queue(&mut connect()?, &queue, json),
         Command::Workers => show::workers(&mut connect()?, json),
         Command::Quarantine(which) => show::quarantine(&mut connect()?, &which, json),
 
         Command::Store(what) => store::store(&what, json),
-        Command::Pause { queue, create } => steer::pause(&mut connect()?, &queue, create, json),
-        Command::Resume { queue } => steer::resume(&mut connect()?, &queue, json),
-        Command::Set(set) => steer::set(&mut connect()?, &set, json),
+        Command::Pause { queue, create } => control::pause(&mut connect()?, &queue, create, json),
+        Command::Resume { queue } => control::resume(&mut connect()?, &queue, json),
+        Command::Set(set) => control::set(&mut connect()?, &set, json),
         Command::Scale { pool, workers, .. } => {
-            steer::scale(&mut connect()?, &pool, workers.as_deref(), json)
+            control::scale(&mut connect()?, &pool, workers.as_deref(), json)
         }
-        Command::Reload { pool } => steer::reload(&mut connect()?, pool.as_deref(), json),
+        Command::Reload { pool } => control::reload(&mut connect()?, pool.as_deref(), json),
     }
 }
 

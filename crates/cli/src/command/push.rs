@@ -51,7 +51,7 @@ pub(crate) fn push(client: &mut Client, push: &Push, json: bool) -> Result {
         left -= batch;
         if let Some(answer) = refused {
             print_ids(&ids, json)?;
-            return answer.good().map(drop);
+            return answer.into_body().map(drop);
         }
     }
     print_ids(&ids, json)

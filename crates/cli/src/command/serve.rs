@@ -23,13 +23,19 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     let (launch, config) = configuration(serve)?;
     // What the command line and the environment name is relative to where one stands, what the file
     // names to where the file is.
-    let named = socket::named(option).as_deref().map(as_named).transpose()?;
+    let named = socket::named(option)
+        .as_deref()
+        .map(absolute_as_named)
+        .transpose()?;
     let (shown, directory) = match serve.worker.is_empty() {
         true => {
             let file = file_of(serve);
-            (file.display().to_string(), as_named(directory_of(&file))?)
+            (
+                file.display().to_string(),
+                absolute_as_named(directory_of(&file))?,
+            )
         }
-        false => (COMMAND_LINE.to_owned(), as_named(Path::new("."))?),
+        false => (COMMAND_LINE.to_owned(), absolute_as_named(Path::new("."))?),
     };
     let source = Source {
         file: &shown,
@@ -46,8 +52,10 @@ pub(crate) fn serve(option: Option<PathBuf>, serve: &Serve) -> Result {
     let access = Access::of(&config)?;
     // Others than root can't give it away. Unless they were told to that is no mistake: nor can they start
     // workers of another user.
-    let is_asked = config.socket_group.is_some();
-    let group = access.group.filter(|_| is_asked || geteuid().is_root());
+    let is_configured = config.socket_group.is_some();
+    let group = access
+        .group
+        .filter(|_| is_configured || geteuid().is_root());
     let path = match named {
         Some(path) => path,
         None => socket_in(&directory, &socket::configured(config.socket)),
@@ -104,7 +112,7 @@ fn recorded(launch: &Launch, socket: &Path) -> Result<Option<Record>> {
     let record = Records::open().and_then(|records| {
         let other = store.map_or(Ok(None), |_| records.find(config))?;
         match other.zip(store) {
-            Some((other, store)) => Ok(Err(hides(&other, config, store))),
+            Some((other, store)) => Ok(Err(conflicting_store(&other, config, store))),
             None => records.enter(config, socket).map(Ok),
         }
     });
@@ -130,7 +138,7 @@ fn is_missing(store: &Path) -> bool {
     )
 }
 
-fn hides(other: &Running, config: &Path, store: &Path) -> Failure {
+fn conflicting_store(other: &Running, config: &Path, store: &Path) -> Failure {
     let (pid, socket) = (other.pid, other.socket.display());
     let directory = config.parent().unwrap_or(config);
     Failure::Config(format!(
@@ -163,7 +171,7 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
         let (text, config) = read(&file)?;
         // What can be read only once, as a pipe, a reload does not read again.
         let base = fs::canonicalize(directory_of(&file))?;
-        let file = file.is_file().then(|| as_named(&file));
+        let file = file.is_file().then(|| absolute_as_named(&file));
         let launch = Launch {
             file: file.transpose()?,
             store: config.store_file(&base),
@@ -186,7 +194,7 @@ fn configuration(serve: &Serve) -> Result<(Launch, Config)> {
 }
 
 /// An absolute path as a user names it: with the symbolic links on the way to it, which a deploy may lead elsewhere.
-pub(crate) fn as_named(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn absolute_as_named(path: &Path) -> io::Result<PathBuf> {
     let here = env::current_dir()?;
     // A shell knows by which way one came; the system does not.
     let shell = env::var_os("PWD").map(PathBuf::from);

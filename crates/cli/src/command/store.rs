@@ -23,7 +23,7 @@ pub(crate) fn store(what: &Store, json: bool) -> Result {
             umask(Mode::RWXG | Mode::RWXO);
             tools::backup(&from, to).map_err(bad)?;
             let (from, to) = (from.display(), to.display());
-            say(
+            print_result(
                 json!({"backup": to.to_string()}),
                 &format!("{to} is a copy of {from}"),
                 json,
@@ -35,7 +35,7 @@ pub(crate) fn store(what: &Store, json: bool) -> Result {
             tools::compact(&path).map_err(bad)?;
             let after = size(&path);
             let text = format!("{}: {before} bytes before, {after} now", path.display());
-            say(
+            print_result(
                 json!({"before_bytes": before, "after_bytes": after}),
                 &text,
                 json,
@@ -123,7 +123,7 @@ fn check(path: &Path, json: bool) -> Result {
         lines.push(verdict);
     }
     let value = json!({"jobs": jobs, "problems": problems, "notes": notes});
-    say(value, &lines.join("\n"), json)?;
+    print_result(value, &lines.join("\n"), json)?;
     match problems.is_empty() {
         true => Ok(()),
         false => Err(Failure::Failed(format!(
@@ -141,6 +141,6 @@ fn bad(error: StoreError) -> Failure {
     Failure::Failed(error.to_string())
 }
 
-fn say(value: Value, text: &str, json: bool) -> Result {
+fn print_result(value: Value, text: &str, json: bool) -> Result {
     print_either(json, &value.to_string(), text)
 }

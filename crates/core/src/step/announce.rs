@@ -128,7 +128,7 @@ impl Core {
     pub(crate) fn dismiss_guests(&mut self, id: QueueId) {
         let guests = std::mem::take(&mut self.queues[id.index()].guests);
         if !guests.is_empty() {
-            self.unbind_but(id, |pool| !guests.contains(&pool));
+            self.unbind_except(id, |pool| !guests.contains(&pool));
         }
     }
 

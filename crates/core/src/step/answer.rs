@@ -66,12 +66,12 @@ impl Core {
                 self.use_up(task, false);
                 self.requeue(task);
             }
-            (None, _) => self.give_back(task),
+            (None, _) => self.on_returned(task),
         }
         self.after_task(id);
     }
 
-    /// A job's work is done, says its code, and goes on.
+    /// A job's code acknowledges its work and continues.
     pub(crate) fn acknowledged(&mut self, id: WorkerId, task: TaskId) {
         let runs = self.workers.get(id).is_some_and(|worker| {
             worker.tasks.contains(&task)
@@ -85,7 +85,7 @@ impl Core {
         self.answer_early(task, Outcome::Answered);
     }
 
-    /// One-slot workers answer in order; only a worker that was told to go may give a task back.
+    /// One-slot workers answer in order; only a worker that was sent GOAWAY may return a task.
     fn may_answer(&self, id: WorkerId, task: TaskId, answer: Answer) -> bool {
         let Some(worker) = self.workers.get(id) else {
             return false;
@@ -148,7 +148,7 @@ impl Core {
 
     /// What an answer means for its task.
     fn judge(&mut self, task: TaskId, verdict: Verdict) {
-        // One whose source has heard an outcome must not come back as a retry.
+        // A task whose outcome was reported must not be retried.
         let cancelled = self.is_unwanted(task);
         if verdict == Verdict::Cancelled && !cancelled && self.tasks[task].nudged.is_some() {
             // Its worker ended it because its time was up, or had not begun it: that says nothing against running it again.
@@ -170,13 +170,13 @@ impl Core {
         }
     }
 
-    /// A worker has returned a task and says that it did not begin it. That is believed so often; then it counts
-    /// as a run, or a worker could keep a task going round for ever.
-    pub(crate) fn give_back(&mut self, task: TaskId) {
+    /// A worker has returned a task as not begun. That is free a limited number of times; then it counts as a
+    /// run, or a task could circulate for ever.
+    pub(crate) fn on_returned(&mut self, task: TaskId) {
         self.use_up(task, false);
         let returned = &mut self.tasks[task];
         // One that is still being recorded as delivered was never sent, so nobody has returned it.
-        let was_sent = returned.started.is_some() && returned.claim != Claim::Asked;
+        let was_sent = returned.started.is_some() && returned.claim != Claim::Requested;
         returned.returns += u8::from(was_sent);
         if self.tasks[task].returns <= FREE_RETURNS || self.is_unwanted(task) {
             return self.requeue(task);

@@ -6,7 +6,7 @@ use crate::task::{Claim, Place, Task};
 use crate::worker::Life;
 use crate::{Action, Core, NewTask, Origin, Outcome, PoolId, Span, TaskId, WorkerId};
 
-/// How long a caller is told to wait when nothing better is known.
+/// The retry-after time for callers when no better estimate is known.
 const RETRY_HINT: Span = Span::from_secs(1);
 
 impl Core {
@@ -20,18 +20,20 @@ impl Core {
             self.out.push(Action::Return { task: new.id });
             return;
         }
-        let parent = new.parent.filter(|parent| self.calls_home(*parent, new));
+        let parent = new
+            .parent
+            .filter(|parent| self.is_served_by_own_pool_only(*parent, new));
         if let Some(refusal) = self.refusal(new, parent) {
             self.finish(new.id, refusal);
             return;
         }
         let queue = &mut self.queues[queue_id.index()];
         self.tasks[new.id].key = queue.key_for(new.key);
-        self.enter(new.id, queue_id, new.rested);
+        self.enter(new.id, queue_id, new.was_parked);
         self.task_timers.wake(new.id.0, self.tasks[new.id].deadline);
         if let Some(parent) = parent {
             self.tasks[new.id].parent = Some(parent);
-            self.workers[parent].calls_home += 1;
+            self.workers[parent].calls_to_own_pool += 1;
         }
         self.activate(queue_id);
     }
@@ -79,7 +81,7 @@ impl Core {
     }
 
     /// Whether this call can only be served by the pool of the worker that makes it.
-    fn calls_home(&self, parent: WorkerId, new: &NewTask<'_>) -> bool {
+    fn is_served_by_own_pool_only(&self, parent: WorkerId, new: &NewTask<'_>) -> bool {
         let Some(worker) = self.workers.get(parent) else {
             return false;
         };
@@ -120,7 +122,7 @@ impl Core {
         }
         let left = self.tasks[new.id].deadline.since(self.now);
         let left_after_waiting = Span(left.0.saturating_sub(wait.0));
-        if !self.is_hopeless(new.id, left_after_waiting) {
+        if !self.would_miss_deadline(new.id, left_after_waiting) {
             return None;
         }
         if wait == Span::ZERO {
@@ -145,7 +147,7 @@ impl Core {
         let helps = |worker: &WorkerId| {
             let other = &self.workers[*worker];
             let stays = matches!(other.life, Life::Starting { .. } | Life::Live { .. });
-            let blocked = other.calls_home + u32::from(*worker == parent);
+            let blocked = other.calls_to_own_pool + u32::from(*worker == parent);
             // Nothing else runs beside a suspect.
             let slots = match other.tasks.front() {
                 Some(task) if self.pools[pool.index()].suspect == Some(*task) => 1,

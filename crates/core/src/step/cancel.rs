@@ -4,8 +4,8 @@ use crate::task::Place;
 use crate::{Action, Core, Outcome, Span, TaskId, Why, WorkerId};
 
 impl Core {
-    /// Nobody wants this task's outcome any more. What waits leaves its queue; what runs is told, if its
-    /// worker understands that. With `kill` a worker that goes on regardless is killed.
+    /// Nobody wants this task's outcome any more. A waiting task leaves its queue; a running one is
+    /// cancelled if its worker supports that. With `kill`, a worker that goes on regardless is killed.
     pub(crate) fn cancel(&mut self, task: TaskId, kill: bool) {
         let Some(place) = self.tasks.get(task).map(|task| task.place) else {
             return;
@@ -28,13 +28,13 @@ impl Core {
     /// Has a worker that understands it end a task which nobody waits for any more. It is not killed for going on:
     /// that is for its own time limit to say.
     pub(crate) fn interrupt(&mut self, worker: WorkerId, task: TaskId) {
-        self.tell(worker, task);
+        self.send_cancel(worker, task);
         if self.workers[worker].soft_cancel && self.tasks[task].reached {
             self.out.push(Action::Nudge { worker });
         }
     }
 
-    fn tell(&mut self, worker: WorkerId, task: TaskId) {
+    fn send_cancel(&mut self, worker: WorkerId, task: TaskId) {
         if self.workers[worker].soft_cancel {
             self.out.push(Action::CancelOn { worker, task });
         }
@@ -45,18 +45,18 @@ impl Core {
     pub(crate) fn stop_running(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].cancelled = true;
         if self.tasks[task].started.is_none() {
-            self.tell(worker, task);
+            self.send_cancel(worker, task);
             return;
         }
         if self.workers[worker].soft_cancel && self.tasks[task].nudged.is_none() {
-            self.nudge(worker, task);
+            self.send_soft_signal(worker, task);
         } else {
             self.kill(worker, Why::Cancelled);
         }
     }
 
     /// Gives a running task the soft signal; the kill follows after the grace.
-    pub(crate) fn nudge(&mut self, worker: WorkerId, task: TaskId) {
+    pub(crate) fn send_soft_signal(&mut self, worker: WorkerId, task: TaskId) {
         self.tasks[task].nudged = Some(self.now);
         self.out.push(Action::CancelOn { worker, task });
         self.out.push(Action::Nudge { worker });

@@ -5,20 +5,21 @@ use crate::worker::Life;
 use crate::{Action, Core, Outcome, TaskId, WorkerId};
 
 impl Core {
-    /// Asks the source to record a job that is about to get a slot, if its queue wants that.
+    /// Has the source record a job that is about to get a slot, if its queue acknowledges on
+    /// delivery.
     pub(crate) fn claim(&mut self, task: TaskId) {
         let queue = &self.queues[self.tasks[task].queue.index()];
         let task_of = &mut self.tasks[task];
         if queue.config.ack_on_delivery && task_of.is_job() && task_of.claim == Claim::None {
-            task_of.claim = Claim::Asked;
+            task_of.claim = Claim::Requested;
             self.out.push(Action::Claim { task });
         }
     }
 
     /// A job is recorded. If it has lost its worker meanwhile, the next one gets it at once.
     pub(crate) fn claimed(&mut self, task: TaskId) {
-        let is_asked = |known: &&mut crate::task::Task| known.claim == Claim::Asked;
-        let Some(known) = self.tasks.get_mut(task).filter(is_asked) else {
+        let is_requested = |known: &&mut crate::task::Task| known.claim == Claim::Requested;
+        let Some(known) = self.tasks.get_mut(task).filter(is_requested) else {
             return;
         };
         known.claim = Claim::Recorded;
@@ -44,10 +45,10 @@ impl Core {
 
     /// A worker leaves with this task unanswered, and says thereby that it did not begin it. That may be wrong of
     /// the one that it had to run, so a job that may run only once is not risked.
-    pub(crate) fn leave_behind(&mut self, task: TaskId) {
+    pub(crate) fn on_left_unanswered(&mut self, task: TaskId) {
         match self.tasks[task].claim == Claim::Recorded && self.tasks[task].reached {
             true => self.finish(task, Outcome::Cancelled),
-            false => self.give_back(task),
+            false => self.on_returned(task),
         }
     }
 

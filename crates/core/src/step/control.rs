@@ -41,7 +41,7 @@ impl Core {
         self.resize_all();
     }
 
-    /// Once the last worker is gone, whatever still waits is given back, and the drain is over.
+    /// Once the last worker is gone, whatever still waits is released, and the drain is over.
     pub(crate) fn finish_drain(&mut self) {
         if self.draining.is_none() || self.drained || !self.workers.is_empty() {
             return;

@@ -66,7 +66,7 @@ impl Core {
             } else {
                 let again = self.tasks[task].may_run_again();
                 self.note_cut_off(id, task, forced, again);
-                self.bystander(task, exit);
+                self.end_unblamed(task, exit);
             }
         }
         crashed
@@ -119,7 +119,7 @@ impl Core {
         }
     }
 
-    /// Its source has heard an outcome, or an operator has decided it.
+    /// Its outcome was reported already, or decided by an operator.
     pub(crate) fn is_unwanted(&self, task: TaskId) -> bool {
         self.tasks[task].cancelled || !self.tasks[task].wanted
     }
@@ -138,8 +138,8 @@ impl Core {
         }
     }
 
-    /// A task that ran on a worker which was killed for another reason: it is not to blame.
-    fn bystander(&mut self, task: TaskId, exit: Exit) {
+    /// Ends a task whose worker was killed for another reason: the task is not to blame.
+    fn end_unblamed(&mut self, task: TaskId, exit: Exit) {
         if self.tasks[task].may_run_again() {
             self.requeue(task);
         } else {
@@ -186,11 +186,11 @@ impl Core {
         if by_itself && !was_of_use {
             return self.boot_failed(id, worker, exit);
         }
-        let told = matches!(
+        let was_told_to_leave = matches!(
             why,
             Some(Why::Shutdown | Why::Surplus | Why::Replaced | Why::Left | Why::Spent)
         );
-        let expected = crashed.is_none() && (planned || told);
+        let expected = crashed.is_none() && (planned || was_told_to_leave);
         let quiet = expected && worker.is_short_lived() && exit == Exit::Code(0);
         self.out.push(Action::Notice(Notice::Died {
             worker: id,

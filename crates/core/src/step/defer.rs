@@ -12,7 +12,7 @@ impl Core {
         }
         self.take_back(id, task);
         if self.workers[id].demand.is_pull() {
-            self.workers[id].demand = crate::worker::Demand::Asked;
+            self.workers[id].demand = crate::worker::Demand::OnRequest;
         }
         if self.is_unwanted(task) {
             self.finish(task, Outcome::Cancelled);

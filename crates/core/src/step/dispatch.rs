@@ -11,15 +11,15 @@ const RECHARGE: Span = Span::from_millis(100);
 impl Core {
     /// Gives waiting tasks to free workers until there are no more of the one or the other.
     pub(crate) fn dispatch(&mut self, pool: PoolId) {
-        self.recharge(pool);
-        while let Some((worker, task)) = self.pair(pool) {
-            self.lend(worker, task);
+        self.charge_overruns(pool);
+        while let Some((worker, task)) = self.next_assignment(pool) {
+            self.assign(worker, task);
         }
         self.extend_windows(pool);
     }
 
     /// The next task and who gets it: the worker used last, but a suspect needs one without tasks.
-    pub(crate) fn pair(&self, pool: PoolId) -> Option<(WorkerId, TaskId)> {
+    pub(crate) fn next_assignment(&self, pool: PoolId) -> Option<(WorkerId, TaskId)> {
         let mut warmest_first = self.pools[pool.index()].idle.iter().rev().copied();
         let is_empty = |id: &WorkerId| self.workers[*id].tasks.is_empty();
         let Some(empty) = warmest_first.clone().find(is_empty) else {
@@ -51,11 +51,11 @@ impl Core {
             return None;
         }
         // One whose tasks wait for calls that only its pool serves may be the one to serve them.
-        // Nor can one wait for a worker that has not asked for anything.
+        // Nor can one wait for a worker that has not requested a task.
         let fits = |id: &WorkerId| {
             let worker = &self.workers[*id];
             let takes = worker.demand.takes() || !worker.tasks.is_empty();
-            worker.is_live() && !worker.is_spent() && worker.calls_home == 0 && takes
+            worker.is_live() && !worker.is_spent() && worker.calls_to_own_pool == 0 && takes
         };
         let fit = pool.workers.iter().copied().filter(fits);
         fit.min_by_key(|id| (self.workers[*id].tasks.len(), *id))
@@ -90,15 +90,15 @@ impl Core {
     /// that may borrow; in both, whoever had least for its weight.
     pub(crate) fn choose(&self, pool: PoolId, alone: bool) -> Option<TaskId> {
         let below_reserve = |queue: &Queue| queue.running < queue.config.reserve;
-        self.least_had(pool, alone, below_reserve).or_else(|| {
-            let any = self.least_had(pool, alone, |_| true)?;
+        self.least_served(pool, alone, below_reserve).or_else(|| {
+            let any = self.least_served(pool, alone, |_| true)?;
             Some(any).filter(|_| self.may_borrow(pool))
         })
     }
 
     /// Of the queues that `which` admits and that have something to run, the next task of the one that had
     /// least. Looking for that task costs more than comparing, so it is looked for last.
-    fn least_had(
+    fn least_served(
         &self,
         pool: PoolId,
         alone: bool,
@@ -119,7 +119,7 @@ impl Core {
     /// The next task of a queue that may run now. A suspect goes first, but alone, and one at a time.
     pub(crate) fn next_of(&self, id: QueueId, pool: PoolId, alone: bool) -> Option<TaskId> {
         let queue = &self.queues[id.index()];
-        if !queue.may_lend() || (self.draining.is_some() && queue.kind == Kind::Jobs) {
+        if !queue.may_assign() || (self.draining.is_some() && queue.kind == Kind::Jobs) {
             return None;
         }
         let is_free = alone && self.pools[pool.index()].suspect.is_none();
@@ -155,21 +155,21 @@ impl Core {
     }
 
     /// Hands a waiting task to a worker, or ends it if it can't finish in time.
-    pub(crate) fn lend(&mut self, worker: WorkerId, task: TaskId) {
+    pub(crate) fn assign(&mut self, worker: WorkerId, task: TaskId) {
         let (queue_id, suspect) = (
             self.tasks[task].queue,
             self.tasks[task].place == Place::Suspects
                 && !self.is_isolated(self.workers[worker].pool),
         );
         self.withdraw(task);
-        if self.is_doomed(task) {
+        if self.is_too_late(task) {
             let ran = self.tasks[task].ran;
             self.finish(task, Outcome::Deadline { ran });
             return;
         }
         let queue = &mut self.queues[queue_id.index()];
         let had = queue.had;
-        queue.lend(&mut self.tasks, task);
+        queue.assign(&mut self.tasks, task);
         self.tasks[task].place = Place::Out(worker);
         let pool = self.workers[worker].pool;
         let pool = &mut self.pools[pool.index()];
@@ -192,7 +192,7 @@ impl Core {
             // Its successor may start at once.
             self.resize(self.workers[worker].pool);
         }
-        self.touch_sharers(queue_id);
+        self.touch_sharing_pools(queue_id);
         if !self.tasks[task].is_held_back() {
             self.deliver(worker, task);
         }
@@ -222,7 +222,7 @@ impl Core {
         let queue_id = self.tasks[task].queue;
         let queue = &mut self.queues[queue_id.index()];
         queue.running += 1;
-        self.touch_sharers(queue_id);
+        self.touch_sharing_pools(queue_id);
         self.set_worker_timer(worker);
         if self.tasks[task].cancelled {
             self.stop_running(worker, task);
@@ -231,14 +231,14 @@ impl Core {
 
     /// A queue that several pools serve got something from one of them. What the others keep for it, or
     /// have cleared for its suspects, may be of use again.
-    fn touch_sharers(&mut self, id: QueueId) {
+    fn touch_sharing_pools(&mut self, id: QueueId) {
         let queue = &self.queues[id.index()];
         if queue.pools.len() > 1 && (queue.config.keep > 0 || !queue.suspects.is_empty()) {
             self.touch_pools_of(id);
         }
     }
 
-    /// Takes a waiting task out of its queue and asks the store for more where little is left.
+    /// Takes a waiting task out of its queue, and requests more from the store if little is left.
     pub(crate) fn withdraw(&mut self, task: TaskId) {
         let queue_id = self.tasks[task].queue;
         if self.tasks[task].place == Place::Suspects && !self.drained {
@@ -247,32 +247,32 @@ impl Core {
         }
         self.queues[queue_id.index()].withdraw(&mut self.tasks, task);
         self.settle_queue(queue_id);
-        self.want_more(task);
+        self.request_more(task);
     }
 
     /// Whether a task's time has run out, or most likely will before its run ends.
-    fn is_doomed(&mut self, task: TaskId) -> bool {
+    fn is_too_late(&mut self, task: TaskId) -> bool {
         let deadline = self.tasks[task].deadline;
         if deadline == Time::NEVER {
             return false;
         }
         let left = deadline.since(self.now);
-        left == Span::ZERO || self.is_hopeless(task, left)
+        left == Span::ZERO || self.would_miss_deadline(task, left)
     }
 
     /// Whether a task is to be refused because its run most likely takes longer than this.
-    pub(crate) fn is_hopeless(&mut self, task: TaskId, left: Span) -> bool {
+    pub(crate) fn would_miss_deadline(&mut self, task: TaskId, left: Span) -> bool {
         let task = &mut self.tasks[task];
         let estimate = &mut self.names.all[task.name.index()].estimate;
         if task.spared || !estimate.exceeds(left) {
             return false;
         }
-        task.spared = estimate.lets_through();
+        task.spared = estimate.admits_probe();
         !task.spared
     }
 
     /// Charges running tasks what they took beyond what they were expected to.
-    fn recharge(&mut self, pool: PoolId) {
+    fn charge_overruns(&mut self, pool: PoolId) {
         if self.pools[pool.index()].active.is_empty()
             || self.now.since(self.pools[pool.index()].recharged) < RECHARGE
         {

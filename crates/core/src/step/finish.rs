@@ -4,7 +4,8 @@ use crate::task::Place;
 use crate::{Action, Cause, Core, Facts, Outcome, Span, TaskId};
 
 impl Core {
-    /// Ends a task that stands nowhere any more. Its source hears, unless it heard before.
+    /// Ends a task that is in no lane and at no worker any more. The outcome is reported, unless it
+    /// was before.
     pub(crate) fn finish(&mut self, id: TaskId, outcome: Outcome) {
         let facts = self.facts(id);
         let wanted = self.tasks[id].wanted;
@@ -70,7 +71,7 @@ impl Core {
         self.unblock(id);
         let task = self.tasks.remove(id);
         if self.queues[task.queue.index()].retire(task.key) {
-            self.want_keys(task.queue);
+            self.request_keys(task.queue);
         }
     }
 
@@ -78,7 +79,7 @@ impl Core {
     fn unblock(&mut self, id: TaskId) {
         let parent = self.tasks[id].parent.take();
         if let Some(parent) = parent.and_then(|parent| self.workers.get_mut(parent)) {
-            parent.calls_home -= 1;
+            parent.calls_to_own_pool -= 1;
             // It may be cleared for a suspect now, of a queue that is not the call's.
             let pool = parent.pool;
             self.touch(pool);

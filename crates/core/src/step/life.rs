@@ -1,4 +1,4 @@
-//! The life of a worker: it starts, becomes ready, and is asked to exit.
+//! The life of a worker: it starts, becomes ready, and is sent GOAWAY.
 
 use crate::pool::Health;
 use crate::queue::{Kind, Queue};
@@ -53,7 +53,7 @@ impl Core {
             measure_at: Time::ZERO,
             unmeasured: false,
             unread: None,
-            calls_home: 0,
+            calls_to_own_pool: 0,
         };
         let id = self.workers.insert(worker);
         self.pools[pool_id.index()].workers.push(id);
@@ -146,8 +146,8 @@ impl Core {
         }
     }
 
-    /// A worker that takes tasks on request asks for one, or takes that back. A task that was assigned before
-    /// may then be on its way, and it may return that one.
+    /// A pull worker requests a task, or withdraws its request. A task that was assigned before may then be
+    /// on its way, and it may return that one.
     pub(crate) fn ready(&mut self, id: WorkerId, wanted: bool) {
         let Some(worker) = self.workers.get_mut(id) else {
             return;
@@ -160,7 +160,7 @@ impl Core {
         let is_held_back = |task: &TaskId| self.tasks[*task].is_held_back();
         let has_unsent = self.workers[id].tasks.iter().any(is_held_back);
         if wanted && !has_unsent {
-            self.workers[id].demand = Demand::Asked;
+            self.workers[id].demand = Demand::OnRequest;
             self.offer(id);
         } else if !wanted {
             self.recall(id);
@@ -188,7 +188,7 @@ impl Core {
         while let Some(task) = self.last_assigned(id, |task| slots == 1 || !task.reached) {
             self.workers[id].left_task |= self.tasks[task].started.is_some();
             self.take_back(id, task);
-            self.leave_behind(task);
+            self.on_left_unanswered(task);
         }
         self.stop(id, Why::Left);
         self.stop_drained(id);
@@ -204,7 +204,7 @@ impl Core {
         last_first.find(|task| which(&self.tasks[*task]))
     }
 
-    /// A worker that was told to go and has finished its last task has nothing left to do.
+    /// A worker that was sent GOAWAY and has finished its last task has nothing left to do.
     pub(crate) fn stop_drained(&mut self, id: WorkerId) {
         if let Life::Draining { why } = self.workers[id].life
             && self.workers[id].tasks.is_empty()
@@ -215,7 +215,8 @@ impl Core {
         }
     }
 
-    /// A worker has run all that it takes. One that knows is not told, and has its grace to end.
+    /// A worker has run as many tasks as it takes. It exits by itself within its grace if it knows
+    /// that; otherwise it is sent GOAWAY.
     pub(crate) fn spend(&mut self, id: WorkerId) {
         if !self.workers[id].ends_itself {
             return self.stop(id, Why::Spent);
@@ -244,7 +245,7 @@ impl Core {
             return;
         }
         match worker.life {
-            // One that was told to go over its size may go on growing in its last task.
+            // A worker that is being recycled for its size may go on growing in its last task.
             Life::Live { .. } | Life::Draining { .. }
                 if (!protocol || !worker.tasks.is_empty()) && rss > limit + limit / 2 =>
             {
@@ -312,7 +313,7 @@ impl Core {
         });
     }
 
-    /// Changes what a pool's health follows from, and tells of it if it changed.
+    /// Applies a change that affects a pool's health, and reports the health if it differs.
     pub(crate) fn note_health(
         &mut self,
         id: PoolId,
@@ -322,7 +323,7 @@ impl Core {
         let pool = &mut self.pools[id.index()];
         change(pool, now);
         let health = pool.health(now);
-        let before = std::mem::replace(&mut pool.told, health);
+        let before = std::mem::replace(&mut pool.reported, health);
         let fails = |health| matches!(health, Health::Failing { .. });
         if before != health && !(fails(before) && fails(health)) {
             self.out

@@ -12,7 +12,7 @@ impl Core {
         }
     }
 
-    /// The store tells of a job that its key has to wait for, or that it will not come back.
+    /// The store reports that a key is blocked by a parked job, or is free again.
     pub(crate) fn block(&mut self, queue_id: QueueId, key: &[u8], blocked: bool) {
         let queue = &mut self.queues[queue_id.index()];
         if !queue.config.ordered {
@@ -21,15 +21,15 @@ impl Core {
         let key = queue.key_for(key);
         queue.block(&self.tasks, key, blocked);
         if !blocked && queue.retire(key) {
-            self.want_keys(queue_id);
+            self.request_keys(queue_id);
         }
         self.touch_pools_of(queue_id);
     }
 
     /// Lets a task into its lane: at the end, or at the front if its key has waited for it.
-    pub(crate) fn enter(&mut self, id: TaskId, queue: QueueId, rested: bool) {
+    pub(crate) fn enter(&mut self, id: TaskId, queue: QueueId, was_parked: bool) {
         let queue = &mut self.queues[queue.index()];
-        if queue.config.ordered && rested {
+        if queue.config.ordered && was_parked {
             let key = self.tasks[id].key;
             self.tasks[id].order = 0;
             queue.push_front(&mut self.tasks, id);

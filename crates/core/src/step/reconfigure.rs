@@ -20,7 +20,7 @@ impl Core {
             queue.announced.retain(|announced| *announced != id);
         }
         for queue in self.pools[id.index()].queues.clone() {
-            self.unbind_but(queue, |bound| bound != id);
+            self.unbind_except(queue, |bound| bound != id);
             self.bind_if_unserved(queue);
         }
         for worker in self.pools[id.index()].workers.clone() {
@@ -41,7 +41,7 @@ impl Core {
         };
         queue.relist(&self.tasks);
         let announced = queue.announced.clone();
-        self.unbind_but(id, |bound| announced.contains(&bound));
+        self.unbind_except(id, |bound| announced.contains(&bound));
         for pool in announced {
             self.bind(id, pool, 1);
         }
@@ -52,7 +52,7 @@ impl Core {
 
     /// Takes a queue from all pools but these. Tasks that the others' workers have stay with them.
     pub fn keep_pools(&mut self, queue: QueueId, pools: &[PoolId]) {
-        self.unbind_but(queue, |bound| pools.contains(&bound));
+        self.unbind_except(queue, |bound| pools.contains(&bound));
     }
 
     fn bind_if_unserved(&mut self, id: QueueId) {
@@ -72,7 +72,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn unbind_but(&mut self, id: QueueId, keep: impl Fn(PoolId) -> bool) {
+    pub(crate) fn unbind_except(&mut self, id: QueueId, keep: impl Fn(PoolId) -> bool) {
         let bound = std::mem::take(&mut self.queues[id.index()].pools);
         let (kept, gone): (Vec<_>, Vec<_>) = bound.into_iter().partition(|(pool, _)| keep(*pool));
         self.queues[id.index()].pools = kept;

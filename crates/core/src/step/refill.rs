@@ -34,8 +34,8 @@ impl Core {
         &self.queues[queue.index()].keys[key].name
     }
 
-    /// How many more keys may be told apart in this queue.
-    pub fn key_room(&self, queue: QueueId) -> usize {
+    /// How many more keys this queue can keep apart.
+    pub fn free_key_slots(&self, queue: QueueId) -> usize {
         self.queues[queue.index()].keys.room()
     }
 
@@ -44,7 +44,7 @@ impl Core {
         self.queues[queue.index()].keys.find(key)
     }
 
-    /// Jobs that a lane of this queue takes at the most when it asks.
+    /// The most jobs that one request for a lane of this queue may return.
     pub fn refill_size(&self, queue: QueueId) -> usize {
         let window = self.queues[queue.index()].window(self.limits.lane);
         (window as usize / 2).max(1)
@@ -60,42 +60,43 @@ impl Core {
         let class = usize::from(class.min(7));
         let Some(key) = queue.keys.find(key) else {
             queue.more_keys = true;
-            self.want_keys(queue_id);
+            self.request_keys(queue_id);
             return;
         };
         queue.keys[key].lanes[class].more = true;
-        queue.keys.revive(key);
-        self.ask(queue_id, key, class);
+        queue.keys.reactivate(key);
+        self.request(queue_id, key, class);
     }
 
     pub(crate) fn refilled(&mut self, queue: QueueId, class: u8, key: KeyId, more: bool) {
         let class = usize::from(class.min(7));
         let queue_of = &mut self.queues[queue.index()];
-        // A key stays while its tasks are asked for, so a key that is not there was not asked about.
+        // A key stays known while its jobs are requested, so nothing was requested for an unknown
+        // one.
         let Some(key_of) = queue_of.keys.get_mut(key) else {
             return;
         };
-        key_of.lanes[class].asked = false;
+        key_of.lanes[class].requested = false;
         key_of.lanes[class].more = more;
         if more {
-            self.ask(queue, key, class);
+            self.request(queue, key, class);
         } else if queue_of.retire(key) {
-            self.want_keys(queue);
+            self.request_keys(queue);
         }
     }
 
     pub(crate) fn refilled_keys(&mut self, queue: QueueId, more: bool) {
         self.queues[queue.index()].more_keys = more;
-        self.want_keys(queue);
+        self.request_keys(queue);
     }
 
-    /// After a task left its lane: asks for more if the store has more and little is left.
-    pub(crate) fn want_more(&mut self, task: TaskId) {
+    /// After a task left its lane: requests more if the store has more and little is left.
+    pub(crate) fn request_more(&mut self, task: TaskId) {
         let task = &self.tasks[task];
-        self.ask(task.queue, task.key, usize::from(task.class));
+        self.request(task.queue, task.key, usize::from(task.class));
     }
 
-    fn ask(&mut self, queue: QueueId, key: KeyId, class: usize) {
+    fn request(&mut self, queue: QueueId, key: KeyId, class: usize) {
         // While the server drains no job is let in: asking for more would only be handing it to and fro.
         if self.draining.is_some() {
             return;
@@ -103,8 +104,8 @@ impl Core {
         let queue_of = &mut self.queues[queue.index()];
         let window = queue_of.window(self.limits.lane);
         let lane = &mut queue_of.keys[key].lanes[class];
-        if lane.more && !lane.asked && lane.len <= window / 2 {
-            lane.asked = true;
+        if lane.more && !lane.requested && lane.len <= window / 2 {
+            lane.requested = true;
             self.out.push(Action::Refill {
                 queue,
                 class: class as u8,
@@ -113,8 +114,8 @@ impl Core {
         }
     }
 
-    /// After room for a key arose: asks for tasks of keys that had none.
-    pub(crate) fn want_keys(&mut self, queue: QueueId) {
+    /// After a place for a key became free: requests tasks of keys that had none.
+    pub(crate) fn request_keys(&mut self, queue: QueueId) {
         let queue_of = &mut self.queues[queue.index()];
         if queue_of.more_keys && queue_of.keys.has_room() && self.draining.is_none() {
             // Cleared so that one answer is awaited at a time; the answer says whether there is more.

@@ -291,7 +291,7 @@ impl Core {
         let pool = &self.pools[id.index()];
         let calls = |queue: &crate::QueueId| {
             let queue = &self.queues[queue.index()];
-            queue.kind == crate::Kind::Calls && queue.may_lend() && queue.waiting > 0
+            queue.kind == crate::Kind::Calls && queue.may_assign() && queue.waiting > 0
         };
         if pool.active.iter().any(calls) {
             return;

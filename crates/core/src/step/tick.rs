@@ -132,10 +132,10 @@ impl Core {
 
     /// Ends what ran too long: softly where its worker can, then by force.
     fn check_tasks(&mut self, id: WorkerId) {
-        while let Some(task) = self.late_task(id) {
-            let is_told = self.tasks[task].nudged.is_some();
-            if self.workers[id].soft_cancel && !is_told {
-                self.nudge(id, task);
+        while let Some(task) = self.overdue_task(id) {
+            let is_signalled = self.tasks[task].nudged.is_some();
+            if self.workers[id].soft_cancel && !is_signalled {
+                self.send_soft_signal(id, task);
                 continue;
             }
             let why = if self.is_overdue(task) {
@@ -147,7 +147,7 @@ impl Core {
         }
     }
 
-    /// Ends a worker that was told to go and did not: TERM late in its grace, KILL at its end.
+    /// Ends a worker that was sent GOAWAY and stays: TERM late in its grace, KILL at its end.
     pub(super) fn escalate(&mut self, id: WorkerId) {
         let Some((term_at, kill_at)) = self.escalation_of(&self.workers[id]) else {
             return;
@@ -242,7 +242,7 @@ impl Core {
         }
     }
 
-    fn late_task(&self, id: WorkerId) -> Option<TaskId> {
+    fn overdue_task(&self, id: WorkerId) -> Option<TaskId> {
         let worker = &self.workers[id];
         let mut begun = begun(worker);
         begun.find(|task| self.end_of(worker, *task) <= self.now)
@@ -253,7 +253,7 @@ impl Core {
         ends.min().unwrap_or(Time::NEVER)
     }
 
-    /// When the worker of a task is to be told to end it, or to be killed if it was told.
+    /// When the worker of a task is to be signalled to end it, or to be killed if it was signalled.
     fn end_of(&self, worker: &Worker, task: TaskId) -> Time {
         if worker.unread.is_some() {
             return Time::NEVER;

@@ -31,17 +31,17 @@ impl Core {
     }
 
     fn fill_window(&mut self, pool: PoolId, worker: WorkerId) {
-        let room = self.limits.window.min(self.fair_part(pool));
+        let room = self.limits.window.min(self.fair_share(pool));
         while self.workers[worker].tasks.len() < room && self.workers[worker].room() > 0 {
             let Some(task) = self.choose(pool, false).filter(|task| self.is_short(*task)) else {
                 return;
             };
-            self.lend(worker, task);
+            self.assign(worker, task);
         }
     }
 
     /// What is waiting, spread evenly: a window must not take work that another worker could start.
-    fn fair_part(&self, pool: PoolId) -> usize {
+    fn fair_share(&self, pool: PoolId) -> usize {
         let pool = &self.pools[pool.index()];
         let waiting: u32 = pool
             .active

@@ -126,7 +126,7 @@ impl Sim {
             limit: self.chance.percent(10).then(|| self.chance.ms(50, 500)),
             attempt: 0,
             crashes: 0,
-            rested: false,
+            was_parked: false,
             parent: inside.map(|(worker, _)| worker),
         };
         self.bring(

@@ -122,7 +122,7 @@ impl Sim {
         self.offer_as(id, false);
     }
 
-    fn offer_as(&mut self, id: JobId, rested: bool) {
+    fn offer_as(&mut self, id: JobId, was_parked: bool) {
         let lane = self.lane_of(id);
         let job = &mut self.store.jobs[id.0 as usize];
         job.place = Place::InCore;
@@ -144,7 +144,7 @@ impl Sim {
             limit: None,
             attempt: job.attempt,
             crashes: job.crashes,
-            rested,
+            was_parked,
             parent: None,
         };
         self.bring(task, known);

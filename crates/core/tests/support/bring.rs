@@ -18,7 +18,7 @@ fn task(name: NameId, origin: Origin) -> Bring {
         limit: None,
         attempt: 0,
         crashes: 0,
-        rested: false,
+        was_parked: false,
         parent: None,
     })
 }
@@ -77,8 +77,8 @@ impl Bring {
         self
     }
 
-    pub fn rested(mut self) -> Self {
-        self.0.rested = true;
+    pub fn was_parked(mut self) -> Self {
+        self.0.was_parked = true;
         self
     }
 

@@ -50,7 +50,7 @@ fn nothing_overtakes_a_job_that_has_to_run_again() {
     assert!(w.waits(second), "the first is in the store");
     w.pass(secs(60));
     assert!(w.waits(second));
-    let again = w.bring(job(mail).key("a").attempt(1).rested());
+    let again = w.bring(job(mail).key("a").attempt(1).was_parked());
     assert!(w.on(again).is_some(), "before the one that came earlier");
     w.done(again);
     assert!(w.on(second).is_some());
@@ -64,7 +64,7 @@ fn one_that_ran_elsewhere_is_not_the_one_that_its_key_waits_for() {
     w.answer(first, Answer::Error);
     let stranger = w.bring(job(mail).key("a").attempt(3));
     assert!(w.waits(stranger));
-    let again = w.bring(job(mail).key("a").attempt(1).rested());
+    let again = w.bring(job(mail).key("a").attempt(1).was_parked());
     assert!(w.on(again).is_some());
 }
 
@@ -73,7 +73,7 @@ fn runs_are_counted_up_to_a_bound() {
     let (mut w, mail) = ordered(1);
     let task = w.bring(job(mail).attempt(u16::MAX));
     w.answer(task, Answer::Retry(None));
-    let again = w.bring(job(mail).attempt(u16::MAX).rested());
+    let again = w.bring(job(mail).attempt(u16::MAX).was_parked());
     assert!(w.on(again).is_some());
 }
 
@@ -96,7 +96,7 @@ fn a_key_is_blocked_before_any_of_its_jobs_is_known() {
     let other = w.bring(job(mail).key("b"));
     assert!(w.on(other).is_some(), "other keys go on");
     w.done(other);
-    let first = w.bring(job(mail).key("a").attempt(2).rested());
+    let first = w.bring(job(mail).key("a").attempt(2).was_parked());
     w.done(first);
     assert!(w.on(second).is_some());
 }
@@ -259,7 +259,10 @@ fn an_ordered_queue_tells_all_keys_apart() {
         w.core.step(w.now, Event::Arrived(task), &mut w.seen);
     }
     assert!((0..6_000).all(|n| w.core.knows_key(queue, format!("order {n}").as_bytes())));
-    assert_eq!((w.core.refill_size(queue), w.core.key_room(queue)), (2, 0));
+    assert_eq!(
+        (w.core.refill_size(queue), w.core.free_key_slots(queue)),
+        (2, 0)
+    );
 }
 
 /// Those that are to run in this order come as they come.
@@ -320,7 +323,7 @@ fn nothing_goes_before_what_has_begun_in_an_ordered_queue() {
     w.boot_as(&Hello::slots(2));
     assert!(w.on(first).is_some() && w.waits(early), "{:?}", w.seen);
     w.answer(first, Answer::Error);
-    let again = w.bring(job(mail).key("a").order(8).attempt(1).rested());
+    let again = w.bring(job(mail).key("a").order(8).attempt(1).was_parked());
     assert!(w.on(again).is_some() && w.waits(early));
     w.done(again);
     assert!(w.on(early).is_some());

@@ -306,7 +306,7 @@ fn lanes_are_shorter_where_tenants_are_many() {
     let mail = w.jobs(pool, "mail", QueueConfig::default());
     let queue = w.queue(mail);
     w.bring(job(mail));
-    let room = |w: &World| (w.core.refill_size(queue), w.core.key_room(queue));
+    let room = |w: &World| (w.core.refill_size(queue), w.core.free_key_slots(queue));
     assert_eq!((room(&w), w.core.lane_size()), ((128, 4_095), 256));
     for n in 0..255_u32 {
         let (id, key) = (TaskId(100 + n), format!("tenant {n}"));

@@ -298,7 +298,7 @@ async fn write(connection: Rc<Connection>) {
         loop {
             let bytes = connection.outgoing.take();
             if bytes.is_empty() {
-                connection.outgoing.give_back(bytes);
+                connection.outgoing.release(bytes);
                 break;
             }
             if !write_all(&connection, &bytes).await {
@@ -306,7 +306,7 @@ async fn write(connection: Rc<Connection>) {
                 connection.end();
                 return;
             }
-            connection.outgoing.give_back(bytes);
+            connection.outgoing.release(bytes);
         }
         if connection.ended.get() {
             return;

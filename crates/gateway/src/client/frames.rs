@@ -48,7 +48,7 @@ impl Outgoing {
     }
 
     /// Gives back what [`Self::take`] has taken.
-    pub(super) fn give_back(&self, mut buffer: Vec<u8>) {
+    pub(super) fn release(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         buffer.shrink_to(KEPT);
         *self.spare.borrow_mut() = buffer;

@@ -108,7 +108,7 @@ impl Client {
         self.0.draining.get()
     }
 
-    /// Whether the server can be asked now.
+    /// Whether requests can be sent to the server now.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         let users = self.0.users.borrow();
@@ -130,9 +130,9 @@ impl Client {
         users.values().map(|user| user.connections()).sum()
     }
 
-    /// Asks for a user. A request that may be repeated is sent again when its connection is lost, until its deadline.
-    /// Whoever drops this future cancels the request.
-    pub async fn ask(&self, uid: u32, request: &Request) -> Result<Reply, Failure> {
+    /// Sends a request for a user. A repeatable one is sent again when its connection is lost, until its deadline.
+    /// Dropping the future cancels the request.
+    pub async fn request(&self, uid: u32, request: &Request) -> Result<Reply, Failure> {
         let counters = self.counters();
         counters.requests.set(counters.requests.get() + 1);
         let Some(timeout) = request.timeout else {

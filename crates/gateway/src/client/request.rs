@@ -1,4 +1,4 @@
-//! What is asked, and what is answered.
+//! Requests and replies.
 
 use bytes::Bytes;
 use std::time::Duration;

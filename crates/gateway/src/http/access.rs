@@ -105,7 +105,9 @@ impl Access {
                         .then_some(token.trim_ascii())
                 });
                 let token = self.token.as_deref().unwrap_or_default().as_bytes();
-                if token.is_empty() || !given.is_some_and(|given| token::is_same(given, token)) {
+                if token.is_empty()
+                    || !given.is_some_and(|given| token::constant_time_eq(given, token))
+                {
                     return Err(no_token());
                 }
                 self.own_uid

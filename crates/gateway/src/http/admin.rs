@@ -50,7 +50,7 @@ pub(crate) async fn serve(
     let body = with_op(&fields, op)?;
     let mut ask = Request::new(operation.method, Codec::JSON, body);
     ask.may_be_repeated = operation.only_reads;
-    let reply = gateway.client.ask(caller.uid, &ask).await?;
+    let reply = gateway.client.request(caller.uid, &ask).await?;
     match reply.status {
         Status::OK => Ok(json_bytes(StatusCode::OK, reply.body)),
         _ => Err(Problem::of_reply(&reply)),

@@ -34,7 +34,7 @@ pub(crate) async fn serve(
     let mut call = Request::new(name, codec, received.bytes.clone());
     put_common(&mut call, &head.headers)?;
     put_options(&mut call, &head.headers)?;
-    let reply = gateway.client.ask(caller.uid, &call).await?;
+    let reply = gateway.client.request(caller.uid, &call).await?;
     match reply.status {
         Status::OK => Ok(answer(reply)),
         _ => Err(Problem::of_reply(&reply)),

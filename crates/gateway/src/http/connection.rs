@@ -1,7 +1,7 @@
 //! All connections of clients, and the end of those that take too long.
 
 use super::Gateway;
-use super::figures::add;
+use super::stats::add;
 use super::watch::{Limits, Watch};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ impl Connections {
 }
 
 /// Begins to look through the notes, if nobody does. It goes on as long as there are connections.
-pub(crate) fn keep_looking(gateway: &Rc<Gateway>) {
+pub(crate) fn start_watching(gateway: &Rc<Gateway>) {
     let connections = &gateway.connections;
     if connections.is_looking.replace(true) {
         return;
@@ -83,12 +83,12 @@ pub(crate) fn keep_looking(gateway: &Rc<Gateway>) {
     connections.now.set(Instant::now());
     let gateway = gateway.clone();
     tokio::task::spawn_local(async move {
-        look(&gateway).await;
+        check_connections(&gateway).await;
         gateway.connections.is_looking.set(false);
     });
 }
 
-async fn look(gateway: &Gateway) {
+async fn check_connections(gateway: &Gateway) {
     let settings = &gateway.settings;
     let limits = Limits {
         header: settings.header_timeout,
@@ -102,7 +102,7 @@ async fn look(gateway: &Gateway) {
         sleep(pause).await;
         let before = connections.now.replace(Instant::now());
         let overdue = connections.end(|watch| watch.is_overdue(limits));
-        add(&gateway.figures.timed_out, overdue);
+        add(&gateway.stats.timed_out, overdue);
         if gateway.client.is_draining() {
             connections.end(|watch| watch.is_idle_since(before));
         }

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Cache {
     known: RefCell<Option<(Instant, Result<(), String>)>>,
     asking: Mutex<()>,
-    /// How often the server was asked.
+    /// How many requests were sent to the server.
     pub(crate) asked: Cell<u64>,
 }
 
@@ -54,17 +54,17 @@ async fn pools(gateway: &Rc<Gateway>) -> Result<(), String> {
         return known.clone();
     }
     cache.asked.set(cache.asked.get() + 1);
-    let known = ask(gateway).await;
+    let known = request(gateway).await;
     *cache.known.borrow_mut() = Some((Instant::now(), known.clone()));
     known
 }
 
-async fn ask(gateway: &Rc<Gateway>) -> Result<(), String> {
+async fn request(gateway: &Rc<Gateway>) -> Result<(), String> {
     let body = Bytes::from_static(br#"{"op":"list"}"#);
     let mut request = Request::new("stoker.worker", Codec::JSON, body);
     request.may_be_repeated = true;
     request.timeout = Some(PATIENCE);
-    let reply = gateway.client.ask(gateway.own_uid(), &request).await;
+    let reply = gateway.client.request(gateway.own_uid(), &request).await;
     let reply = reply.map_err(|failure| failure.to_string())?;
     let state: stoker_api::worker::Workers =
         serde_json::from_slice(&reply.body).map_err(|error| error.to_string())?;

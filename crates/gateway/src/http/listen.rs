@@ -1,7 +1,7 @@
 //! Accepting connections and speaking HTTP on them.
 
 use super::access::Peer;
-use super::figures::add;
+use super::stats::add;
 use super::watch::{Watch, Watched};
 use super::{Gateway, connection, route};
 use hyper::rt::Executor;
@@ -87,14 +87,14 @@ pub(crate) async fn accept(gateway: Rc<Gateway>, listener: Listener) {
         }
         match listener.accept().await {
             Ok(socket) => start(&gateway, socket),
-            Err(error) if is_of_the_client(&error) => {}
+            Err(error) if is_client_error(&error) => {}
             Err(_) => sleep(ACCEPT_AGAIN).await,
         }
     }
 }
 
 /// The client has gone before it was accepted.
-fn is_of_the_client(error: &io::Error) -> bool {
+fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};
     matches!(
         error.kind(),
@@ -103,7 +103,7 @@ fn is_of_the_client(error: &io::Error) -> bool {
 }
 
 fn start(gateway: &Rc<Gateway>, socket: Socket) {
-    add(&gateway.figures.accepted, 1);
+    add(&gateway.stats.accepted, 1);
     let number = gateway.connections.new_number();
     let watch = gateway.connections.watch();
     let (shared, noted) = (gateway.clone(), watch.clone());
@@ -127,7 +127,7 @@ fn start(gateway: &Rc<Gateway>, socket: Socket) {
         }
     });
     gateway.connections.add(number, watch, task.abort_handle());
-    connection::keep_looking(gateway);
+    connection::start_watching(gateway);
 }
 
 /// Speaks HTTP until the connection ends. It begins with the first byte, so that silent clients cost little.

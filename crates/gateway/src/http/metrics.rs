@@ -3,9 +3,9 @@
 use super::Gateway;
 use super::access::Caller;
 use super::exposition::{Kind, Page};
-use super::figures::BOUNDS;
 use super::problem::Problem;
 use super::reply::{Answer, with_body};
+use super::stats::BOUNDS;
 use crate::client::Request;
 use bytes::Bytes;
 use hyper::Response;
@@ -39,9 +39,9 @@ pub(crate) async fn serve(
 
 /// What only the server knows. While it is started again there is none of it.
 async fn server(gateway: &Rc<Gateway>, caller: Caller, page: &mut Page) -> Result<(), Problem> {
-    let stats: ServerStats = ask::<Stats>(gateway, caller).await?;
-    let queues: Queues = ask::<queue::List>(gateway, caller).await?;
-    let workers: Workers = ask::<stoker_api::worker::List>(gateway, caller).await?;
+    let stats: ServerStats = request::<Stats>(gateway, caller).await?;
+    let queues: Queues = request::<queue::List>(gateway, caller).await?;
+    let workers: Workers = request::<stoker_api::worker::List>(gateway, caller).await?;
     of_loop(&stats, page);
     of_store(&stats, page);
     of_queues(&queues.queues, page);
@@ -50,7 +50,7 @@ async fn server(gateway: &Rc<Gateway>, caller: Caller, page: &mut Page) -> Resul
     Ok(())
 }
 
-async fn ask<R: stoker_api::Request>(
+async fn request<R: stoker_api::Request>(
     gateway: &Rc<Gateway>,
     caller: Caller,
 ) -> Result<R::Answer, Problem> {
@@ -58,7 +58,7 @@ async fn ask<R: stoker_api::Request>(
     let mut request = Request::new(R::METHOD, Codec::JSON, Bytes::from(body));
     request.may_be_repeated = true;
     request.timeout = Some(PATIENCE);
-    let reply = gateway.client.ask(caller.uid, &request).await?;
+    let reply = gateway.client.request(caller.uid, &request).await?;
     if reply.status != Status::OK {
         return Err(Problem::of_reply(&reply));
     }
@@ -396,7 +396,7 @@ fn of_workers(workers: &Workers, page: &mut Page) {
 }
 
 fn this_gateway(gateway: &Gateway, page: &mut Page) {
-    let (figures, counters) = (&gateway.figures, gateway.client.counters());
+    let (own, counters) = (&gateway.stats, gateway.client.counters());
     let gauges = [
         (
             "stoker_http_connections",
@@ -406,7 +406,7 @@ fn this_gateway(gateway: &Gateway, page: &mut Page) {
         (
             "stoker_http_requests_in_flight",
             "Requests that are being served.",
-            figures.in_flight.get(),
+            own.in_flight.get(),
         ),
         (
             "stoker_http_memory_bytes",
@@ -431,22 +431,22 @@ fn this_gateway(gateway: &Gateway, page: &mut Page) {
         (
             "stoker_http_connections_total",
             "Connections that were accepted.",
-            figures.accepted.get(),
+            own.accepted.get(),
         ),
         (
             "stoker_http_timeouts_total",
             "Connections that were ended because their clients took too long.",
-            figures.timed_out.get(),
+            own.timed_out.get(),
         ),
         (
             "stoker_http_received_bytes_total",
             "Bytes of requests.",
-            figures.received_bytes.get(),
+            own.received_bytes.get(),
         ),
         (
             "stoker_http_sent_bytes_total",
             "Bytes of the bodies of answers.",
-            figures.sent_bytes.get(),
+            own.sent_bytes.get(),
         ),
         (
             "stoker_http_server_requests_total",
@@ -477,7 +477,7 @@ fn this_gateway(gateway: &Gateway, page: &mut Page) {
     for (name, help, value) in counts {
         page.family(name, Kind::Counter, help).sample(&[], value);
     }
-    let routes = figures.routes.borrow();
+    let routes = own.routes.borrow();
     page.family(
         "stoker_http_requests_total",
         Kind::Counter,

@@ -8,7 +8,6 @@ mod call;
 mod connection;
 mod duration;
 mod exposition;
-mod figures;
 mod health;
 mod listen;
 mod metrics;
@@ -22,6 +21,7 @@ mod reply;
 mod request_meta;
 mod route;
 mod settings;
+mod stats;
 mod token;
 mod watch;
 
@@ -34,7 +34,7 @@ use crate::client::Client;
 use access::Access;
 use budget::Budget;
 use connection::Connections;
-use figures::Figures;
+use stats::GatewayStats;
 use std::rc::Rc;
 use tokio::sync::Notify;
 
@@ -45,7 +45,7 @@ pub(crate) struct Gateway {
     pub(crate) access: Access,
     pub(crate) budget: Rc<Budget>,
     pub(crate) connections: Connections,
-    pub(crate) figures: Figures,
+    pub(crate) stats: GatewayStats,
     pub(crate) ready: health::Cache,
     /// A connection or a request has ended.
     pub(crate) ended: Notify,

@@ -50,7 +50,7 @@ async fn serve(
         client: Client::new(server),
         budget: Budget::new(settings.max_memory),
         connections: Connections::new(settings.max_connections),
-        figures: super::Figures::default(),
+        stats: super::GatewayStats::default(),
         ready: super::health::Cache::default(),
         ended: tokio::sync::Notify::new(),
         settings,

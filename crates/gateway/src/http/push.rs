@@ -44,7 +44,7 @@ pub(crate) async fn one(
     let mut push = push_to(queue, codec, received.bytes.clone())?;
     put_common(&mut push, &head.headers)?;
     put_headers(&mut push, &head.headers)?;
-    let reply = gateway.client.ask(caller.uid, &push).await;
+    let reply = gateway.client.request(caller.uid, &push).await;
     let id = id_of(reply)?;
     Ok(json(StatusCode::CREATED, &Pushed::Done { id }))
 }
@@ -185,7 +185,7 @@ fn put_field(push: &mut Request, name: &str, value: &Value) -> Result<(), Proble
 async fn push_all(client: &Client, uid: u32, pushes: Vec<Request>) -> Vec<Pushed> {
     let tasks = pushes.into_iter().map(|push| {
         let client = client.clone();
-        tokio::task::spawn_local(async move { id_of(client.ask(uid, &push).await) })
+        tokio::task::spawn_local(async move { id_of(client.request(uid, &push).await) })
     });
     // They are on their way before the first is waited for.
     let tasks: Vec<_> = tasks.collect();

@@ -1,9 +1,9 @@
 //! Which request goes where.
 
 use super::access::Peer;
-use super::figures::add;
 use super::problem::Problem;
 use super::reply::{Answer, json};
+use super::stats::add;
 use super::watch::Watch;
 use super::{Gateway, admin, call, health, metrics, openapi, path, push};
 use hyper::body::Incoming;
@@ -25,11 +25,11 @@ pub(crate) async fn serve(
     let (route, result) = answer(&gateway, peer, request).await;
     let mut response = result.unwrap_or_else(|problem| problem.response());
     gateway
-        .figures
+        .stats
         .count(route, response.status(), began.elapsed());
     let budget = &gateway.budget;
     response.body_mut().count(|bytes| budget.hold(bytes));
-    add(&gateway.figures.sent_bytes, response.body().len() as u64);
+    add(&gateway.stats.sent_bytes, response.body().len() as u64);
     if is_http1 && gateway.client.is_draining() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
@@ -102,7 +102,7 @@ fn not_found() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "NOT_FOUND", text)
 }
 
-/// What only tells something is asked for by GET.
+/// Read-only operations are called by GET.
 fn only_get(request: &Request<Incoming>) -> Result<(), Problem> {
     match *request.method() {
         Method::GET | Method::HEAD => Ok(()),

@@ -92,7 +92,7 @@ fn new_token() -> io::Result<String> {
 }
 
 /// Whether two texts are the same, in a time that does not depend on where they differ.
-pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
+pub(crate) fn constant_time_eq(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && differences == 0
 }
@@ -124,7 +124,11 @@ mod tests {
 
     #[test]
     fn texts_are_the_same_or_not() {
-        assert!(is_same(b"abc", b"abc"));
-        assert!(!is_same(b"abc", b"abd") && !is_same(b"abc", b"ab") && !is_same(b"", b"a"));
+        assert!(constant_time_eq(b"abc", b"abc"));
+        assert!(
+            !constant_time_eq(b"abc", b"abd")
+                && !constant_time_eq(b"abc", b"ab")
+                && !constant_time_eq(b"", b"a")
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! the notes a few times a second.
 
 use super::Gateway;
-use super::figures::add;
+use super::stats::add;
 use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
@@ -53,7 +53,7 @@ impl Watch {
         self.is_http2.set(is_http2);
         self.header.set(None);
         self.requests.set(self.requests.get() + 1);
-        let in_flight = &gateway.figures.in_flight;
+        let in_flight = &gateway.stats.in_flight;
         in_flight.set(in_flight.get() + 1);
         Busy {
             watch: self.clone(),
@@ -114,7 +114,7 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.watch.requests.set(self.watch.requests.get() - 1);
         self.watch.active.set(self.watch.now.get());
-        let in_flight = &self.gateway.figures.in_flight;
+        let in_flight = &self.gateway.stats.in_flight;
         in_flight.set(in_flight.get() - 1);
         if in_flight.get() == 0 {
             self.gateway.ended.notify_waiters();
@@ -140,7 +140,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let count = buffer.filled().len() - before;
         if count > 0 {
             self.watch.note_read();
-            add(&self.gateway.figures.received_bytes, count as u64);
+            add(&self.gateway.stats.received_bytes, count as u64);
         }
         polled
     }

@@ -1,4 +1,4 @@
-//! When the queues are listed: a reader's own earlier actions are counted by then.
+//! Delays a list of queues until it includes the effects of what its caller did before.
 //!
 //! Two things may be on their way when a request for the list is read. What its sender wrote before it, on another
 //! connection, may not have been read yet; the next turn reads every socket that was readable by then. And the
@@ -6,9 +6,9 @@
 
 use crate::net::ConnId;
 use crate::plane::{Alarm, Plane};
-use crate::sources::jobs::Asked;
+use crate::sources::jobs::Waiter;
 use stoker_core::Span;
-use stoker_store::{Ask, JobId, Look};
+use stoker_store::{JobId, Query, StoreRequest};
 
 /// The longest wait for a commit. A disk that is stuck must not keep operators from seeing what is known.
 const PATIENCE: Span = Span::from_millis(200);
@@ -40,7 +40,7 @@ impl Listings {
 }
 
 impl Plane {
-    pub(super) fn list_queues_soon(&mut self, conn: ConnId, id: u32) {
+    pub(super) fn list_queues_next_turn(&mut self, conn: ConnId, id: u32) {
         match self.listings.len() < WAITING {
             true => self.listings.fresh.push((conn, id)),
             false => self.answer_listings(vec![(conn, id)]),
@@ -70,16 +70,19 @@ impl Plane {
         self.listings.last_look += 1;
         let look = self.listings.last_look;
         self.listings.looking.push((look, due));
-        let ticket = self.jobs.ticket(Asked::Counted { look });
+        let ticket = self.jobs.ticket(Waiter::Counted { look });
         // No job has this number: only the order of the answer matters.
-        let none = Look::One(JobId(0));
-        self.jobs.store.ask(Ask::Look { ticket, look: none });
+        let none = Query::One(JobId(0));
+        self.jobs.store.send(StoreRequest::Query {
+            ticket,
+            query: none,
+        });
         self.jobs.store.flush();
         self.alarms.set(self.now + PATIENCE, Alarm::Counted(look));
     }
 
-    /// The store has counted what it had been asked before this look, or takes too long.
-    pub(crate) fn counted_until(&mut self, look: u64) {
+    /// The store has counted everything that was sent before this query, or it takes too long.
+    pub(crate) fn on_queues_counted(&mut self, look: u64) {
         let looking = &mut self.listings.looking;
         if let Some(at) = looking.iter().position(|(number, _)| *number == look) {
             let (_, waiting) = looking.remove(at);
@@ -87,7 +90,7 @@ impl Plane {
         }
     }
 
-    /// The server ends, and the store has finished all that it was asked: nobody need wait any longer.
+    /// The server ends, and the store has completed all requests: nobody needs to wait any longer.
     pub(crate) fn end_listings(&mut self) {
         let listings = std::mem::take(&mut self.listings);
         let looking = listings.looking.into_iter().flat_map(|(_, all)| all);

@@ -12,7 +12,7 @@ mod worker;
 
 pub(crate) use listing::Listings;
 pub(crate) use quarantine::Quarantine;
-pub(crate) use queue::Steered;
+pub(crate) use queue::Overrides;
 pub(crate) use reload::Reloads;
 
 use crate::net::ConnId;
@@ -21,7 +21,7 @@ use operation::Operation;
 use stoker_api::{Answer, Body, Invalid, MAX_BODY, Request, Role};
 use stoker_wire::{Flags, Frame, Key, MetaBuf, Status};
 
-/// Why an own method did not do what it was asked.
+/// Why an operation was rejected.
 pub(crate) struct Refused {
     pub(crate) status: Status,
     pub(crate) text: String,
@@ -64,7 +64,7 @@ pub(crate) trait Handle: Request {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Self::Answer>;
 }
 
-/// Who asked, and for which request.
+/// Who sent the request, and its id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
     pub(crate) conn: ConnId,
@@ -75,7 +75,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Where a later answer goes. Whoever wants none gets none: there is no connection of that number.
+    /// Where a later answer goes. For a one-way request there is none: no connection has that number.
     pub(crate) fn answered_at(self) -> ConnId {
         match self.is_oneway {
             true => ConnId::NOBODY,
@@ -127,8 +127,8 @@ impl Plane {
     }
 }
 
-/// The operation that a request asks for, if its sender may ask for it. The body is not parsed before that is known:
-/// whoever may not ask for something must not cost more than a refusal.
+/// The operation that a request names, if its sender is permitted to call it. The body is not parsed before that
+/// check, so an unauthorized request costs no more than its rejection.
 fn operation_of(frame: &Frame<'_>, is_administrator: bool) -> Result<&'static Operation, Refused> {
     let method = frame.name;
     let operations = || Operation::ALL.iter().filter(|of| of.method == method);

@@ -32,8 +32,8 @@ impl Plane {
             .queues()
             .filter(|queue| queue.pools.iter().any(|(bound, _)| *bound == pool));
         let reserved: u32 = queues.map(|queue| queue.config.reserve).sum();
-        if self.certain_with(pool, min) < reserved {
-            let least = reserved.div_ceil(self.certain_with(pool, 1).max(1));
+        if self.guaranteed_slots_with(pool, min) < reserved {
+            let least = reserved.div_ceil(self.guaranteed_slots_with(pool, 1).max(1));
             return Err(Refused::invalid(format!(
                 "the pool's queues reserve {}, so min is at least {least}",
                 counted(reserved, "worker")

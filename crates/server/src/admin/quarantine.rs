@@ -201,10 +201,10 @@ impl Plane {
         let payload = self.payload(task);
         let (kind, body) = match payload.origin {
             Origin::Job(_) => {
-                let held = self.jobs.loaded.get(task);
+                let loaded = self.jobs.loaded.get(task);
                 (
                     Kind::Job,
-                    held.map(|held| held.job.body()).unwrap_or_default(),
+                    loaded.map(|loaded| loaded.job.body()).unwrap_or_default(),
                 )
             }
             _ => (Kind::Call, payload.body()),
@@ -224,14 +224,16 @@ impl Plane {
         }
         let last_words = facts
             .worker
-            .and_then(|worker| self.link(worker)?.why_it_died());
+            .and_then(|worker| self.worker_handle(worker)?.death_reason());
         let what = if kind == Kind::Job { "job" } else { "call" };
         let text = format!(
             "{what} {name} ({}) is quarantined: {}",
             self.task_label(task),
-            victim.died_often(facts.crashes)
+            victim.quarantine_text(facts.crashes)
         );
-        let entry = events::QUARANTINED.says(text).with("queue", name.as_str());
+        let entry = events::QUARANTINED
+            .message(text)
+            .with("queue", name.as_str());
         let label = self.task_label(task);
         let entry = entry.with("task", label).with("crashes", facts.crashes);
         self.log.put(entry);

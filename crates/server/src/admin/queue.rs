@@ -4,31 +4,31 @@ use super::{Answered, Caller, Handle, Refused};
 use crate::counted;
 use crate::observe::events;
 use crate::plane::{Alarm, Plane};
-use crate::sources::jobs::{ANSWER_WITHIN, Asked};
+use crate::sources::jobs::{ANSWER_WITHIN, Waiter};
 use serde_json::{Map, Value};
 use stoker_api::queue::{self, Found, Paused, Percentiles, Queue, Queues};
 use stoker_api::{Answer, Limit};
 use stoker_core::{Event, Health, Kind, PoolConfig, QueueConfig, QueueId, Span};
-use stoker_store::{Ask, QueueNo, Ticket};
+use stoker_store::{QueueNo, StoreRequest, Ticket};
 use stoker_wire::Status;
 
 /// How long an operator waits for a store that can't write: it may be well again at once.
 const FAILING_WITHIN: Span = Span::from_millis(2_000);
 
-/// Queues without a pool that are told one by one.
+/// Queues without a pool that are reported one by one.
 const ORPHANS: usize = 20;
 
-/// What an operator has set of a queue while running.
+/// The settings of a queue that an operator has changed at run time.
 #[derive(Clone)]
-pub(crate) struct Steered {
-    /// As the configuration says, or for a queue that it does not name as by default.
+pub(crate) struct Overrides {
+    /// The settings of the configuration, or the defaults for a queue that it does not name.
     own: QueueConfig,
-    /// By their keys, the numbers that go before those; as the store keeps them.
+    /// The overrides by key, as the store keeps them.
     set: Map<String, Value>,
 }
 
-impl Steered {
-    /// What the queue is like, all in all.
+impl Overrides {
+    /// The effective settings: the configuration's, with the overrides applied.
     fn config(&self, now: &QueueConfig) -> QueueConfig {
         let number = |share: Share| {
             let set = self.set.get(share.key()).and_then(Value::as_u64);
@@ -43,7 +43,7 @@ impl Steered {
     }
 }
 
-/// What can be set of a queue while running.
+/// The settings of a queue that can be overridden at run time.
 #[derive(Clone, Copy)]
 enum Share {
     Weight,
@@ -79,7 +79,7 @@ impl Share {
     }
 
     /// The number that a request wants it to be, if any.
-    fn asked(self, set: &queue::Set) -> Option<u32> {
+    fn requested(self, set: &queue::Set) -> Option<u32> {
         match self {
             Self::Weight => set.weight.map(|weight| weight.0 as u32),
             Self::Reserve => set.reserve.map(|reserve| reserve.0 as u32),
@@ -93,7 +93,7 @@ impl Share {
 
 impl Handle for queue::List {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<Queues> {
-        plane.list_queues_soon(caller.answered_at(), caller.id);
+        plane.list_queues_next_turn(caller.answered_at(), caller.id);
         Ok(None)
     }
 }
@@ -150,9 +150,9 @@ impl Plane {
 
     fn shown_queue(&mut self, id: QueueId) -> Queue {
         let counts = self.jobs.counts(id);
-        let figures = self.figures(id);
-        let (wait_ms, run_ms) = (percentiles(&figures.waited), percentiles(&figures.ran));
-        let (calls_done, calls_failed) = (figures.done, figures.failed);
+        let stats = self.queue_stats(id);
+        let (wait_ms, run_ms) = (percentiles(&stats.waited), percentiles(&stats.ran));
+        let (calls_done, calls_failed) = (stats.done, stats.failed);
         let queue = self.core.queue(id);
         let pool = queue.pools.first().map(|(pool, _)| self.core.pool(*pool).0);
         let config = queue.config;
@@ -194,43 +194,44 @@ impl Plane {
             queue: self.core.queue(queue).name.to_owned(),
             paused,
         };
-        let answer = self.answer_when_kept(caller, queue, answer, |queue, told| Ask::Pause {
-            queue,
-            paused,
-            told,
-        });
+        let answer =
+            self.answer_when_saved(caller, queue, answer, |queue, ticket| StoreRequest::Pause {
+                queue,
+                paused,
+                ticket,
+            });
         self.settle();
         answer
     }
 
     /// Has the store keep what was set of a queue, and answers when that is safe. Of services nothing is
     /// kept: they are as the configuration says after the next start.
-    fn answer_when_kept<A: Answer>(
+    fn answer_when_saved<A: Answer>(
         &mut self,
         caller: Caller,
         queue: QueueId,
         answer: A,
-        keep: impl FnOnce(QueueNo, Option<Ticket>) -> Ask,
+        request: impl FnOnce(QueueNo, Option<Ticket>) -> StoreRequest,
     ) -> Answered<A> {
         let Some(no) = self.jobs.queue(queue).map(|of_queue| of_queue.no) else {
             return Ok(Some(answer));
         };
-        let told = self.jobs.ticket(Asked::Reply {
+        let ticket = self.jobs.ticket(Waiter::Reply {
             conn: caller.answered_at(),
             id: caller.id,
             value: serde_json::to_value(answer).unwrap_or_default(),
         });
-        self.jobs.ask(keep(no, Some(told)));
+        self.jobs.send(request(no, Some(ticket)));
         let within = match self.jobs.failing {
             Some(_) => FAILING_WITHIN,
             None => ANSWER_WITHIN,
         };
-        self.alarms.set(self.now + within, Alarm::Operator(told));
+        self.alarms.set(self.now + within, Alarm::Operator(ticket));
         Ok(None)
     }
 
     /// What an operator has set is in force, but the store has not kept it within the time that one waits for it.
-    pub(crate) fn operator_waited(&mut self, ticket: Ticket) {
+    pub(crate) fn on_operator_timeout(&mut self, ticket: Ticket) {
         if let Some((conn, id)) = self.jobs.leave(ticket) {
             let text = format!(
                 "this is in force, but not yet in the job store{}. It will be written as soon as that is possible; \
@@ -243,33 +244,33 @@ impl Plane {
 
     fn set_queue(&mut self, caller: Caller, set: &queue::Set) -> Answered<Queue> {
         let id = self.queue_of(&set.queue.0)?;
-        let mut steered = self.steered_of(id);
+        let mut overrides = self.overrides_of(id);
         for share in Share::ALL {
-            match (set.reset, share.asked(set)) {
-                (true, _) => drop(steered.set.remove(share.key())),
+            match (set.reset, share.requested(set)) {
+                (true, _) => drop(overrides.set.remove(share.key())),
                 (false, Some(number)) => {
-                    steered.set.insert(share.key().to_owned(), number.into());
+                    overrides.set.insert(share.key().to_owned(), number.into());
                 }
                 (false, None) => {}
             }
         }
-        let config = steered.config(self.core.queue(id).config);
+        let config = overrides.config(self.core.queue(id).config);
         if config.reserve > config.limit {
             return Err(Refused::invalid("the reserve would be above the limit"));
         }
         self.check_reserves(id, config.reserve)?;
-        let settings = match steered.set.is_empty() {
+        let settings = match overrides.set.is_empty() {
             true => String::new(),
-            false => Value::from(steered.set.clone()).to_string(),
+            false => Value::from(overrides.set.clone()).to_string(),
         };
-        self.steered.insert(id, steered);
+        self.overrides.insert(id, overrides);
         self.core.configure_queue(id, config);
         self.step(Event::Tick, None);
         let answer = self.shown_queue(id);
-        self.answer_when_kept(caller, id, answer, |queue, told| Ask::Settings {
+        self.answer_when_saved(caller, id, answer, |queue, ticket| StoreRequest::Settings {
             queue,
             settings,
-            told,
+            ticket,
         })
     }
 
@@ -278,22 +279,22 @@ impl Plane {
         let Ok(Value::Object(set)) = serde_json::from_str::<Value>(settings) else {
             return;
         };
-        let mut steered = self.steered_of(id);
-        steered.set = set;
-        self.override_queue(id, steered);
+        let mut overrides = self.overrides_of(id);
+        overrides.set = set;
+        self.override_queue(id, overrides);
     }
 
     /// The configuration says something else of a queue than before. What an operator has set overrides it.
     pub(crate) fn configure_overridden(&mut self, id: QueueId, own: QueueConfig) {
         self.core.configure_queue(id, own.clone());
-        if let Some(steered) = self.steered.remove(&id) {
-            self.override_queue(id, Steered { own, ..steered });
+        if let Some(overrides) = self.overrides.remove(&id) {
+            self.override_queue(id, Overrides { own, ..overrides });
         }
     }
 
-    fn override_queue(&mut self, id: QueueId, steered: Steered) {
+    fn override_queue(&mut self, id: QueueId, overrides: Overrides) {
         let queue = self.core.queue(id);
-        let (name, config) = (queue.name.to_owned(), steered.config(queue.config));
+        let (name, config) = (queue.name.to_owned(), overrides.config(queue.config));
         // The configuration may have changed since; what does not fit it any more is left out.
         if self.check_reserves(id, config.reserve).is_err() || config.reserve > config.limit {
             let text = format!(
@@ -301,14 +302,14 @@ impl Plane {
                  out; `stoker set {name} --reset` forgets it"
             );
             self.log
-                .put(events::OVERRIDE_DROPPED.says(text).with("queue", name));
+                .put(events::OVERRIDE_DROPPED.message(text).with("queue", name));
             return;
         }
         let differing = Share::ALL
             .iter()
-            .filter(|share| share.of(&config) != share.of(&steered.own));
+            .filter(|share| share.of(&config) != share.of(&overrides.own));
         let differing = differing.map(|share| {
-            let (now, own) = (share.show(&config), share.show(&steered.own));
+            let (now, own) = (share.show(&config), share.show(&overrides.own));
             format!("{} {now} (the configuration: {own})", share.key())
         });
         let differing = differing.collect::<Vec<String>>().join(", ");
@@ -316,16 +317,16 @@ impl Plane {
             let text = format!(
                 "queue {name} has by `stoker set`: {differing}; `stoker set {name} --reset` takes it back"
             );
-            let entry = events::QUEUE_OVERRIDDEN.says(text).with("queue", name);
+            let entry = events::QUEUE_OVERRIDDEN.message(text).with("queue", name);
             self.log.put(entry.with("keys", differing));
         }
-        self.steered.insert(id, steered);
+        self.overrides.insert(id, overrides);
         self.core.configure_queue(id, config);
     }
 
-    fn steered_of(&self, id: QueueId) -> Steered {
-        let steered = self.steered.get(&id).cloned();
-        steered.unwrap_or_else(|| Steered {
+    fn overrides_of(&self, id: QueueId) -> Overrides {
+        let overrides = self.overrides.get(&id).cloned();
+        overrides.unwrap_or_else(|| Overrides {
             own: self.core.queue(id).config.clone(),
             set: Map::new(),
         })
@@ -333,26 +334,26 @@ impl Plane {
 
     /// What of a queue is not as the configuration says.
     pub(super) fn set_by_hand(&self, id: QueueId) -> Vec<String> {
-        let Some(steered) = self.steered.get(&id) else {
+        let Some(overrides) = self.overrides.get(&id) else {
             return Vec::new();
         };
         let config = self.core.queue(id).config;
         let shares = Share::ALL.iter();
-        let differing = shares.filter(|share| share.of(config) != share.of(&steered.own));
+        let differing = shares.filter(|share| share.of(config) != share.of(&overrides.own));
         differing.map(|share| share.key().to_owned()).collect()
     }
 
     /// Says once after a start which queues have jobs and no pool: what a worker serves is known when the first
     /// of each pool is ready, or has shown that it can't be. Pools whose workers dial in are not waited for.
-    pub(crate) fn tell_orphans(&mut self) {
+    pub(crate) fn report_orphans(&mut self) {
         let mut pools = self.core.pools().map(|pool| self.core.pool(pool));
         let is_known = |(_, config, health, _): (_, &PoolConfig, _, _)| {
             !config.spawned || health != Health::Starting
         };
-        if self.orphans_told || !pools.all(is_known) {
+        if self.orphans_reported || !pools.all(is_known) {
             return;
         }
-        self.orphans_told = true;
+        self.orphans_reported = true;
         let queues = self.core.queues();
         let queues = queues.filter(|queue| queue.kind == Kind::Jobs && queue.pools.is_empty());
         let orphans = queues.filter_map(|queue| {
@@ -367,7 +368,7 @@ impl Plane {
                 "queue {name} has {jobs}, and no pool serves it: name it in the configuration or in a worker, \
                  or move them by `stoker jobs move --queue {name} --to …`"
             );
-            let entry = events::QUEUE_UNSERVED.says(text);
+            let entry = events::QUEUE_UNSERVED.message(text);
             self.log
                 .put(entry.with("queue", name.as_str()).with("jobs", *count));
         }
@@ -375,7 +376,7 @@ impl Plane {
             let shown = counted(more as u64, "more queue");
             let text = format!("{shown} with jobs that no pool serves");
             self.log
-                .put(events::QUEUE_UNSERVED.says(text).with("queues", more));
+                .put(events::QUEUE_UNSERVED.message(text).with("queues", more));
         }
     }
 
@@ -387,7 +388,7 @@ impl Plane {
             });
             let sum: u32 = others.map(|queue| queue.config.reserve).sum::<u32>() + reserve;
             let (name, config, _, _) = self.core.pool(*pool);
-            let certain = self.certain_with(*pool, config.min);
+            let certain = self.guaranteed_slots_with(*pool, config.min);
             if sum > certain {
                 let text = format!(
                     "pool {name} has only {} for certain, and {sum} would be reserved",
@@ -463,16 +464,16 @@ impl Plane {
             ));
         }
         if let Some(no) = of_queue.map(|queue| queue.no) {
-            let (paused, settings, told) = (false, String::new(), None);
-            self.jobs.ask(Ask::Pause {
+            let (paused, settings, ticket) = (false, String::new(), None);
+            self.jobs.send(StoreRequest::Pause {
                 queue: no,
                 paused,
-                told,
+                ticket,
             });
-            self.jobs.ask(Ask::Settings {
+            self.jobs.send(StoreRequest::Settings {
                 queue: no,
                 settings,
-                told,
+                ticket,
             });
         }
         self.close_queue(id);
@@ -481,9 +482,9 @@ impl Plane {
 
     /// Whether an operator has set something of a queue.
     pub(crate) fn is_overridden(&self, id: QueueId) -> bool {
-        self.steered
+        self.overrides
             .get(&id)
-            .is_some_and(|steered| !steered.set.is_empty())
+            .is_some_and(|overrides| !overrides.set.is_empty())
     }
 }
 

@@ -32,17 +32,17 @@ impl Handle for worker::List {
 impl Plane {
     /// `sees` tells whether the id of its task is shown.
     fn shown_worker(&self, worker: &WorkerView, sees: bool) -> Option<Worker> {
-        let link = self.link(worker.id)?;
+        let handle = self.worker_handle(worker.id)?;
         let task = worker.task;
         Some(Worker {
-            id: link.name.clone(),
+            id: handle.name.clone(),
             pool: self.core.pool(worker.pool).0.to_owned(),
             version: worker.version,
             kind: match worker.spawned {
                 true => Kind::Spawned,
                 false => Kind::Connected,
             },
-            pid: link.pid,
+            pid: handle.pid,
             state: match worker.state {
                 WorkerState::Starting => State::Starting,
                 WorkerState::Ready => State::Ready,
@@ -54,8 +54,8 @@ impl Plane {
             task: task.map(|(task, started)| self.shown_task(task, started, sees)),
             assigned: worker.assigned,
             tasks: worker.done,
-            rss_bytes: tree_resident_bytes(link.pid).map(|(bytes, _)| bytes),
-            started_at: rfc3339(link.started_ms),
+            rss_bytes: tree_resident_bytes(handle.pid).map(|(bytes, _)| bytes),
+            started_at: rfc3339(handle.started_ms),
             last_exit: self.last_exits.get(&worker.pool).cloned(),
         })
     }

@@ -223,13 +223,13 @@ impl Pool {
         }
     }
 
-    /// Tasks that it can surely run at once.
-    pub(crate) fn certain(&self) -> u32 {
-        self.certain_with(self.core.min)
+    /// The number of tasks that it can always run at once.
+    pub(crate) fn guaranteed_slots(&self) -> u32 {
+        self.guaranteed_slots_with(self.core.min)
     }
 
     /// The same, with so many processes at the least.
-    pub(crate) fn certain_with(&self, min: u32) -> u32 {
+    pub(crate) fn guaranteed_slots_with(&self, min: u32) -> u32 {
         match self.strategy.is_adapter {
             true => min.saturating_mul(self.slots),
             false => min,
@@ -267,7 +267,7 @@ impl Queue {
     }
 }
 
-/// What a queue's jobs get that do not say themselves.
+/// The defaults of a queue's jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobsConfig {
     pub tries: u16,

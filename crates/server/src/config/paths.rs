@@ -104,7 +104,7 @@ impl Places<'_> {
             let hint = "name one in a shorter directory, as \"/run/stoker/stoker.sock\"";
             self.wrong(key, what, hint);
         } else if !is_in_directory(&path) {
-            let (what, hint) = no_directory_for(&path);
+            let (what, hint) = missing_directory(&path);
             self.wrong(key, what, &hint);
         }
     }
@@ -117,7 +117,7 @@ impl Places<'_> {
             let hint = format!("name a file, as \"{}\"", path.join(example).display());
             self.wrong(key, what, &hint);
         } else if !is_in_directory(&whole) {
-            let (what, hint) = no_directory_for(&whole);
+            let (what, hint) = missing_directory(&whole);
             self.wrong(key, what, &hint);
         }
     }
@@ -239,7 +239,7 @@ fn is_in_directory(path: &Path) -> bool {
     path.parent().is_none_or(Path::is_dir)
 }
 
-fn no_directory_for(path: &Path) -> (String, String) {
+fn missing_directory(path: &Path) -> (String, String) {
     let parent = path.parent().unwrap_or(path).display();
     (
         format!("there is no directory {parent} for it"),

@@ -302,7 +302,7 @@ fn pool_of(
     if section.value("pool").is_some() {
         let what = match pools.iter().find(|pool| pool.name == name) {
             // An empty name has been reported as no text, or is that of no pool.
-            None if name.is_empty() && section.value("pool").is_some_and(is_no_text) => {
+            None if name.is_empty() && section.value("pool").is_some_and(is_not_text) => {
                 return name;
             }
             None => format!("there is no pool '{name}'"),
@@ -327,11 +327,11 @@ fn pool_of(
 fn check_reserves(config: &Config, root: &DeTable<'_>, mistakes: &mut Mistakes<'_>) {
     for pool in &config.pools {
         let reserved = config.reserved_of(&pool.name);
-        if pool.core.spawned && reserved > u64::from(pool.certain()) {
+        if pool.core.spawned && reserved > u64::from(pool.guaranteed_slots()) {
             let what = format!(
                 "its queues reserve {}, but it has only {} for certain",
                 counted(reserved, "worker"),
-                pool.certain()
+                pool.guaranteed_slots()
             );
             let hint = format!("raise the minimum of workers to {reserved}, or lower a reserve");
             let place = place_of(root, "pool", &pool.name);
@@ -362,6 +362,6 @@ fn place_of(root: &DeTable<'_>, kind: &str, name: &str) -> usize {
     key.map_or(0, |key| key.span().start)
 }
 
-fn is_no_text(value: &Spanned<DeValue<'_>>) -> bool {
+fn is_not_text(value: &Spanned<DeValue<'_>>) -> bool {
     !value.get_ref().is_str()
 }

@@ -26,14 +26,14 @@ pub(crate) struct Client {
     /// Unanswered requests that are tasks.
     pub(crate) inflight: IdMap<u32, TaskId>,
     /// Ids of unanswered requests to the broker itself.
-    pub(crate) asked: IdMap<u32, ()>,
+    pub(crate) own_requests: IdMap<u32, ()>,
     /// The worker inside which the client says that it runs.
     pub(crate) worker: Option<WorkerId>,
     /// Whether it does, as far as that was looked up.
     pub(crate) is_inside: Option<bool>,
-    /// Whose what it pushes is; `None` where the kernel does not say who is there.
+    /// The owner of its pushed jobs; `None` if the kernel does not report the peer's user.
     pub(crate) owner: Option<Owner>,
-    /// The name of the gateway that asks here for somebody else.
+    /// The name of the gateway that sends requests here on behalf of a user.
     pub(crate) gateway: Option<Box<str>>,
     /// The method called last. Most clients call one again and again, and comparing is cheaper than
     /// looking up.
@@ -47,7 +47,7 @@ pub(crate) struct Client {
 impl Client {
     /// Whether a request with this id is not answered yet.
     pub(crate) fn awaits(&self, id: u32) -> bool {
-        self.inflight.contains_key(&id) || self.asked.contains_key(&id)
+        self.inflight.contains_key(&id) || self.own_requests.contains_key(&id)
     }
 
     /// A request is answered. False if it was before.
@@ -62,7 +62,7 @@ impl Client {
 
 #[derive(Debug)]
 pub(crate) enum Role {
-    /// Nothing heard yet.
+    /// No frame has been received yet.
     New,
     Client(Client),
     Worker(WorkerId),
@@ -119,7 +119,7 @@ pub(crate) struct Conn {
     pub(crate) role: Role,
     /// Requests that were not answered yet.
     pub(crate) awaited: u32,
-    /// When it last came, said HELLO, asked or went on asking, or was answered.
+    /// When it last connected, sent HELLO, sent any part of a request, or received an answer.
     pub(crate) active_at: Time,
     /// An answer is to be written, which counts as activity.
     answered: bool,
@@ -138,7 +138,7 @@ pub(crate) struct Conn {
     pub(crate) was_half: bool,
     /// What its output counts in memory, and whether it counts as a worker's.
     pub(crate) counted: Counted,
-    /// A worker that was told to go.
+    /// A worker that has been sent GOAWAY.
     pub(crate) leaving: bool,
     /// Not read until the log has caught up.
     pub(crate) is_paused: bool,

@@ -13,7 +13,7 @@ pub(crate) enum Source {
     Control,
     /// The log thread has room again.
     Log,
-    /// The store has something to tell.
+    /// The store has events.
     Store,
     Conn(ConnId),
     /// A worker's stdout (false) or stderr (true), by the worker's slot and generation.

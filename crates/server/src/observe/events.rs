@@ -123,7 +123,7 @@ pub(crate) struct Entry {
 
 impl LogEvent {
     /// A line of this kind; `text` is for people.
-    pub(crate) fn says(&self, text: impl Into<String>) -> Entry
+    pub(crate) fn message(&self, text: impl Into<String>) -> Entry
     where
         Self: 'static,
     {

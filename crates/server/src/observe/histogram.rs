@@ -2,7 +2,7 @@
 
 use stoker_core::{Span, Time};
 
-/// Sub-buckets per power of two: 8 keep every figure within 12.5 %.
+/// Sub-buckets per power of two: 8 keep every value within 12.5 %.
 const STEPS: u32 = 8;
 const BUCKETS: usize = 41 * STEPS as usize;
 const MINUTE: Span = Span::from_secs(60);

@@ -76,7 +76,7 @@ impl Allowance {
         }
     }
 
-    /// What was dropped since this was last asked.
+    /// What was dropped since the last report.
     pub(crate) fn report(&mut self) -> Option<Dropped> {
         let dropped = std::mem::take(&mut self.dropped);
         (dropped.bytes > 0).then_some(dropped)

@@ -67,7 +67,7 @@ impl WorkerLog {
         self.has_written = true;
     }
 
-    /// Whether its pipes should rest until the sink has caught up.
+    /// Whether its pipes should be paused until the sink has caught up.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) >= WORKER_HIGH
     }
@@ -109,13 +109,13 @@ pub(crate) struct Log {
     sender: SyncSender<Message>,
     /// Ends when the thread has written all.
     written: Receiver<Infallible>,
-    /// Readable when a pipe that rested may be read again.
+    /// Readable when a paused pipe may be read again.
     pub(crate) wake: Arc<Wake>,
     /// Lines of our own that found the channel full: kept, in order, until there is room.
     held: Vec<Message>,
     /// Lines of our own for which there was no room at all.
     lost: u64,
-    /// Whoever simulates says when it writes.
+    /// In the simulation, which calls it step by step.
     #[cfg(feature = "sim")]
     writer: (Writer, Receiver<Message>),
 }
@@ -250,7 +250,7 @@ impl Log {
             let text = format!(
                 "{shown} of Stoker's own are missing here: the log took nothing for too long"
             );
-            self.put(events::LINES_LOST.says(text).with("lines", lost));
+            self.put(events::LINES_LOST.message(text).with("lines", lost));
         }
     }
 
@@ -412,7 +412,9 @@ impl Writer {
 
 fn trouble(error: &io::Error) -> Entry {
     let text = error.to_string();
-    events::LOG_TROUBLE.says(text.clone()).with("reason", text)
+    events::LOG_TROUBLE
+        .message(text.clone())
+        .with("reason", text)
 }
 
 fn own_line(json: bool, entry: &Entry, out: &mut Vec<u8>) {
@@ -442,7 +444,7 @@ fn dropped_line(json: bool, origin: &Origin, dropped: Dropped, out: &mut Vec<u8>
         origin.name, origin.pid
     );
     let entry = events::OUTPUT_DROPPED
-        .says(text)
+        .message(text)
         .with("pool", origin.pool.as_str())
         .with("worker", origin.name.as_str())
         .with("pid", origin.pid)

@@ -18,9 +18,9 @@ impl Plane {
     /// Whose a job is that this connection pushes. `parent` is the task that pushes it, by its number on the
     /// connection of its worker, where the client says so.
     pub(crate) fn owner_of_push(&mut self, conn: ConnId, parent: Option<u64>) -> Option<Owner> {
-        match self.worker_around(conn) {
+        match self.enclosing_worker(conn) {
             Some(worker) => self.acts_for(worker, conn, parent, DEPTH),
-            None => self.own_name(conn),
+            None => self.user_name(conn),
         }
     }
 
@@ -31,16 +31,17 @@ impl Plane {
         owner: Option<&Owner>,
         job: Option<JobId>,
     ) -> bool {
-        if self.is_administrator(conn) || (owner.is_some() && self.own_name(conn).as_ref() == owner)
+        if self.is_administrator(conn)
+            || (owner.is_some() && self.user_name(conn).as_ref() == owner)
         {
             return true;
         }
-        let Some(worker) = self.worker_around(conn) else {
+        let Some(worker) = self.enclosing_worker(conn) else {
             return false;
         };
         self.running_at(worker).into_iter().any(|task| {
-            let held = self.jobs.loaded.get(task).map(|held| held.job.id);
-            let is_it = job.is_some() && held == job;
+            let loaded = self.jobs.loaded.get(task).map(|loaded| loaded.job.id);
+            let is_it = job.is_some() && loaded == job;
             is_it || (owner.is_some() && self.owner_of_task(task, conn, DEPTH).as_ref() == owner)
         })
     }
@@ -55,7 +56,7 @@ impl Plane {
         }
     }
 
-    fn own_name(&self, conn: ConnId) -> Option<Owner> {
+    fn user_name(&self, conn: ConnId) -> Option<Owner> {
         match &self.conns.get(conn)?.role {
             crate::net::Role::Client(client) => client.owner.clone(),
             _ => None,
@@ -63,11 +64,11 @@ impl Plane {
     }
 
     /// The worker inside which a client runs: it has said so in its HELLO, and its process descends from the worker's.
-    fn worker_around(&mut self, conn: ConnId) -> Option<WorkerId> {
+    fn enclosing_worker(&mut self, conn: ConnId) -> Option<WorkerId> {
         let peer = self.conns.get(conn)?.peer;
         let client = self.client(conn)?;
         let (worker, known) = (client.worker?, client.is_inside);
-        let process = self.link(worker)?.pid;
+        let process = self.worker_handle(worker)?.pid;
         let is_inside = known.unwrap_or_else(|| {
             peer.pid > 0 && (peer.pid == process || descends(peer.pid, process))
         });
@@ -99,12 +100,12 @@ impl Plane {
             .iter()
             .map(|task| self.owner_of_task(*task, conn, depth));
         let Some(first) = owners.next() else {
-            return self.own_name(conn);
+            return self.user_name(conn);
         };
         match owners.all(|other| other == first) {
             true => first,
             // Tasks of several owners run, and the client does not say for which it acts.
-            false => self.own_name(conn),
+            false => self.user_name(conn),
         }
     }
 
@@ -122,7 +123,7 @@ impl Plane {
                 let Some(crate::net::Role::Client(client)) =
                     self.conns.get(caller).map(|conn| &conn.role)
                 else {
-                    return self.own_name(conn);
+                    return self.user_name(conn);
                 };
                 match client.worker.filter(|_| client.is_inside == Some(true)) {
                     Some(worker) if depth > 0 => self.acts_for(worker, caller, None, depth - 1),

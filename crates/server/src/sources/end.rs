@@ -9,7 +9,7 @@ use stoker_wire::{Frame, Key, Status};
 /// The longest error text kept of a job.
 const MESSAGE: usize = 16 << 10;
 
-/// What is said of a task that workers returned too often.
+/// The error of a task that workers returned too often.
 pub(crate) const ABANDONED: &str =
     "its workers returned it four times without an answer, so it counts as a failed run";
 
@@ -74,7 +74,7 @@ impl Victim {
     }
 
     /// What a task in quarantine has done.
-    pub(crate) fn died_often(self, crashes: u8) -> String {
+    pub(crate) fn quarantine_text(self, crashes: u8) -> String {
         match self {
             Self::Worker => format!("it killed {}", counted(crashes, "worker")),
             Self::Program => format!("its program crashed {}", counted(crashes, "time")),
@@ -88,14 +88,14 @@ impl Victim {
         };
         format!(
             "{}, {last} by {}",
-            self.died_often(crashes),
+            self.quarantine_text(crashes),
             exit_text(exit)
         )
     }
 }
 
 /// What an answer says of an error.
-pub(crate) fn words_of(answer: Option<&Frame<'_>>) -> JobError {
+pub(crate) fn error_in_answer(answer: Option<&Frame<'_>>) -> JobError {
     let at_ms = wall_ms();
     let Some(answer) = answer else {
         return JobError {
@@ -115,8 +115,7 @@ pub(crate) fn words_of(answer: Option<&Frame<'_>>) -> JobError {
     }
 }
 
-/// Whether a run ended in an error that another run may not have: what the code says of itself can change, a fault
-/// of the request can't.
+/// Whether another run may succeed: an error of the code may go away, a fault of the request can't.
 pub(crate) fn is_error(status: Status) -> bool {
     matches!(
         status,

@@ -8,5 +8,5 @@ pub(crate) mod rpc;
 
 pub(crate) use payload::{Origin, Payload, Payloads};
 
-/// What a client that met a limit is told to wait.
+/// The retry-after time of a client that exceeded a limit.
 pub(crate) const RETRY_MS: u32 = 100;

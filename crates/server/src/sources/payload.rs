@@ -80,7 +80,7 @@ impl Payload {
     }
 }
 
-/// The loads of all tasks that the core holds, by the task's number.
+/// The payloads of all tasks in the core, by the task's number.
 #[derive(Debug, Default)]
 pub(crate) struct Payloads {
     slots: Vec<Payload>,

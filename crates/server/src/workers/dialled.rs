@@ -7,7 +7,7 @@ use crate::observe::{Allowance, WorkerLog};
 use crate::plane::{Alarm, Plane};
 use crate::sources::rpc::offer;
 use crate::workers::serving::{Serving, serving};
-use crate::workers::{Link, Shared};
+use crate::workers::{Shared, WorkerHandle};
 use stoker_core::{Event, Exit, PoolId, Span, WorkerId, WorkerState};
 use stoker_os::{Signal, signal_process};
 use stoker_wire::{Hello, Welcome};
@@ -51,10 +51,10 @@ impl Plane {
         let Serving { pid, pidfd } = serving(peer, named);
         if let Some(pidfd) = &pidfd {
             self.poller
-                .add(pidfd, Source::Process(Link::token(id)))
+                .add(pidfd, Source::Process(WorkerHandle::token(id)))
                 .ok();
         }
-        self.add_link(Link {
+        self.add_worker_handle(WorkerHandle {
             id,
             pool,
             name: name.clone(),
@@ -68,7 +68,7 @@ impl Plane {
             ready: true,
             last_words: None,
             last_stderr: Vec::new(),
-            killed_for: None,
+            kill_reason: None,
             exit: None,
             spawned: false,
             pidfd,
@@ -98,9 +98,11 @@ impl Plane {
     /// A worker's socket has ended. Of a spawned one, its exit will tell; one that dialled in and whose
     /// process can't be watched is gone.
     pub(crate) fn worker_conn_ended(&mut self, id: WorkerId) {
-        let Some(link) = self.link(id) else { return };
-        let conn = link.conn;
-        if !link.spawned {
+        let Some(handle) = self.worker_handle(id) else {
+            return;
+        };
+        let conn = handle.conn;
+        if !handle.spawned {
             return self.worker_gone(id, Exit::Gone);
         }
         if let Some(conn) = conn.and_then(|id| self.conns.get(id)) {
@@ -112,15 +114,15 @@ impl Plane {
     }
 
     /// A worker has lived on without its socket.
-    pub(crate) fn socketless(&mut self, id: WorkerId) {
-        let told_to_go = matches!(
+    pub(crate) fn kill_socketless(&mut self, id: WorkerId) {
+        let is_leaving = matches!(
             self.core.worker_state(id),
             Some(WorkerState::Draining | WorkerState::Stopping) | None
         );
-        if let Some(link) = self.link(id).filter(|_| !told_to_go) {
-            let name = link.name.clone();
+        if let Some(handle) = self.worker_handle(id).filter(|_| !is_leaving) {
+            let name = handle.name.clone();
             let text = format!("{name} closed its socket and lives on; it is ended");
-            let entry = events::WORKER_MISBEHAVED.says(text).with("worker", name);
+            let entry = events::WORKER_MISBEHAVED.message(text).with("worker", name);
             self.log.put(entry.with("reason", "it closed its socket"));
             self.step(Event::Misbehaved { worker: id }, None);
         }
@@ -128,7 +130,7 @@ impl Plane {
 
     /// Ends the connection of a worker that dialled in, with what still waits to be written. Its process goes on.
     pub(crate) fn disconnect(&mut self, id: WorkerId) {
-        if let Some(conn) = self.link(id).and_then(|link| link.conn) {
+        if let Some(conn) = self.worker_handle(id).and_then(|handle| handle.conn) {
             self.flush_conn(conn);
         }
         self.worker_gone(id, Exit::Gone);
@@ -137,8 +139,10 @@ impl Plane {
     /// Kills a worker that dialled in: by signal if it is a process of ours to signal, else by ending its
     /// connection.
     pub(crate) fn kill_dialled(&mut self, id: WorkerId) {
-        let Some(link) = self.link(id) else { return };
-        let pidfd = link.pidfd.as_ref();
+        let Some(handle) = self.worker_handle(id) else {
+            return;
+        };
+        let pidfd = handle.pidfd.as_ref();
         // A process of another user is not ours to signal; then its connection is what we end.
         if pidfd.is_some_and(|pidfd| signal_process(pidfd, Signal::KILL)) {
             return;

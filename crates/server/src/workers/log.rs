@@ -11,12 +11,12 @@ impl Plane {
     /// Logs what a worker wrote at `tag`, as much of it as its rate allows.
     pub(crate) fn log_output(&mut self, id: WorkerId, stream: Stream, tag: String, bytes: &[u8]) {
         let now = self.now;
-        let Some(link) = self.link_mut(id) else {
+        let Some(handle) = self.worker_handle_mut(id) else {
             return;
         };
-        let admitted = link.allowance.admit(now, stream, bytes);
-        link.log.note_output();
-        let log = link.log.clone();
+        let admitted = handle.allowance.admit(now, stream, bytes);
+        handle.log.note_output();
+        let log = handle.log.clone();
         if admitted.is_cut {
             self.log.cut(&log, stream);
         }
@@ -30,11 +30,11 @@ impl Plane {
 
     /// Reports what was dropped of a worker's output, if anything was.
     pub(crate) fn report_dropped(&mut self, id: WorkerId) {
-        let Some(link) = self.link_mut(id) else {
+        let Some(handle) = self.worker_handle_mut(id) else {
             return;
         };
-        if let Some(dropped) = link.allowance.report() {
-            let log = link.log.clone();
+        if let Some(dropped) = handle.allowance.report() {
+            let log = handle.log.clone();
             self.log.dropped(&log, dropped);
         }
     }

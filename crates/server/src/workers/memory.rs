@@ -18,10 +18,10 @@ pub(crate) struct Shared {
 impl Plane {
     /// Measures a worker. Most have no children, and then it is one small file.
     pub(crate) fn measure(&mut self, worker: WorkerId) {
-        let Some(link) = self.link(worker) else {
+        let Some(handle) = self.worker_handle(worker) else {
             return;
         };
-        let (pid, pool) = (link.pid, link.pool);
+        let (pid, pool) = (handle.pid, handle.pool);
         let Some((resident, processes)) = tree_resident_bytes(pid) else {
             return;
         };
@@ -37,15 +37,15 @@ impl Plane {
     /// next.
     fn count_once(&mut self, worker: WorkerId, pid: i32, resident: u64) -> u64 {
         let now = self.now;
-        let Some(link) = self.link_mut(worker) else {
+        let Some(handle) = self.worker_handle_mut(worker) else {
             return resident;
         };
-        if link.shared.next_look <= now {
+        if handle.shared.next_look <= now {
             let bytes =
                 tree_proportional_bytes(pid).map_or(0, |once| resident.saturating_sub(once));
             let next_look = now + LOOK_EVERY;
-            link.shared = Shared { bytes, next_look };
+            handle.shared = Shared { bytes, next_look };
         }
-        resident.saturating_sub(link.shared.bytes)
+        resident.saturating_sub(handle.shared.bytes)
     }
 }

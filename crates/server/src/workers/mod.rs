@@ -5,9 +5,9 @@
 //! the task which wrote it, at no further system call.
 
 mod dialled;
+mod handle;
 #[cfg(feature = "sim")]
 mod invariants;
-mod link;
 mod log;
 mod memory;
 pub(crate) mod process;
@@ -15,6 +15,6 @@ mod serving;
 mod talk;
 
 #[cfg(not(feature = "sim"))]
-pub(crate) use link::kill_marked;
-pub(crate) use link::{Link, Pipe};
+pub(crate) use handle::kill_marked;
+pub(crate) use handle::{Pipe, WorkerHandle};
 pub(crate) use memory::Shared;

@@ -30,8 +30,8 @@ impl Plane {
         match frame.kind {
             Type::Res => {
                 if self
-                    .link(worker)
-                    .is_some_and(|link| link.holds_output(first))
+                    .worker_handle(worker)
+                    .is_some_and(|handle| handle.may_have_output(first))
                 {
                     self.drain_before_answer(worker);
                 }
@@ -87,10 +87,10 @@ impl Plane {
                 "on STOKER_FD a worker says HELLO with role worker",
             ));
         }
-        let Some(link) = self.link(worker) else {
+        let Some(handle) = self.worker_handle(worker) else {
             return Ok(());
         };
-        let (name, conn) = (link.name.clone(), link.conn);
+        let (name, conn) = (handle.name.clone(), handle.conn);
         let known = self.core.worker(worker);
         if let (Some((pool, _, version)), Some(conn)) = (known, conn) {
             let pool = Some(self.core.pool(pool).0.to_owned());
@@ -117,14 +117,14 @@ impl Plane {
 
     fn answered(&mut self, worker: WorkerId, frame: &Frame<'_>) {
         // What it wrote until now belongs to the task that it answers, not to its own end.
-        if let Some(link) = self.link_mut(worker) {
-            link.last_stderr.clear();
-            link.last_words = None;
+        if let Some(handle) = self.worker_handle_mut(worker) {
+            handle.last_stderr.clear();
+            handle.last_words = None;
         }
         let answer = answer_of(frame);
-        if let (Answer::Crashed(_), Some(link)) = (answer, self.link_mut(worker)) {
+        if let (Answer::Crashed(_), Some(handle)) = (answer, self.worker_handle_mut(worker)) {
             let words = &frame.body[..frame.body.len().min(4 << 10)];
-            link.last_words = Some(last_words(words)).filter(|words| !words.is_empty());
+            handle.last_words = Some(last_words(words)).filter(|words| !words.is_empty());
         }
         let worked = Span(u64::from(frame.ttl));
         self.step(
@@ -137,14 +137,14 @@ impl Plane {
             Some(frame),
         );
         // What a program said before it died was of its own task.
-        if let (Answer::Crashed(_), Some(link)) = (answer, self.link_mut(worker)) {
-            link.last_words = None;
+        if let (Answer::Crashed(_), Some(handle)) = (answer, self.worker_handle_mut(worker)) {
+            handle.last_words = None;
         }
-        let conn = self.link(worker).and_then(|link| link.conn);
+        let conn = self.worker_handle(worker).and_then(|handle| handle.conn);
         if let Some(conn) =
             conn.filter(|conn| self.conns.get(*conn).is_some_and(|conn| conn.leaving))
         {
-            self.mark(conn);
+            self.mark_dirty(conn);
         }
     }
 
@@ -152,11 +152,11 @@ impl Plane {
         match EventKind(frame.code) {
             EventKind::LOG => {
                 let task = self.payloads.task(frame.id);
-                let held = self
+                let loaded = self
                     .core
                     .assigned_to(worker)
                     .any(|assigned| assigned == task);
-                let tag = if held {
+                let tag = if loaded {
                     self.task_label(task)
                 } else {
                     String::new()
@@ -166,7 +166,7 @@ impl Plane {
                 } else {
                     Stream::Stdout
                 };
-                if held {
+                if loaded {
                     self.jobs.loaded.write(task, frame.body);
                 }
                 self.log_output(worker, stream, tag, frame.body);
@@ -178,9 +178,9 @@ impl Plane {
                 }
             }
             EventKind::LAST_WORDS => {
-                if let Some(link) = self.link_mut(worker) {
+                if let Some(handle) = self.worker_handle_mut(worker) {
                     let words = &frame.body[..frame.body.len().min(4 << 10)];
-                    link.last_words = Some(last_words(words));
+                    handle.last_words = Some(last_words(words));
                 }
             }
             _ => self.job_event(worker, self.payloads.task(frame.id), frame),
@@ -200,13 +200,13 @@ impl Plane {
             return self.todo.push_back(Todo::Defer { worker, task });
         }
         self.note_delivery(task);
-        let Some(link) = self.link_mut(worker) else {
+        let Some(handle) = self.worker_handle_mut(worker) else {
             return;
         };
         // Last words are those of the present task.
-        link.last_stderr.clear();
-        link.last_words = None;
-        let (pool, Some(conn_id)) = (link.pool, link.conn) else {
+        handle.last_stderr.clear();
+        handle.last_words = None;
+        let (pool, Some(conn_id)) = (handle.pool, handle.conn) else {
             return;
         };
         let mut scratch = std::mem::take(&mut self.meta);
@@ -214,25 +214,25 @@ impl Plane {
         let payload = &self.payloads[task];
         let (meta, body) = match payload.origin {
             Origin::Job(id) => {
-                let Some(held) = self.jobs.loaded.get(task) else {
+                let Some(loaded) = self.jobs.loaded.get(task) else {
                     return;
                 };
                 scratch.clear();
                 let limit = self.core.pool(pool).1.task_timeout;
                 let uuid = self.jobs.uuid(id);
-                let tries = self.jobs.tries_of(&held.job);
-                let crashes = crashes.saturating_add(held.spared);
-                job_meta(&mut scratch, &held.job, uuid, tries, crashes, limit);
-                (scratch.as_meta(), held.job.body())
+                let tries = self.jobs.tries_of(&loaded.job);
+                let crashes = crashes.saturating_add(loaded.spared);
+                job_meta(&mut scratch, &loaded.job, uuid, tries, crashes, limit);
+                (scratch.as_meta(), loaded.job.body())
             }
             _ => (payload.meta(), payload.body()),
         };
         let name = self.core.name(payload.name);
         let frame = request(name, payload, number, time_left, attempt, meta, body);
         let shared = match self.jobs.loaded.get(task) {
-            Some(held) if body.len() >= SHARED => Some(Shared {
-                bytes: held.job.bytes.clone(),
-                from: held.job.meta_len,
+            Some(loaded) if body.len() >= SHARED => Some(Shared {
+                bytes: loaded.job.bytes.clone(),
+                from: loaded.job.meta_len,
             }),
             _ => payload.large(),
         };
@@ -243,7 +243,7 @@ impl Plane {
             }
         }
         self.meta = scratch;
-        self.mark(conn_id);
+        self.mark_dirty(conn_id);
     }
 
     /// Tells a worker that a task's answer is not wanted any more.
@@ -259,7 +259,10 @@ impl Plane {
 
     /// Tells a worker to finish and go.
     pub(crate) fn goaway(&mut self, worker: WorkerId) {
-        if self.link(worker).is_some_and(|link| link.conn.is_none()) {
+        if self
+            .worker_handle(worker)
+            .is_some_and(|handle| handle.conn.is_none())
+        {
             return self.signal(worker, Signal::TERM);
         }
         if let Some(conn) = self.put_to(worker, Encode::new(Type::Goaway, 0)) {
@@ -271,25 +274,25 @@ impl Plane {
     }
 
     pub(crate) fn put_to(&mut self, worker: WorkerId, frame: Encode<'_>) -> Option<ConnId> {
-        let conn = self.link(worker)?.conn?;
+        let conn = self.worker_handle(worker)?.conn?;
         self.conns.get_mut(conn)?.put(frame);
-        self.mark(conn);
+        self.mark_dirty(conn);
         Some(conn)
     }
 
     /// Signals a worker: the soft cancel, or TERM.
     pub(crate) fn signal(&mut self, worker: WorkerId, signal: Signal) {
-        let Some(link) = self.link(worker) else {
+        let Some(handle) = self.worker_handle(worker) else {
             return;
         };
-        if link.spawned {
+        if handle.spawned {
             let signal = signal.as_raw();
-            return self.ask_angel(&ToAngel::Signal {
-                worker: crate::workers::Link::key(worker),
+            return self.send_to_angel(&ToAngel::Signal {
+                worker: crate::workers::WorkerHandle::key(worker),
                 signal,
             });
         }
-        if let Some(pidfd) = &link.pidfd {
+        if let Some(pidfd) = &handle.pidfd {
             // One of another user is not ours to signal; the kill at the end of its grace ends it.
             signal_process(pidfd, signal);
         }
@@ -341,7 +344,7 @@ fn request<'a>(
     }
 }
 
-/// What a worker is told of a job: who it is, and what its producer passed along.
+/// The metadata of a job for its worker: its identity, and what its producer passed along.
 fn job_meta(meta: &mut MetaBuf, job: &Job, uuid: Uuid, tries: u16, crashes: u8, limit: Span) {
     meta.push(Key::JOB_ID, uuid.as_bytes());
     meta.push(Key::TRIES, &tries.to_be_bytes());

@@ -1,21 +1,25 @@
 //! What operators change, in memory.
 
-use super::look::means;
+use super::query::matches;
 use super::{Entry, MemoryStore};
 use crate::{
-    Bytes, Change, Changed, Ending, Filter, Holder, Import, JobId, QueueNo, State, Trouble, What,
-    Which, lossless,
+    Bytes, Change, Changed, Ending, Filter, Holder, Import, JobId, QueueNo, Selection, State,
+    Trouble, What, lossless,
 };
 
 impl MemoryStore {
-    pub(super) fn change(&mut self, which: &Which, change: &Change) -> Result<Changed, Trouble> {
+    pub(super) fn change(
+        &mut self,
+        which: &Selection,
+        change: &Change,
+    ) -> Result<Changed, Trouble> {
         let jobs = match which {
-            Which::One(id) => {
+            Selection::One(id) => {
                 let entry = self.jobs.get(id).ok_or(Trouble::NotFound)?;
                 if !change.applies_to(entry.state) {
                     return Err(Trouble::State(entry.state));
                 }
-                if let Some(holder) = self.holder_instead_of(entry, change) {
+                if let Some(holder) = self.conflicting_holder(entry, change) {
                     return Err(Trouble::Taken(holder));
                 }
                 // One that is there already is not meant to move.
@@ -24,17 +28,17 @@ impl MemoryStore {
                     false => vec![*id],
                 }
             }
-            Which::Many(filter) => self.meant(filter, change),
-            Which::Held(jobs) => return Ok(self.change_held(jobs, change)),
+            Selection::Many(filter) => self.matching(filter, change),
+            Selection::Loaded(jobs) => return Ok(self.change_loaded(jobs, change)),
         };
         let mut changed = Changed::default();
         for id in jobs {
-            if self.holder_instead_of(&self.jobs[&id], change).is_some() {
+            if self.conflicting_holder(&self.jobs[&id], change).is_some() {
                 continue;
             }
-            // A held job is the scheduler's: it is told, and ends or gives the job back.
-            if self.jobs[&id].held {
-                changed.held.push(id);
+            // A loaded job belongs to the scheduler, which ends or releases it.
+            if self.jobs[&id].loaded {
+                changed.loaded.push(id);
                 continue;
             }
             self.change_one(id, change, changed.count);
@@ -46,7 +50,7 @@ impl MemoryStore {
         Ok(changed)
     }
 
-    fn change_held(&mut self, jobs: &[JobId], change: &Change) -> Changed {
+    fn change_loaded(&mut self, jobs: &[JobId], change: &Change) -> Changed {
         let mut changed = Changed::default();
         for id in jobs {
             let is_meant =
@@ -55,10 +59,10 @@ impl MemoryStore {
                 continue;
             };
             // Another one may have taken its key since it was asked for.
-            if self.holder_instead_of(entry, change).is_some() {
-                changed.held.push(*id);
+            if self.conflicting_holder(entry, change).is_some() {
+                changed.loaded.push(*id);
             } else {
-                self.let_go(*id);
+                self.unload(*id);
                 self.change_one(*id, change, changed.count);
                 changed.count += 1;
             }
@@ -66,9 +70,9 @@ impl MemoryStore {
         changed
     }
 
-    fn meant(&self, filter: &Filter, change: &Change) -> Vec<JobId> {
+    fn matching(&self, filter: &Filter, change: &Change) -> Vec<JobId> {
         let fits = |entry: &&Entry| {
-            change.applies_to(entry.state) && means(filter, entry) && !is_there(change, entry)
+            change.applies_to(entry.state) && matches(filter, entry) && !is_there(change, entry)
         };
         let mut jobs: Vec<JobId> = self
             .jobs
@@ -82,7 +86,7 @@ impl MemoryStore {
 
     /// A job that is to run again can't if another one holds its unique key by now; nor can one that holds it
     /// move to a queue where another one does.
-    fn holder_instead_of(&self, entry: &Entry, change: &Change) -> Option<Holder> {
+    fn conflicting_holder(&self, entry: &Entry, change: &Change) -> Option<Holder> {
         let holder_in = |queue: QueueNo| self.queues[queue.0 as usize].holder(entry, self.now());
         let holder = holder_in(entry.job.queue);
         match change {
@@ -99,14 +103,14 @@ impl MemoryStore {
         match change {
             Change::Retry { per_second } => {
                 let wait = per_second.map_or(0, |rate| nth * 1_000 / u64::from(rate.max(1)));
-                self.revive(id, wait);
+                self.retry_ended(id, wait);
             }
             Change::Cancel => self.finish(id, Ending::Cancelled),
             Change::Discard => self.forget(id),
             Change::Move { to } => self.move_to(id, *to),
             Change::Edit { body } => self.edit(id, body),
             Change::Suspend => {
-                self.leave_waiting(id);
+                self.dequeue(id);
                 let now = self.now();
                 let entry = self.entry(id);
                 entry.note(now, What::Suspended, String::new());
@@ -115,7 +119,7 @@ impl MemoryStore {
                 self.queue(queue).counts_of(State::Suspended, 1);
             }
             Change::Release => {
-                self.wait_no_more(id);
+                self.stop_timer(id);
                 let now = self.now();
                 self.entry(id).job.due_ms = now;
                 self.make_ready(id);
@@ -123,17 +127,17 @@ impl MemoryStore {
         }
     }
 
-    fn revive(&mut self, id: JobId, wait_ms: u64) {
+    fn retry_ended(&mut self, id: JobId, wait_ms: u64) {
         let now = self.now();
         let entry = &self.jobs[&id];
         let (queue, len, ended) = (entry.job.queue, entry.job.bytes.len(), entry.ended);
-        self.queues[queue.0 as usize].unend(entry, now);
+        self.queues[queue.0 as usize].forget_end(entry, now);
         self.ended_bytes -= len;
         self.bytes += crate::Job::OVERHEAD + len;
         self.payloads.remove(&ended);
         let steady = (self.steady)();
         let entry = self.entry(id);
-        entry.revive(now);
+        entry.reset_for_retry(now);
         entry.is_delay = wait_ms > 0;
         entry.job.due_ms = wait_ms + if entry.is_delay { steady } else { now };
         self.give_class(id);
@@ -141,12 +145,12 @@ impl MemoryStore {
     }
 
     fn give_class(&mut self, id: JobId) {
-        let keep = self.queues[self.jobs[&id].job.queue.0 as usize].keep;
+        let policy = self.queues[self.jobs[&id].job.queue.0 as usize].policy;
         let entry = self.entry(id);
-        entry.job.class = keep.class_of(entry.job.class);
+        entry.job.class = policy.class_of(entry.job.class);
     }
 
-    /// Puts a job that is nowhere where its time has it wait.
+    /// Queues a job by its due time.
     fn enter(&mut self, id: JobId, now: u64) {
         let steady = (self.steady)();
         let entry = self.entry(id);
@@ -164,8 +168,8 @@ impl MemoryStore {
         let queue = entry.job.queue;
         self.queue(queue).counts_of(state, 1);
         match state {
-            State::Delayed => self.wait_for_time(id),
-            _ => self.wait_behind(id),
+            State::Delayed => self.start_timer(id),
+            _ => self.enqueue_last(id),
         }
     }
 
@@ -179,10 +183,10 @@ impl MemoryStore {
         let until = self.queues[from.0 as usize].release_unique(entry);
         let name = self.queues[from.0 as usize].name.clone();
         if state.is_final() {
-            self.queues[from.0 as usize].give_away(entry);
+            self.queues[from.0 as usize].leave_queue(entry);
             self.queue(to).remember_ended(state, ended, id);
         } else {
-            self.leave_waiting(id);
+            self.dequeue(id);
         }
         let entry = self.entry(id);
         entry.note(now, What::Moved, format!("from {name}"));
@@ -244,7 +248,7 @@ impl MemoryStore {
                 // It waits nowhere, which ending it does not mind.
                 (Some(error), _) => self.finish(id, Ending::Failed(error)),
                 (None, State::Ready) => self.wait(id),
-                (None, State::Delayed) => self.wait_for_time(id),
+                (None, State::Delayed) => self.start_timer(id),
                 (None, _) => {}
             }
             changed.count += 1;

@@ -3,7 +3,8 @@
 use crate::id::places_after;
 use crate::job::beginning;
 use crate::{
-    Bytes, Ending, Holder, Job, JobError, JobId, Keep, NewJob, Note, Run, State, View, What, Whole,
+    Bytes, Ending, Holder, Job, JobError, JobId, NewJob, Note, QueuePolicy, Run, State, View, What,
+    Whole,
 };
 
 /// Notes that are kept of one job; the oldest go first.
@@ -17,7 +18,7 @@ pub(super) struct Entry {
     /// Its due time is by the steady clock.
     pub(super) is_delay: bool,
     /// The scheduler has it.
-    pub(super) held: bool,
+    pub(super) loaded: bool,
     pub(super) idempotency: Option<Box<[u8]>>,
     pub(super) error: Option<JobError>,
     pub(super) progress: Option<(u8, String)>,
@@ -64,7 +65,7 @@ impl Entry {
             },
             state,
             is_delay,
-            held: false,
+            loaded: false,
             idempotency: new.idempotency,
             error: None,
             progress: None,
@@ -90,7 +91,7 @@ impl Entry {
         });
     }
 
-    pub(super) fn end(&mut self, ending: Ending, ended: u64, now: u64, keep: &Keep) {
+    pub(super) fn end(&mut self, ending: Ending, ended: u64, now: u64, policy: &QueuePolicy) {
         self.state = ending.state();
         self.ended = ended;
         self.ended_ms = now;
@@ -98,9 +99,9 @@ impl Entry {
             Ending::Done { result } => {
                 let options = self.job.options.as_deref();
                 let keep_ms = options.and_then(|options| options.keep_result_ms);
-                self.result_until = now.saturating_add(keep_ms.unwrap_or(keep.result_ms));
+                self.result_until = now.saturating_add(keep_ms.unwrap_or(policy.result_ms));
                 self.result = result;
-                self.payload_until = now.saturating_add(keep.payload_ms);
+                self.payload_until = now.saturating_add(policy.payload_ms);
                 self.job.checkpoint = None;
             }
             Ending::Failed(error) => {
@@ -113,13 +114,13 @@ impl Entry {
     }
 
     /// Fresh budgets for a job that is to run once more.
-    pub(super) fn revive(&mut self, now: u64) {
+    pub(super) fn reset_for_retry(&mut self, now: u64) {
         let mut notes = self.history.iter().rev();
-        let revived = notes.find(|note| note.what == What::Revived);
-        let began = revived.map_or(self.job.id.made_ms(), |note| note.at_ms);
-        self.note(now, What::Revived, String::new());
+        let last_retry = notes.find(|note| note.what == What::RetriedByOperator);
+        let began = last_retry.map_or(self.job.id.made_ms(), |note| note.at_ms);
+        self.note(now, What::RetriedByOperator, String::new());
         let options = self.job.options.take();
-        self.job.options = options.map(|options| Box::new(options.revived(began, now)));
+        self.job.options = options.map(|options| Box::new(options.for_retry(began, now)));
         self.job.run = Run::default();
         self.error = None;
         self.progress = None;
@@ -127,7 +128,7 @@ impl Entry {
     }
 
     /// Until when something of a job that has ended is kept, whatever becomes of the rest.
-    pub(super) fn lasts(&self) -> u64 {
+    pub(super) fn kept_until(&self) -> u64 {
         let result = self.result.as_ref().map_or(0, |_| self.result_until);
         let has_payload = self.state == State::Done && !self.job.bytes.is_empty();
         result.max(if has_payload { self.payload_until } else { 0 })

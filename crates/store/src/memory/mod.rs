@@ -2,13 +2,13 @@
 
 mod change;
 mod entry;
-mod look;
+mod query;
 mod queue;
 mod remains;
 
 use crate::{
-    Abilities, Ask, Clock, Driver, Ending, Ids, Job, JobError, JobId, JobMap, Keep, NewJob, Opened,
-    Pushed, QueueNo, Run, State, Ticket, Told, What,
+    Abilities, Clock, Driver, Ending, Ids, Job, JobError, JobId, JobMap, NewJob, Opened, Pushed,
+    QueueNo, QueuePolicy, Run, State, StoreEvent, StoreRequest, Ticket, What,
 };
 use entry::Entry;
 use queue::{Place, QueueOf};
@@ -26,7 +26,7 @@ pub struct MemoryStore {
     queues: Vec<QueueOf>,
     /// What is due by the wall clock, and what is by the steady one.
     due: [BTreeSet<(u64, JobId)>; 2],
-    told: Vec<Told>,
+    events: Vec<StoreEvent>,
     /// Bytes of payloads of jobs that are to run, and of jobs that have ended.
     bytes: usize,
     ended_bytes: usize,
@@ -49,7 +49,7 @@ impl MemoryStore {
             jobs: JobMap::default(),
             queues: Vec::new(),
             due: Default::default(),
-            told: Vec::new(),
+            events: Vec::new(),
             bytes: 0,
             ended_bytes: 0,
             max_ended_bytes,
@@ -70,11 +70,11 @@ impl MemoryStore {
 
     fn push(&mut self, ticket: Ticket, room: bool, new: NewJob) {
         let now = self.now();
-        let pushed = match self.queue(new.queue).standing_for(&new, now) {
+        let pushed = match self.queue(new.queue).find_existing(&new, now) {
             Some(pushed) => pushed,
             None => self.accept(room, new, now),
         };
-        self.told.push(Told::Pushed { ticket, pushed });
+        self.events.push(StoreEvent::Pushed { ticket, pushed });
     }
 
     fn accept(&mut self, room: bool, new: NewJob, now: u64) -> Pushed {
@@ -87,9 +87,9 @@ impl MemoryStore {
         self.jobs.insert(id, entry);
         let mut handed = None;
         match state {
-            State::Ready if room => handed = self.hand_over_at_once(id),
+            State::Ready if room => handed = self.load_at_once(id),
             State::Ready => self.wait(id),
-            State::Delayed => self.wait_for_time(id),
+            State::Delayed => self.start_timer(id),
             _ => {}
         }
         Pushed::Accepted {
@@ -99,25 +99,25 @@ impl MemoryStore {
     }
 
     /// Hands a job that has just come to the scheduler, unless others of its lane wait before it.
-    fn hand_over_at_once(&mut self, id: JobId) -> Option<Job> {
+    fn load_at_once(&mut self, id: JobId) -> Option<Job> {
         let job = &self.jobs[&id].job;
         let (queue, lane, order) = (job.queue, (job.class, job.key.clone()), job.order);
         if self.queue(queue).lane_has_room(&lane, order) {
-            self.queue(queue).hold(lane, order);
-            return Some(self.held(id));
+            self.queue(queue).add_loaded(lane, order);
+            return Some(self.load(id));
         }
         self.wait(id);
         None
     }
 
-    fn held(&mut self, id: JobId) -> Job {
+    fn load(&mut self, id: JobId) -> Job {
         let entry = self.entry(id);
-        entry.held = true;
+        entry.loaded = true;
         entry.job.clone()
     }
 
     /// Puts a ready job behind all that wait to be handed over.
-    fn wait_behind(&mut self, id: JobId) {
+    fn enqueue_last(&mut self, id: JobId) {
         let now = self.now();
         let order = self.ids.make(now).0;
         self.entry(id).job.order = order;
@@ -133,7 +133,7 @@ impl MemoryStore {
             .queue(queue)
             .wait((class, key.clone()), Place { order, job: id })
         {
-            self.told.push(Told::Backlog { queue, class, key });
+            self.events.push(StoreEvent::Backlog { queue, class, key });
         }
     }
 
@@ -144,7 +144,7 @@ impl MemoryStore {
             let Some(place) = self.queue(queue).take(lane) else {
                 break;
             };
-            jobs.push(self.held(place.job));
+            jobs.push(self.load(place.job));
         }
         (jobs, self.queue(queue).has_backlog(lane))
     }
@@ -152,7 +152,7 @@ impl MemoryStore {
     fn refill_lanes(&mut self, queue: QueueNo, count: usize, limit: usize) {
         let mut lanes = Vec::new();
         while lanes.len() < count {
-            let Some(lane) = self.queue(queue).next_lane_without_held() else {
+            let Some(lane) = self.queue(queue).next_unloaded_lane() else {
                 break;
             };
             let (jobs, more) = self.take(queue, &lane, limit);
@@ -164,8 +164,9 @@ impl MemoryStore {
                 more,
             });
         }
-        let more = self.queue(queue).has_lanes_without_held();
-        self.told.push(Told::RefilledLanes { queue, lanes, more });
+        let more = self.queue(queue).has_unloaded_lanes();
+        self.events
+            .push(StoreEvent::RefilledLanes { queue, lanes, more });
     }
 
     fn end(&mut self, id: JobId, run: Run, ending: Ending, output: Option<Vec<u8>>) {
@@ -176,32 +177,32 @@ impl MemoryStore {
         };
         entry.job.run = run;
         entry.output = output.or(entry.output.take());
-        self.let_go(id);
+        self.unload(id);
         self.finish(id, ending);
     }
 
-    /// A held job is held no more.
-    fn let_go(&mut self, id: JobId) {
+    /// Marks a job as no longer loaded.
+    fn unload(&mut self, id: JobId) {
         let entry = self.entry(id);
-        if std::mem::take(&mut entry.held) {
+        if std::mem::take(&mut entry.loaded) {
             let (queue, lane) = (entry.job.queue, (entry.job.class, entry.job.key.clone()));
-            if let Some((class, key)) = self.queue(queue).let_go(lane) {
-                // Whoever asked for lanes meanwhile was not shown this one.
-                self.told.push(Told::Backlog { queue, class, key });
+            if let Some((class, key)) = self.queue(queue).unload(lane) {
+                // `RefillLanes` has passed over this lane so far, so it is reported.
+                self.events.push(StoreEvent::Backlog { queue, class, key });
             }
         }
     }
 
-    /// Ends a job that is not held.
+    /// Ends a job that is not loaded.
     fn finish(&mut self, id: JobId, ending: Ending) {
         let now = self.now();
-        self.leave_waiting(id);
+        self.dequeue(id);
         self.ended += 1;
         let ended = self.ended;
         let state = ending.state();
-        let keep = self.queues[self.jobs[&id].job.queue.0 as usize].keep;
+        let policy = self.queues[self.jobs[&id].job.queue.0 as usize].policy;
         let entry = self.entry(id);
-        entry.end(ending, ended, now, &keep);
+        entry.end(ending, ended, now, &policy);
         let (queue, len) = (entry.job.queue, entry.job.bytes.len());
         self.bytes -= Job::OVERHEAD + len;
         self.ended_bytes += len;
@@ -209,7 +210,7 @@ impl MemoryStore {
         let of_queue = &mut self.queues[queue.0 as usize];
         of_queue.release_unique(entry);
         of_queue.remember_ended(state, ended, id);
-        match state == State::Done && keep.payload_ms == 0 {
+        match state == State::Done && policy.payload_ms == 0 {
             true => self.drop_payload(id),
             false => drop(self.payloads.insert(ended, id)),
         }
@@ -217,21 +218,21 @@ impl MemoryStore {
     }
 
     /// Takes a job out of the counts and places of waiting.
-    fn leave_waiting(&mut self, id: JobId) {
+    fn dequeue(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
         let (queue, state) = (entry.job.queue, entry.state);
         let place = Place {
             order: entry.job.order,
             job: id,
         };
-        let (held, lane) = (entry.held, (entry.job.class, entry.job.key.clone()));
+        let (loaded, lane) = (entry.loaded, (entry.job.class, entry.job.key.clone()));
         if matches!(state, State::Delayed | State::Retrying) {
-            self.wait_no_more(id);
+            self.stop_timer(id);
         }
         let of_queue = &mut self.queues[queue.0 as usize];
         of_queue.counts_of(state, -1);
         match state {
-            State::Ready if !held => of_queue.leave(&lane, place),
+            State::Ready if !loaded => of_queue.leave(&lane, place),
             _ => {}
         }
     }
@@ -240,9 +241,9 @@ impl MemoryStore {
     fn forget_old(&mut self, queue: QueueNo, now: u64) {
         let jobs = &self.jobs;
         let ended_ms = |id: &JobId| jobs.get(id).map_or(0, |entry| entry.ended_ms);
-        let old = self.queues[queue.0 as usize].take_old(now, ended_ms);
+        let old = self.queues[queue.0 as usize].take_expired(now, ended_ms);
         for id in old {
-            self.let_remain(id, now);
+            self.keep_remains(id, now);
         }
         while self.ended_bytes > self.max_ended_bytes {
             // Of all queues, because it is the oldest of all that is missed least.
@@ -263,10 +264,10 @@ impl MemoryStore {
         self.payloads.remove(&ended);
     }
 
-    /// Forgets a job, but for what is to be kept apart from it.
-    fn let_remain(&mut self, id: JobId, now: u64) {
+    /// Forgets a job except its results and payloads that are kept longer.
+    fn keep_remains(&mut self, id: JobId, now: u64) {
         let entry = &self.jobs[&id];
-        if entry.lasts() <= now {
+        if entry.kept_until() <= now {
             return self.forget(id);
         }
         let (ended, len) = (entry.ended, entry.job.bytes.len());
@@ -285,7 +286,7 @@ impl MemoryStore {
         }
     }
 
-    fn retry(&mut self, id: JobId, run: Run, due_ms: u64, error: JobError, hold: bool) {
+    fn retry(&mut self, id: JobId, run: Run, due_ms: u64, error: JobError, park: bool) {
         let now = self.now();
         if self
             .jobs
@@ -294,7 +295,7 @@ impl MemoryStore {
         {
             return;
         }
-        self.leave_waiting(id);
+        self.dequeue(id);
         let entry = self.entry(id);
         let text = format!(
             "{}: {}",
@@ -310,9 +311,9 @@ impl MemoryStore {
         let queue = entry.job.queue;
         self.queue(queue).counts.retried += 1;
         self.queue(queue).counts_of(State::Retrying, 1);
-        if !hold {
-            self.let_go(id);
-            self.wait_for_time(id);
+        if !park {
+            self.unload(id);
+            self.start_timer(id);
         }
     }
 
@@ -331,12 +332,12 @@ impl MemoryStore {
     }
 
     /// A job waits until it is due.
-    fn wait_for_time(&mut self, id: JobId) {
+    fn start_timer(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
         self.due[usize::from(entry.is_delay)].insert((entry.job.due_ms, id));
     }
 
-    fn wait_no_more(&mut self, id: JobId) {
+    fn stop_timer(&mut self, id: JobId) {
         let entry = &self.jobs[&id];
         self.due[usize::from(entry.is_delay)].remove(&(entry.job.due_ms, id));
     }
@@ -347,7 +348,7 @@ impl MemoryStore {
         entry.state = State::Ready;
         self.queue(queue).counts_of(state, -1);
         self.queue(queue).counts_of(State::Ready, 1);
-        self.wait_behind(id);
+        self.enqueue_last(id);
     }
 
     fn note(&mut self, id: JobId, what: What, text: String) {
@@ -366,13 +367,13 @@ impl MemoryStore {
 }
 
 impl Driver for MemoryStore {
-    fn open_queue(&mut self, name: &str, keep: Keep) -> Opened {
+    fn open_queue(&mut self, name: &str, policy: QueuePolicy) -> Opened {
         let known = self.queues.iter().position(|queue| queue.name == name);
         let at = known.unwrap_or_else(|| {
             self.queues.push(QueueOf::new(name));
             self.queues.len() - 1
         });
-        self.queues[at].keep = keep;
+        self.queues[at].policy = policy;
         let no = QueueNo(at as u32);
         // Less may be kept than before.
         self.forget_old(no, self.now());
@@ -389,10 +390,10 @@ impl Driver for MemoryStore {
         self.queues.iter().map(|queue| queue.name.clone()).collect()
     }
 
-    fn ask(&mut self, ask: Ask) {
-        match ask {
-            Ask::Push { ticket, room, job } => self.push(ticket, room, *job),
-            Ask::Refill {
+    fn send(&mut self, request: StoreRequest) {
+        match request {
+            StoreRequest::Push { ticket, room, job } => self.push(ticket, room, *job),
+            StoreRequest::Refill {
                 queue,
                 class,
                 key,
@@ -401,7 +402,7 @@ impl Driver for MemoryStore {
                 let lane = (class, key);
                 let (jobs, more) = self.take(queue, &lane, limit);
                 let (class, key) = lane;
-                self.told.push(Told::Refilled {
+                self.events.push(StoreEvent::Refilled {
                     queue,
                     class,
                     key,
@@ -409,94 +410,97 @@ impl Driver for MemoryStore {
                     more,
                 });
             }
-            Ask::Fetch { job: id } => {
-                let entry = self.jobs.get(&id).filter(|entry| entry.held);
+            StoreRequest::Fetch { job: id } => {
+                let entry = self.jobs.get(&id).filter(|entry| entry.loaded);
                 let job = entry.map(|entry| Box::new(entry.job.clone()));
-                self.told.push(Told::Fetched { id, job });
+                self.events.push(StoreEvent::Fetched { id, job });
             }
-            Ask::RefillLanes {
+            StoreRequest::RefillLanes {
                 queue,
                 lanes,
                 limit,
             } => self.refill_lanes(queue, lanes, limit),
-            Ask::End {
+            StoreRequest::End {
                 job,
                 run,
                 ending,
-                told,
+                ticket,
                 output,
             } => {
                 self.end(job, run, ending, output);
-                self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+                self.events
+                    .extend(ticket.map(|ticket| StoreEvent::Ended { ticket }));
             }
-            Ask::Retry {
+            StoreRequest::Retry {
                 job,
                 run,
                 due_ms,
                 error,
                 output,
-                hold,
+                park,
             } => {
                 if let Some(entry) = self.jobs.get_mut(&job) {
                     entry.output = output.or(entry.output.take());
                 }
-                self.retry(job, run, due_ms, error, hold);
+                self.retry(job, run, due_ms, error, park);
             }
-            Ask::Started { job } => {
+            StoreRequest::Started { job } => {
                 if let Some(entry) = self.jobs.get(&job) {
                     self.queues[entry.job.queue.0 as usize].started(entry);
                 }
             }
             // A crash of the server is the end of this store.
             // Nothing outlives the process.
-            Ask::Running { .. } | Ask::Crashed { .. } => {}
-            Ask::Checkpoint { job, bytes } => {
+            StoreRequest::Running { .. } | StoreRequest::Crashed { .. } => {}
+            StoreRequest::Checkpoint { job, bytes } => {
                 if let Some(entry) = self.jobs.get_mut(&job) {
                     entry.job.checkpoint = Some(bytes.into());
                 }
             }
-            Ask::Progress { job, percent, text } => {
+            StoreRequest::Progress { job, percent, text } => {
                 if let Some(entry) = self.jobs.get_mut(&job) {
                     entry.progress = Some((percent, text));
                 }
             }
-            Ask::Output { job, bytes } => {
+            StoreRequest::Output { job, bytes } => {
                 if let Some(entry) = self.jobs.get_mut(&job) {
                     entry.output = Some(bytes);
                 }
             }
-            Ask::Note { job, what, text } => self.note(job, what, text),
-            Ask::Change {
+            StoreRequest::Note { job, what, text } => self.note(job, what, text),
+            StoreRequest::Change {
                 ticket,
                 which,
                 change,
             } => {
                 let result = self.change(&which, &change);
-                self.told.push(Told::Changed { ticket, result });
+                self.events.push(StoreEvent::Changed { ticket, result });
             }
-            Ask::Look { ticket, look } => {
-                let found = Ok(self.look(&look));
-                self.told.push(Told::Found { ticket, found });
+            StoreRequest::Query { ticket, query } => {
+                let found = Ok(self.query(&query));
+                self.events.push(StoreEvent::Found { ticket, found });
             }
-            Ask::Import { ticket, jobs } => {
+            StoreRequest::Import { ticket, jobs } => {
                 let result = Ok(self.import(jobs));
-                self.told.push(Told::Changed { ticket, result });
+                self.events.push(StoreEvent::Changed { ticket, result });
             }
-            Ask::Pause {
+            StoreRequest::Pause {
                 queue,
                 paused,
-                told,
+                ticket,
             } => {
                 self.queue(queue).paused = paused;
-                self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+                self.events
+                    .extend(ticket.map(|ticket| StoreEvent::Ended { ticket }));
             }
-            Ask::Settings {
+            StoreRequest::Settings {
                 queue,
                 settings,
-                told,
+                ticket,
             } => {
                 self.queue(queue).settings = settings;
-                self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+                self.events
+                    .extend(ticket.map(|ticket| StoreEvent::Ended { ticket }));
             }
         }
     }
@@ -504,7 +508,7 @@ impl Driver for MemoryStore {
     fn flush(&mut self) {
         for (at, queue) in self.queues.iter_mut().enumerate() {
             if std::mem::take(&mut queue.counted) {
-                self.told.push(Told::Counts {
+                self.events.push(StoreEvent::Counts {
                     queue: QueueNo(at as u32),
                     counts: queue.counts,
                 });
@@ -512,9 +516,9 @@ impl Driver for MemoryStore {
         }
     }
 
-    fn hear(&mut self, told: &mut Vec<Told>) {
+    fn receive(&mut self, events: &mut Vec<StoreEvent>) {
         self.wake_due();
-        told.append(&mut self.told);
+        events.append(&mut self.events);
     }
 
     fn wake(&self) -> Option<BorrowedFd<'_>> {
@@ -547,9 +551,9 @@ impl Driver for MemoryStore {
         }
     }
 
-    fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()> {
+    fn close(&mut self, events: &mut Vec<StoreEvent>) -> io::Result<()> {
         self.flush();
-        self.hear(told);
+        self.receive(events);
         Ok(())
     }
 }

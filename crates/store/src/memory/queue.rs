@@ -1,7 +1,7 @@
 //! A queue in memory.
 
 use super::Entry;
-use crate::{Counts, Holder, JobId, Keep, NewJob, Pushed, State, checksum};
+use crate::{Counts, Holder, JobId, NewJob, Pushed, QueuePolicy, State, checksum};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 
@@ -33,7 +33,7 @@ struct Unique {
 #[derive(Debug, Default)]
 struct Lane {
     waiting: VecDeque<Place>,
-    held: u32,
+    loaded: u32,
     /// The place up to which nothing waits.
     cursor: u64,
 }
@@ -42,15 +42,15 @@ struct Lane {
 #[derive(Debug, Default)]
 pub(super) struct QueueOf {
     pub(super) name: String,
-    pub(super) keep: Keep,
+    pub(super) policy: QueuePolicy,
     pub(super) paused: bool,
     pub(super) settings: String,
     pub(super) counts: Counts,
-    /// The counts have changed since they were told.
+    /// The counts have changed since they were reported.
     pub(super) counted: bool,
     lanes: HashMap<LaneKey, Lane>,
-    /// Lanes with something waiting and nothing held, and whose turn was the last.
-    unheld: BTreeSet<LaneKey>,
+    /// Lanes with waiting jobs of which none is loaded, and the lane that was served last.
+    unloaded: BTreeSet<LaneKey>,
     last: Option<LaneKey>,
     done: BTreeMap<u64, JobId>,
     failed: BTreeMap<u64, JobId>,
@@ -84,7 +84,7 @@ impl QueueOf {
     }
 
     /// The job that already stands for this push.
-    pub(super) fn standing_for(&self, new: &NewJob, now: u64) -> Option<Pushed> {
+    pub(super) fn find_existing(&self, new: &NewJob, now: u64) -> Option<Pushed> {
         if let Some(known) = self.repeats(new, now) {
             return Some(Pushed::Repeated {
                 holder: known.holder.clone(),
@@ -110,14 +110,14 @@ impl QueueOf {
     }
 
     /// Whether a push with this key is still recognised as this job.
-    pub(super) fn stands_for(&self, key: &[u8], job: JobId, now: u64) -> bool {
+    pub(super) fn is_recognized(&self, key: &[u8], job: JobId, now: u64) -> bool {
         let known = self.idempotency.get(key);
         known.is_some_and(|known| known.holder.job == job && now < known.until)
     }
 
     pub(super) fn keep_keys(&mut self, entry: &Entry, now: u64) {
         if let Some(key) = &entry.idempotency {
-            let until = now.saturating_add(self.keep.idempotency_ms);
+            let until = now.saturating_add(self.policy.idempotency_ms);
             let known = KnownPush {
                 holder: entry.as_holder(),
                 body_checksum: checksum::of_body(entry.job.body()),
@@ -173,29 +173,29 @@ impl QueueOf {
         (now < taken.until).then(|| taken.holder.clone())
     }
 
-    /// Whether a job may be handed over at once: behind all that are held, or among them.
+    /// Whether a job may be loaded at once: its place is behind all loaded jobs, or among them.
     pub(super) fn lane_has_room(&self, lane: &LaneKey, order: u64) -> bool {
         self.lanes.get(lane).is_none_or(|lane| {
-            let is_next = lane.waiting.is_empty() && lane.held < self.keep.window;
+            let is_next = lane.waiting.is_empty() && lane.loaded < self.policy.window;
             is_next || order < lane.cursor
         })
     }
 
-    pub(super) fn hold(&mut self, lane: LaneKey, order: u64) {
+    pub(super) fn add_loaded(&mut self, lane: LaneKey, order: u64) {
         let lane = self.lanes.entry(lane).or_default();
-        lane.held += 1;
+        lane.loaded += 1;
         lane.cursor = lane.cursor.max(order);
     }
 
-    /// Returns the lane if nothing of it is held any more and others wait there.
-    pub(super) fn let_go(&mut self, key: LaneKey) -> Option<LaneKey> {
+    /// Returns the lane if no job of it is loaded any more and others wait there.
+    pub(super) fn unload(&mut self, key: LaneKey) -> Option<LaneKey> {
         let lane = self.lanes.get_mut(&key)?;
-        lane.held -= 1;
-        match (lane.held, lane.waiting.is_empty()) {
+        lane.loaded -= 1;
+        match (lane.loaded, lane.waiting.is_empty()) {
             (0, true) => drop(self.lanes.remove(&key)),
             (0, false) => {
                 lane.cursor = 0;
-                self.unheld.insert(key.clone());
+                self.unloaded.insert(key.clone());
                 return Some(key);
             }
             _ => {}
@@ -215,8 +215,8 @@ impl QueueOf {
             }
         }
         lane.cursor = lane.cursor.min(place.order - 1);
-        if lane.held == 0 {
-            self.unheld.insert(key);
+        if lane.loaded == 0 {
+            self.unloaded.insert(key);
         }
         was_empty
     }
@@ -224,9 +224,9 @@ impl QueueOf {
     pub(super) fn take(&mut self, key: &LaneKey) -> Option<Place> {
         let lane = self.lanes.get_mut(key)?;
         let place = lane.waiting.pop_front()?;
-        lane.held += 1;
+        lane.loaded += 1;
         lane.cursor = place.order;
-        self.unheld.remove(key);
+        self.unloaded.remove(key);
         Some(place)
     }
 
@@ -245,23 +245,23 @@ impl QueueOf {
             lane.waiting.remove(at);
         }
         if lane.waiting.is_empty() {
-            self.unheld.remove(key);
-            if lane.held == 0 {
+            self.unloaded.remove(key);
+            if lane.loaded == 0 {
                 self.lanes.remove(key);
             }
         }
     }
 
-    pub(super) fn has_lanes_without_held(&self) -> bool {
-        !self.unheld.is_empty()
+    pub(super) fn has_unloaded_lanes(&self) -> bool {
+        !self.unloaded.is_empty()
     }
 
-    /// The lane whose turn it is among those of which nothing is held.
-    pub(super) fn next_lane_without_held(&mut self) -> Option<LaneKey> {
+    /// The lane whose turn it is among those of which no job is loaded.
+    pub(super) fn next_unloaded_lane(&mut self) -> Option<LaneKey> {
         let after = self.last.take();
         let from = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut later = self.unheld.range((from, Bound::Unbounded));
-        let next = later.next().or_else(|| self.unheld.first()).cloned();
+        let mut later = self.unloaded.range((from, Bound::Unbounded));
+        let next = later.next().or_else(|| self.unloaded.first()).cloned();
         self.last.clone_from(&next);
         next
     }
@@ -275,14 +275,18 @@ impl QueueOf {
     }
 
     /// Ended jobs beyond what is to be kept, by number and by age.
-    pub(super) fn take_old(&mut self, now: u64, ended_ms: impl Fn(&JobId) -> u64) -> Vec<JobId> {
-        let Keep {
+    pub(super) fn take_expired(
+        &mut self,
+        now: u64,
+        ended_ms: impl Fn(&JobId) -> u64,
+    ) -> Vec<JobId> {
+        let QueuePolicy {
             done,
             done_ms,
             failed,
             failed_ms,
             ..
-        } = self.keep;
+        } = self.policy;
         let mut old = Vec::new();
         for (of_state, count, ms) in [
             (&mut self.done, done, done_ms),
@@ -311,8 +315,8 @@ impl QueueOf {
         }
     }
 
-    /// A job that is to run again has not ended after all.
-    pub(super) fn unend(&mut self, entry: &Entry, now: u64) {
+    /// Takes a job that is retried out of the ended ones.
+    pub(super) fn forget_end(&mut self, entry: &Entry, now: u64) {
         self.done.remove(&entry.ended);
         self.failed.remove(&entry.ended);
         self.counts_of(entry.state, -1);
@@ -320,7 +324,7 @@ impl QueueOf {
     }
 
     /// A job that has ended goes to another queue.
-    pub(super) fn give_away(&mut self, entry: &Entry) {
+    pub(super) fn leave_queue(&mut self, entry: &Entry) {
         self.done.remove(&entry.ended);
         self.failed.remove(&entry.ended);
         self.counts_of(entry.state, -1);

@@ -14,7 +14,7 @@ pub(super) struct Remains {
 
 impl Remains {
     pub(super) fn get(&self, job: JobId, now: u64) -> Option<&Entry> {
-        self.jobs.get(&job).filter(|entry| now < entry.lasts())
+        self.jobs.get(&job).filter(|entry| now < entry.kept_until())
     }
 
     /// Takes what is left of a job, and lets go of what no longer counts; of what would be over first, too, if
@@ -23,7 +23,7 @@ impl Remains {
         entry.history.clear();
         entry.output = None;
         self.bytes += len(&entry);
-        self.by_end.insert((entry.lasts(), entry.job.id));
+        self.by_end.insert((entry.kept_until(), entry.job.id));
         self.jobs.insert(entry.job.id, entry);
         while let Some((until, job)) = self.by_end.first().copied() {
             if until > now && self.bytes <= max_bytes {

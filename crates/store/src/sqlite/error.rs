@@ -1,6 +1,6 @@
 //! Why a store can't be opened.
 
-use super::HeldBy;
+use super::LockOwner;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
@@ -10,7 +10,7 @@ pub enum StoreError {
     /// Another process works with it.
     Locked {
         path: PathBuf,
-        by: HeldBy,
+        by: LockOwner,
     },
     /// Its path leads over a symlink that somebody else could change.
     Symlink {
@@ -87,7 +87,7 @@ impl StoreError {
 
     /// Whether the same may succeed later without anybody's changing the file or the configuration.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Io { .. })
     }
 }

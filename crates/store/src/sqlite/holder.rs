@@ -6,7 +6,7 @@ use stoker_os::{File, Mode};
 
 /// The process that works with a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldBy {
+pub struct LockOwner {
     pub pid: Option<u32>,
     /// The socket that it answers at.
     pub socket: Option<PathBuf>,
@@ -17,7 +17,7 @@ const LOOKS: usize = 5;
 /// What a lock file may have: a process's number and a path.
 const LONGEST: usize = 8_192;
 
-impl HeldBy {
+impl LockOwner {
     /// Writes who this process is to its lock file.
     pub(super) fn write(lock: &File, socket: Option<&Path>) -> std::io::Result<()> {
         let mut text = format!("{}\n", stoker_os::own_pid()).into_bytes();
@@ -49,10 +49,10 @@ impl HeldBy {
         let beside = stoker_os::open_file(&beside(store, "-lock"), Mode::Read);
         let beside = beside.map(|lock| Self::read(&lock));
         match (beside, pid) {
-            (Ok(held), pid) if pid.is_none() || held.pid == pid => held,
+            (Ok(owner), pid) if pid.is_none() || owner.pid == pid => owner,
             (_, Some(pid)) => Self {
                 pid: Some(pid),
-                socket: open_lock_of(pid, inode).and_then(|held| held.socket),
+                socket: open_lock_of(pid, inode).and_then(|owner| owner.socket),
             },
             _ => Self::default(),
         }
@@ -75,7 +75,7 @@ fn flocked(inode: u64) -> Option<u32> {
 
 /// What the lock file says that a process has open for a store, deleted or not. It may have another one open, of an
 /// attempt to open the store by another name, which says nothing.
-fn open_lock_of(pid: u32, inode: u64) -> Option<HeldBy> {
+fn open_lock_of(pid: u32, inode: u64) -> Option<LockOwner> {
     let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
     let is_lock = |path: &PathBuf| {
         let target = std::fs::read_link(path).unwrap_or_default();
@@ -86,6 +86,6 @@ fn open_lock_of(pid: u32, inode: u64) -> Option<HeldBy> {
     };
     let locks = fds.filter_map(|fd| Some(fd.ok()?.path())).filter(is_lock);
     let open = |lock: &Path| stoker_os::open_file(lock, Mode::Read).ok();
-    let mut said = locks.filter_map(|lock| Some(HeldBy::read(&open(&lock)?)));
-    said.find(|held| held.pid.is_some())
+    let mut owners = locks.filter_map(|lock| Some(LockOwner::read(&open(&lock)?)));
+    owners.find(|owner| owner.pid.is_some())
 }

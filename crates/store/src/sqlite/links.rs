@@ -55,7 +55,7 @@ fn follow(path: &Path) -> Result<PathBuf, StoreError> {
             return Err(io(rustix::io::Errno::LOOP.into()));
         }
         let target = std::fs::read_link(&real).map_err(io)?;
-        trusted(&real, rest.is_empty())?;
+        check_trusted(&real, rest.is_empty())?;
         real.pop();
         for part in parts(&target).into_iter().rev() {
             rest.push_front(part);
@@ -78,10 +78,10 @@ fn parts(path: &Path) -> VecDeque<OsString> {
 }
 
 /// Refuses a symlink in a directory that others can write to: they would choose which file is opened.
-fn trusted(link: &Path, is_last: bool) -> Result<(), StoreError> {
+fn check_trusted(link: &Path, is_last: bool) -> Result<(), StoreError> {
     let dir = link.parent().unwrap_or(Path::new("/"));
     let found = std::fs::metadata(dir).map_err(|error| StoreError::io(dir, &error))?;
-    match writer_of(&found, is_last) {
+    match untrusted_writer(&found, is_last) {
         None => Ok(()),
         Some(who) => Err(StoreError::Symlink {
             link: link.to_owned(),
@@ -92,7 +92,7 @@ fn trusted(link: &Path, is_last: bool) -> Result<(), StoreError> {
 
 /// Who besides those that are trusted can write to a directory. Its owner is trusted, as they could change the
 /// configuration and the code beside it; but root does not follow a link to a file on their word.
-fn writer_of(dir: &Metadata, is_last: bool) -> Option<String> {
+fn untrusted_writer(dir: &Metadata, is_last: bool) -> Option<String> {
     let (uid, gid, own) = (dir.uid(), dir.gid(), geteuid().as_raw());
     if dir.mode() & 0o002 != 0 {
         return Some("every user".to_owned());

@@ -2,7 +2,7 @@
 
 use super::links::resolve;
 use super::path::beside;
-use super::{HeldBy, StoreError, log};
+use super::{LockOwner, StoreError, log};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ impl Lock {
     /// Locks a store, and makes its file if there is none. Nothing of it may be open in this process.
     pub(super) fn take(store: &Path, socket: Option<&Path>) -> Result<Self, StoreError> {
         let path = resolve(store)?;
-        log::has_its_store(&path)?;
+        log::check_has_store(&path)?;
         let beside = lock_beside(&path)?;
         let file = Arc::new(lock_file(&path)?);
-        let written = HeldBy::write(&beside, socket);
+        let written = LockOwner::write(&beside, socket);
         written.map_err(|error| StoreError::io(&path, &error))?;
         Ok(Self {
             path,
@@ -54,7 +54,7 @@ fn lock_beside(store: &Path) -> Result<File, StoreError> {
     let file = open(&path)?;
     match stoker_os::lock_file(&file) {
         Ok(true) => Ok(file),
-        Ok(false) => Err(locked(store, HeldBy::read(&file))),
+        Ok(false) => Err(locked(store, LockOwner::read(&file))),
         Err(error) => Err(StoreError::io(&path, &error)),
     }
 }
@@ -63,7 +63,7 @@ fn lock_file(store: &Path) -> Result<File, StoreError> {
     let io = |error: io::Error| StoreError::io(store, &error);
     let file = open(store)?;
     if !stoker_os::lock_file(&file).map_err(io)? {
-        return Err(locked(store, HeldBy::find(store, &file)));
+        return Err(locked(store, LockOwner::find(store, &file)));
     }
     let (locked, there) = (
         stoker_os::stat_file(&file).map_err(io)?,
@@ -81,7 +81,7 @@ fn open(path: &Path) -> Result<File, StoreError> {
     stoker_os::open_file(path, Mode::Create).map_err(|error| StoreError::io(path, &error))
 }
 
-fn locked(store: &Path, by: HeldBy) -> StoreError {
+fn locked(store: &Path, by: LockOwner) -> StoreError {
     StoreError::Locked {
         path: store.to_owned(),
         by,

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Refuses a store whose file is gone or empty while its log is not. SQLite takes the log of an empty file for a
 /// leftover and removes it, whoever opens the file, and be it for looking.
-pub(super) fn has_its_store(store: &Path) -> Result<(), StoreError> {
+pub(super) fn check_has_store(store: &Path) -> Result<(), StoreError> {
     let what = match stoker_os::stat(store) {
         Ok(file) if file.len == 0 => "empty",
         Ok(_) => return Ok(()),
@@ -50,12 +50,12 @@ fn log_len(store: &Path) -> Result<u64, StoreError> {
 }
 
 /// Writes the log once more and syncs it. No connection of this process may be writing to it.
-pub(super) fn write_anew(store: &Path) -> Result<(), StoreError> {
-    has_its_store(store)?;
+pub(super) fn rewrite(store: &Path) -> Result<(), StoreError> {
+    check_has_store(store)?;
     if log_len(store)? == 0 {
         return Ok(());
     }
-    let guard = keep_others_out(store).map_err(|error| StoreError::sqlite(store, &error))?;
+    let guard = block_other_writers(store).map_err(|error| StoreError::sqlite(store, &error))?;
     let log = beside(store, "-wal");
     let written = match stoker_os::open_file(&log, Mode::Write) {
         Ok(log) => write_over(&log),
@@ -69,7 +69,7 @@ pub(super) fn write_anew(store: &Path) -> Result<(), StoreError> {
 }
 
 /// While this is there no other process writes to the log, nor removes it.
-fn keep_others_out(store: &Path) -> rusqlite::Result<Connection> {
+fn block_other_writers(store: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let guard = connect(store, flags)?;
     guard.busy_timeout(PATIENCE)?;
@@ -80,18 +80,18 @@ fn keep_others_out(store: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// What is wrong with a store that SQLite calls damaged. It does so as well where the disk fails at reading.
-pub(super) fn why_damaged(store: &Path, file: &File, error: StoreError) -> StoreError {
+pub(super) fn explain_damage(store: &Path, file: &File, error: StoreError) -> StoreError {
     let log = match stoker_os::open_file(&beside(store, "-wal"), Mode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        log => log.and_then(|log| read_through(&log)),
+        log => log.and_then(|log| read_all(&log)),
     };
-    match read_through(file).and(log) {
+    match read_all(file).and(log) {
         Ok(()) => error,
         Err(error) => StoreError::io(store, &error),
     }
 }
 
-fn read_through(file: &File) -> io::Result<()> {
+fn read_all(file: &File) -> io::Result<()> {
     let mut buffer = vec![0; AT_ONCE];
     let mut at = 0;
     loop {

@@ -8,8 +8,8 @@ mod kinds;
 mod links;
 mod lock;
 mod log;
+mod mailbox;
 mod path;
-mod post;
 mod queues;
 mod reader;
 mod schema;
@@ -34,14 +34,14 @@ mod links {
 }
 
 pub use error::StoreError;
-pub use holder::HeldBy;
+pub use holder::LockOwner;
 
 use crate::{
-    Abilities, Ask, Clock, Counts, Driver, Ids, Keep, Opened, Pushed, QueueNo, StoreStats, Told,
-    Trouble, steady_clock, wall_clock,
+    Abilities, Clock, Counts, Driver, Ids, Opened, Pushed, QueueNo, QueuePolicy, StoreEvent,
+    StoreRequest, StoreStats, Trouble, steady_clock, wall_clock,
 };
 use lock::Lock;
-use post::{Item, Post};
+use mailbox::{Item, Mailbox};
 use reader::Reader;
 use std::fmt;
 use std::io;
@@ -50,7 +50,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use stoker_os::BorrowedFd;
-use threads::Crew;
+use threads::Threads;
 use writer::Writer;
 
 /// How a store is kept.
@@ -63,7 +63,8 @@ pub struct SqliteOptions {
     pub clock: Clock,
     /// For delays; see [`steady_clock`].
     pub steady: Clock,
-    /// The socket that this process answers at: whoever finds the store locked is told.
+    /// This process's socket, which is named in the error of another process that finds the store
+    /// locked.
     pub socket: Option<PathBuf>,
 }
 
@@ -96,25 +97,25 @@ impl fmt::Debug for SqliteOptions {
     }
 }
 
-/// The store's handle: it sends what is asked to the thread that writes, and takes what is told.
+/// The store's handle: it sends requests to the writer thread and takes the events.
 pub struct SqliteStore {
-    post: Arc<Post>,
+    mailbox: Arc<Mailbox>,
     outbox: Vec<Item>,
     /// Refused at once.
-    refused: Vec<Told>,
+    refused: Vec<StoreEvent>,
     ids: Ids,
     /// Queues by their numbers: the writer counts them in the same order.
     queues: Vec<Known>,
-    crew: Crew,
-    /// Bytes that were found, heard, and may not have been dealt with.
+    threads: Threads,
+    /// Bytes of query results that were received and may still be in use.
     found: usize,
-    /// It was closed: nobody reads what is asked any more.
+    /// The store was closed, so nobody reads requests any more.
     closed: bool,
     /// Goes last, when the threads have let go of the file.
     lock: Option<Lock>,
 }
 
-/// A queue as whoever opens it is told.
+/// What opening a queue returns.
 #[derive(Clone, Debug, Default)]
 struct Known {
     name: String,
@@ -129,7 +130,9 @@ impl SqliteStore {
         let lock = Lock::take(path, options.socket.as_deref())?;
         let (path, file) = (lock.path().to_owned(), lock.file());
         match Self::open_locked(lock, options) {
-            Err(error @ StoreError::Damaged { .. }) => Err(log::why_damaged(&path, &file, error)),
+            Err(error @ StoreError::Damaged { .. }) => {
+                Err(log::explain_damage(&path, &file, error))
+            }
             opened => opened,
         }
     }
@@ -137,22 +140,22 @@ impl SqliteStore {
     fn open_locked(lock: Lock, options: SqliteOptions) -> Result<Self, StoreError> {
         let path = &lock.path().to_owned();
         let io = |error: io::Error| StoreError::io(path, &error);
-        let post = Arc::new(Post::new().map_err(io)?);
-        let reader = Reader::new(path.to_owned(), post.clone(), options.clock.clone());
-        let (crew, reader) = Crew::new(reader, post.clone()).map_err(io)?;
-        let writer = Writer::open(path, lock.file(), &options, post.clone(), reader)?;
+        let mailbox = Arc::new(Mailbox::new().map_err(io)?);
+        let reader = Reader::new(path.to_owned(), mailbox.clone(), options.clock.clone());
+        let (threads, reader) = Threads::new(reader, mailbox.clone()).map_err(io)?;
+        let writer = Writer::open(path, lock.file(), &options, mailbox.clone(), reader)?;
         let mut store = Self {
-            post,
+            mailbox,
             outbox: Vec::new(),
             refused: Vec::new(),
             ids: writer.ids.clone(),
             queues: writer.known_queues()?,
-            crew,
+            threads,
             found: 0,
             closed: false,
             lock: Some(lock),
         };
-        store.crew.add(writer).map_err(io)?;
+        store.threads.add(writer).map_err(io)?;
         Ok(store)
     }
 
@@ -162,48 +165,52 @@ impl SqliteStore {
             return Err(io::Error::other("the store is closed"));
         }
         self.outbox.push(item);
-        self.post.send(&mut self.outbox);
+        self.mailbox.send(&mut self.outbox);
         #[cfg(feature = "sim")]
-        self.crew.finish();
+        self.threads.finish();
         answer
             .recv()
             .unwrap_or_else(|_| Err(io::Error::other("the store's thread has ended")))
     }
 
     /// Whether one more can be taken in.
-    fn has_room(&self, ask: &Ask) -> bool {
-        let post = &*self.post;
-        match ask {
-            Ask::Push { job, .. } => {
+    fn has_room(&self, request: &StoreRequest) -> bool {
+        let mailbox = &*self.mailbox;
+        match request {
+            StoreRequest::Push { job, .. } => {
                 let len = job.bytes.len();
-                let count = post.pushes.load(Ordering::Relaxed);
-                let bytes = post.bytes.load(Ordering::Relaxed);
-                if count >= post::PUSHES || (bytes + len > post::PUSHED_BYTES && count > 0) {
+                let count = mailbox.pushes.load(Ordering::Relaxed);
+                let bytes = mailbox.bytes.load(Ordering::Relaxed);
+                if count >= mailbox::MAX_PUSHES
+                    || (bytes + len > mailbox::MAX_PUSHED_BYTES && count > 0)
+                {
                     return false;
                 }
-                post.pushes.fetch_add(1, Ordering::Relaxed);
-                post.bytes.fetch_add(len, Ordering::Relaxed);
+                mailbox.pushes.fetch_add(1, Ordering::Relaxed);
+                mailbox.bytes.fetch_add(len, Ordering::Relaxed);
             }
-            Ask::Look { .. } | Ask::Change { .. } | Ask::Import { .. } => {
-                if post.questions.load(Ordering::Relaxed) >= post::QUESTIONS {
+            StoreRequest::Query { .. }
+            | StoreRequest::Change { .. }
+            | StoreRequest::Import { .. } => {
+                if mailbox.queries.load(Ordering::Relaxed) >= mailbox::MAX_QUERIES {
                     return false;
                 }
-                post.questions.fetch_add(1, Ordering::Relaxed);
+                mailbox.queries.fetch_add(1, Ordering::Relaxed);
             }
             _ => {}
         }
         true
     }
 
-    /// Remembers what whoever opens a queue again is told of it.
-    fn note_settings(&mut self, ask: &Ask) {
-        match ask {
-            Ask::Pause { queue, paused, .. } => {
+    /// Remembers what opening the queue again has to return.
+    fn note_settings(&mut self, request: &StoreRequest) {
+        match request {
+            StoreRequest::Pause { queue, paused, .. } => {
                 if let Some(known) = self.queues.get_mut(queue.0 as usize) {
                     known.paused = *paused;
                 }
             }
-            Ask::Settings {
+            StoreRequest::Settings {
                 queue, settings, ..
             } => {
                 if let Some(known) = self.queues.get_mut(queue.0 as usize) {
@@ -214,33 +221,35 @@ impl SqliteStore {
         }
     }
 
-    fn refuse(&mut self, ask: &Ask) {
+    fn refuse(&mut self, request: &StoreRequest) {
         let trouble = Trouble::Busy("more is under way than it takes in at once".to_owned());
-        self.refused.extend(match ask {
-            Ask::Push { ticket, .. } => Some(Told::Pushed {
+        self.refused.extend(match request {
+            StoreRequest::Push { ticket, .. } => Some(StoreEvent::Pushed {
                 ticket: *ticket,
                 pushed: Pushed::Refused(trouble),
             }),
-            Ask::Look { ticket, .. } => Some(Told::Found {
+            StoreRequest::Query { ticket, .. } => Some(StoreEvent::Found {
                 ticket: *ticket,
                 found: Err(trouble),
             }),
-            Ask::Change { ticket, .. } | Ask::Import { ticket, .. } => Some(Told::Changed {
-                ticket: *ticket,
-                result: Err(trouble),
-            }),
+            StoreRequest::Change { ticket, .. } | StoreRequest::Import { ticket, .. } => {
+                Some(StoreEvent::Changed {
+                    ticket: *ticket,
+                    result: Err(trouble),
+                })
+            }
             _ => None,
         });
     }
 
     fn join(&mut self) {
-        self.crew.join();
+        self.threads.join();
         self.lock = None;
     }
 }
 
 impl Driver for SqliteStore {
-    fn open_queue(&mut self, name: &str, keep: Keep) -> Opened {
+    fn open_queue(&mut self, name: &str, policy: QueuePolicy) -> Opened {
         let known = self.queues.iter().position(|known| known.name == name);
         let at = known.unwrap_or_else(|| {
             self.queues.push(Known {
@@ -250,7 +259,7 @@ impl Driver for SqliteStore {
             self.queues.len() - 1
         });
         let name = name.to_owned();
-        self.outbox.push(Item::Open { name, keep });
+        self.outbox.push(Item::Open { name, policy });
         let Known {
             name: _,
             paused,
@@ -269,33 +278,33 @@ impl Driver for SqliteStore {
         self.queues.iter().map(|known| known.name.clone()).collect()
     }
 
-    fn ask(&mut self, ask: Ask) {
-        self.note_settings(&ask);
-        match !self.closed && self.has_room(&ask) {
-            true => self.outbox.push(Item::Ask(ask)),
-            false => self.refuse(&ask),
+    fn send(&mut self, request: StoreRequest) {
+        self.note_settings(&request);
+        match !self.closed && self.has_room(&request) {
+            true => self.outbox.push(Item::Request(request)),
+            false => self.refuse(&request),
         }
     }
 
     fn flush(&mut self) {
         if self.found > 0 {
-            self.post.let_go_of(std::mem::take(&mut self.found));
+            self.mailbox.release(std::mem::take(&mut self.found));
         }
         if !self.outbox.is_empty() {
-            self.post.send(&mut self.outbox);
+            self.mailbox.send(&mut self.outbox);
         }
         if !self.refused.is_empty() {
-            self.post.ring();
+            self.mailbox.ring();
         }
     }
 
-    fn hear(&mut self, told: &mut Vec<Told>) {
-        self.found += self.post.hear(told);
-        told.append(&mut self.refused);
+    fn receive(&mut self, events: &mut Vec<StoreEvent>) {
+        self.found += self.mailbox.take_events(events);
+        events.append(&mut self.refused);
     }
 
     fn wake(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.post.wake())
+        Some(self.mailbox.wake())
     }
 
     fn next_due(&self) -> Option<u64> {
@@ -303,15 +312,15 @@ impl Driver for SqliteStore {
     }
 
     fn bytes(&self) -> usize {
-        self.post.bytes()
+        self.mailbox.bytes()
     }
 
     fn stats(&self) -> StoreStats {
-        self.post.counters.read()
+        self.mailbox.counters.read()
     }
 
     fn allow(&mut self, bytes: usize) {
-        self.post.allow(bytes);
+        self.mailbox.allow(bytes);
     }
 
     fn ids(&self) -> &Ids {
@@ -328,29 +337,29 @@ impl Driver for SqliteStore {
 
     #[cfg(feature = "sim")]
     fn time_to_work(&self, part: crate::Part) -> Option<std::time::Duration> {
-        self.crew.time_to_work(part)
+        self.threads.time_to_work(part)
     }
 
     #[cfg(feature = "sim")]
     fn work(&mut self, part: crate::Part) {
-        self.crew.work(part);
+        self.threads.work(part);
     }
 
-    fn close(&mut self, told: &mut Vec<Told>) -> io::Result<()> {
+    fn close(&mut self, events: &mut Vec<StoreEvent>) -> io::Result<()> {
         let (reply, answer) = sync_channel(1);
-        // Nobody hears meanwhile, and the reader must not wait for that.
-        self.post.stop_waiting();
+        // Nobody takes events meanwhile, and the reader must not wait for that.
+        self.mailbox.stop_waiting();
         let closed = self.call(Item::Close { reply }, &answer);
         self.closed = true;
         self.join();
-        self.hear(told);
+        self.receive(events);
         closed
     }
 }
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        self.post.abandon();
+        self.mailbox.abandon();
         self.join();
     }
 }

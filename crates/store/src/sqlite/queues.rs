@@ -2,7 +2,7 @@
 
 use super::Known;
 use super::seal::QUEUES;
-use crate::{Counts, Keep, QueueNo, State};
+use crate::{Counts, QueueNo, QueuePolicy, State};
 use rusqlite::{Connection, Row, params};
 use std::sync::LazyLock;
 
@@ -19,14 +19,14 @@ pub(super) struct Queues {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) name: String,
-    pub(super) keep: Keep,
+    pub(super) policy: QueuePolicy,
     /// Somebody has opened it, so its number means something outside.
     pub(super) is_open: bool,
     pub(super) tally: Tally,
     /// The tally as the file has it.
     safe: Tally,
     is_touched: bool,
-    /// Ready jobs of the last commit that nobody has seen to yet.
+    /// Ready jobs of the last commit that have not been settled yet.
     pub(super) unsettled: u64,
     /// Where the search for lanes goes on: behind this class and key.
     pub(super) turn: Option<(u8, Box<[u8]>)>,
@@ -115,8 +115,10 @@ impl Queues {
         queue.map(|queue| queue.tally.counts).unwrap_or_default()
     }
 
-    pub(super) fn keep(&self, queue: QueueNo) -> Keep {
-        self.get(queue).map(|queue| queue.keep).unwrap_or_default()
+    pub(super) fn policy(&self, queue: QueueNo) -> QueuePolicy {
+        self.get(queue)
+            .map(|queue| queue.policy)
+            .unwrap_or_default()
     }
 
     /// The tally of a queue, to be changed.
@@ -203,28 +205,28 @@ impl Queues {
     }
 
     /// Tells what is counted of all queues that are open.
-    pub(super) fn tell_all(&self, mut tell: impl FnMut(QueueNo, Counts)) {
+    pub(super) fn report_all(&self, mut report: impl FnMut(QueueNo, Counts)) {
         for (queue, entry) in (0..).map(QueueNo).zip(&self.queues) {
             if entry.is_open {
-                tell(queue, entry.tally.counts);
+                report(queue, entry.tally.counts);
             }
         }
     }
 
-    /// The commit went well: tells what was counted.
-    pub(super) fn settle(&mut self, mut tell: impl FnMut(QueueNo, Counts)) {
+    /// The commit succeeded: reports the new counts.
+    pub(super) fn settle(&mut self, mut report: impl FnMut(QueueNo, Counts)) {
         self.saved = self.queues.len();
         for queue in self.touched.drain(..) {
             let entry = &mut self.queues[queue.0 as usize];
             entry.is_touched = false;
             entry.safe = entry.tally;
             if entry.is_open {
-                tell(queue, entry.tally.counts);
+                report(queue, entry.tally.counts);
             }
         }
     }
 
-    /// The commit did not go well.
+    /// The commit failed: restores the former counts.
     pub(super) fn undo(&mut self) {
         for queue in self.touched.drain(..) {
             let entry = &mut self.queues[queue.0 as usize];
@@ -322,8 +324,8 @@ mod tests {
         queues.get_mut(queue).unwrap().is_open = true;
         queues.count(queue, State::Ready, 17);
         queues.reload(&db).unwrap();
-        let mut told = Vec::new();
-        queues.tell_all(|_, counts| told.push(counts));
-        assert_eq!(told, [Counts::default()]);
+        let mut events = Vec::new();
+        queues.report_all(|_, counts| events.push(counts));
+        assert_eq!(events, [Counts::default()]);
     }
 }

@@ -31,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Opens the file for writing, new or known, and brings it to this version.
 pub(super) fn open(path: &Path, cache_kib: u32) -> Result<Connection, StoreError> {
-    log::has_its_store(path)?;
-    let missing = cut_short(path).map_err(|error| StoreError::io(path, &error))?;
+    log::check_has_store(path)?;
+    let missing = find_truncation(path).map_err(|error| StoreError::io(path, &error))?;
     if let Some(text) = missing {
         return Err(StoreError::Damaged {
             path: path.to_owned(),
@@ -90,7 +90,7 @@ pub(super) fn open_to_fold(path: &Path, sync: bool) -> rusqlite::Result<Connecti
 
 /// Opens the file for looking only.
 pub(super) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
-    log::has_its_store(path)?;
+    log::check_has_store(path)?;
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = connect(path, flags).map_err(error)?;
@@ -203,7 +203,7 @@ fn seal_all(db: &Connection) -> rusqlite::Result<()> {
 
 /// Whether the file is shorter than its header says. SQLite would find out only when it comes to the missing
 /// part. While there is a log the log may hold that part, and a journal tells what was there before.
-fn cut_short(path: &Path) -> io::Result<Option<String>> {
+fn find_truncation(path: &Path) -> io::Result<Option<String>> {
     for suffix in ["-wal", "-journal"] {
         if len(&beside(path, suffix))? > 0 {
             return Ok(None);
@@ -225,9 +225,10 @@ fn cut_short(path: &Path) -> io::Result<Option<String>> {
         page => u64::from(page),
     };
     let pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
-    let (said, is) = (page * u64::from(pages), stoker_os::stat_file(&file)?.len);
+    let (expected, actual) = (page * u64::from(pages), stoker_os::stat_file(&file)?.len);
     let is_database = header.starts_with(b"SQLite format 3\0");
-    Ok((is_database && is < said).then(|| format!("{is} bytes of {said} are there")))
+    Ok((is_database && actual < expected)
+        .then(|| format!("{actual} bytes of {expected} are there")))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What the threads do otherwise, step by step, when the simulation says so.
 
-use super::post::Post;
+use super::mailbox::Mailbox;
 use super::reader::{Reader, ToReader};
 use super::writer::Writer;
 use crate::Part;
@@ -9,23 +9,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Steps after which a writer that is to end runs in circles.
-const CIRCLES: u32 = 100_000;
+const MAX_STEPS: u32 = 100_000;
 
-pub(super) struct Crew {
-    post: Arc<Post>,
+pub(super) struct Threads {
+    mailbox: Arc<Mailbox>,
     reader: ToReader,
     writer: Option<Writer>,
 }
 
-impl Crew {
-    pub(super) fn new(reader: Reader, post: Arc<Post>) -> io::Result<(Self, ToReader)> {
+impl Threads {
+    pub(super) fn new(reader: Reader, mailbox: Arc<Mailbox>) -> io::Result<(Self, ToReader)> {
         let reader = ToReader::new(reader);
-        let crew = Self {
-            post,
+        let threads = Self {
+            mailbox,
             reader: reader.clone(),
             writer: None,
         };
-        Ok((crew, reader))
+        Ok((threads, reader))
     }
 
     pub(super) fn add(&mut self, writer: Writer) -> io::Result<()> {
@@ -44,13 +44,13 @@ impl Crew {
     pub(super) fn time_to_work(&self, part: Part) -> Option<Duration> {
         let writer = self.writer.as_ref();
         match part {
-            Part::Writer if self.post.has_arrived() => writer.map(|_| Duration::ZERO),
+            Part::Writer if self.mailbox.has_arrived() => writer.map(|_| Duration::ZERO),
             Part::Writer => writer.map(Writer::time_to_wait),
             Part::Reader => {
                 let stepped = self.reader.stepped();
                 match stepped.messages.is_empty() {
                     true => stepped.reader.time_to_scrub(),
-                    false => (!self.post.must_be_heard()).then_some(Duration::ZERO),
+                    false => (!self.mailbox.has_backlog_of_events()).then_some(Duration::ZERO),
                 }
             }
             Part::Folder => writer?.folding().map(|_| Duration::ZERO),
@@ -84,7 +84,7 @@ impl Crew {
 
     /// Somebody waits for the writer to end.
     pub(super) fn finish(&mut self) {
-        for _ in 0..CIRCLES {
+        for _ in 0..MAX_STEPS {
             if self.writer.is_none() {
                 // As its thread does: it answers until nobody is left to ask.
                 while self.reader.stepped().step() {}

@@ -1,6 +1,6 @@
 //! The threads that work on the file: one writes, one reads.
 
-use super::post::Post;
+use super::mailbox::Mailbox;
 use super::reader::{Message, Reader, ToReader};
 use super::writer::Writer;
 use std::io;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use stoker_os::{Thread, spawn};
 
-pub(super) struct Crew {
+pub(super) struct Threads {
     threads: Vec<Thread>,
 }
 
-impl Crew {
+impl Threads {
     /// The reader is there first: the writer may need it before it is open, to let go of the file.
-    pub(super) fn new(reader: Reader, post: Arc<Post>) -> io::Result<(Self, ToReader)> {
-        let (sender, messages) = sync_channel(super::post::QUESTIONS);
-        let reads = spawn("stoker-reads", move || read(reader, &post, &messages))?;
+    pub(super) fn new(reader: Reader, mailbox: Arc<Mailbox>) -> io::Result<(Self, ToReader)> {
+        let (sender, messages) = sync_channel(super::mailbox::MAX_QUERIES);
+        let reads = spawn("stoker-reads", move || read(reader, &mailbox, &messages))?;
         let threads = vec![reads];
         Ok((Self { threads }, sender))
     }
@@ -40,7 +40,7 @@ fn write(mut writer: Writer) {
 }
 
 /// Answers until nobody is left to ask.
-fn read(mut reader: Reader, post: &Post, messages: &Receiver<Message>) {
+fn read(mut reader: Reader, mailbox: &Mailbox, messages: &Receiver<Message>) {
     loop {
         let next = match reader.time_to_scrub() {
             Some(time) => messages.recv_timeout(time),
@@ -48,8 +48,8 @@ fn read(mut reader: Reader, post: &Post, messages: &Receiver<Message>) {
         };
         match next {
             Ok(message) => {
-                if matches!(message, Message::Look(_)) {
-                    post.wait_until_heard();
+                if matches!(message, Message::Query(_)) {
+                    mailbox.wait_until_received();
                 }
                 reader.handle(message);
             }

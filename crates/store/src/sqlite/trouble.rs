@@ -7,7 +7,7 @@ use rusqlite::ffi::{SQLITE_PERM, SQLITE_READONLY_DBMOVED};
 
 /// Whether the same could succeed on another day, and nothing else is likely to succeed today. A page that is
 /// damaged is in nobody's way but of those who need it.
-pub(super) fn is_of_the_disk(error: &rusqlite::Error) -> bool {
+pub(super) fn is_disk_error(error: &rusqlite::Error) -> bool {
     use ErrorCode::{
         CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, NotADatabase, OutOfMemory,
         PermissionDenied, ReadOnly, SystemIoFailure,

@@ -3,8 +3,8 @@
 use crate::repeated;
 use crate::world::{World, job, job_of};
 use stoker_store::{
-    Ask, Bytes, Change, Changed, Filter, Found, Import, JobId, Keep, Look, NewJob, Options, Pushed,
-    QueueNo, Run, State, Ticket, Told, Trouble, What, Which,
+    Bytes, Change, Changed, Filter, Found, Import, JobId, NewJob, Options, Pushed, Query, QueueNo,
+    QueuePolicy, Run, Selection, State, StoreEvent, StoreRequest, Ticket, Trouble, What,
 };
 
 crate::every_engine! {
@@ -50,15 +50,15 @@ fn a_revived_job_has_as_much_time_for_its_retries_as_before(world: &mut World) {
         options: Some(Box::new(options)),
         ..job(queue)
     };
-    let id = world.hold(new).id;
+    let id = world.load(new).id;
     for _ in 0..2 {
         world.advance(100_000);
         world.fail(id);
         world.advance(100_000);
-        assert_eq!(world.change(Which::One(id), RETRY), changed(1));
+        assert_eq!(world.change(Selection::One(id), RETRY), changed(1));
         assert_eq!(until(world, id), 60_000);
-        let (held, _) = world.refill_jobs(queue, 0, b"", 1);
-        let options = held[0].options.as_ref().expect("they are handed over");
+        let (loaded, _) = world.refill_jobs(queue, 0, b"", 1);
+        let options = loaded[0].options.as_ref().expect("they are handed over");
         assert_eq!(options.retry_until_ms, Some(world.now() + 60_000));
         assert_eq!(options.kind.as_deref(), Some("Report"));
     }
@@ -69,13 +69,13 @@ const RETRY: Change = Change::Retry { per_second: None };
 fn changed(count: u64) -> Result<Changed, Trouble> {
     Ok(Changed {
         count,
-        held: vec![],
+        loaded: vec![],
         ..Changed::default()
     })
 }
 
 fn failed(world: &mut World, queue: QueueNo) -> JobId {
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     world.fail(id);
     id
 }
@@ -86,8 +86,8 @@ fn what_an_export_has_of_a_job_goes_along(world: &mut World) {
         idempotency: Some(b"order-7"[..].into()),
         ..job(queue)
     };
-    let id = world.hold(new.clone()).id;
-    world.ask(Ask::Checkpoint {
+    let id = world.load(new.clone()).id;
+    world.send(StoreRequest::Checkpoint {
         job: id,
         bytes: b"page 3".to_vec(),
     });
@@ -112,10 +112,10 @@ fn what_an_export_has_of_a_job_goes_along(world: &mut World) {
     };
     let ticket = Ticket(999, 1);
     let jobs = vec![import(queue), import(other), import(other)];
-    world.ask(Ask::Import { ticket, jobs });
-    let told = world.wait(|told| matches!(told, Told::Changed { .. }));
+    world.send(StoreRequest::Import { ticket, jobs });
+    let event = world.wait(|event| matches!(event, StoreEvent::Changed { .. }));
     let result = changed(1);
-    assert_eq!(told, Told::Changed { ticket, result });
+    assert_eq!(event, StoreEvent::Changed { ticket, result });
     let (jobs, _) = world.refill_jobs(other, 0, b"", 9);
     assert_eq!(jobs[0].checkpoint.as_deref(), Some(&b"page 3"[..]));
     let again = NewJob {
@@ -127,8 +127,8 @@ fn what_an_export_has_of_a_job_goes_along(world: &mut World) {
 
 fn held_jobs_are_given_back_and_moved(world: &mut World) {
     let (queue, other) = (world.queue("mails"), world.queue("elsewhere"));
-    let held: Vec<JobId> = (0..4).map(|_| world.hold(job(queue)).id).collect();
-    world.done(held[3]);
+    let loaded: Vec<JobId> = (0..4).map(|_| world.load(job(queue)).id).collect();
+    world.done(loaded[3]);
     let mut waiting = Vec::new();
     for _ in 0..2 {
         match world.push_to(false, job(queue)) {
@@ -138,20 +138,20 @@ fn held_jobs_are_given_back_and_moved(world: &mut World) {
     }
     world.backlogs();
     // The first one stays; the last one ended before this was heard.
-    let given = Which::Held(held[1..].to_vec());
+    let given = Selection::Loaded(loaded[1..].to_vec());
     let to = Change::Move { to: other };
     assert_eq!(world.change(given, to.clone()), changed(2));
     assert_eq!(world.backlogs(), [(0, vec![])]);
-    assert_eq!(world.refill(other, b"", 9).0, held[1..3]);
+    assert_eq!(world.refill(other, b"", 9).0, loaded[1..3]);
     assert_eq!(world.refill(queue, b"", 9).0, waiting);
-    world.done(held[0]);
+    world.done(loaded[0]);
     // With the last one given back others of its lane are told of.
     let last = match world.push_to(false, job(queue)) {
         Pushed::Accepted { id, .. } => id,
         other => panic!("{other:?}"),
     };
     world.backlogs();
-    assert_eq!(world.change(Which::Held(waiting), to), changed(2));
+    assert_eq!(world.change(Selection::Loaded(waiting), to), changed(2));
     assert_eq!(
         world
             .backlogs()
@@ -169,7 +169,7 @@ fn a_failed_job_runs_again(world: &mut World) {
     let queue = world.queue("mails");
     let id = failed(world, queue);
     world.advance(10);
-    assert_eq!(world.change(Which::One(id), RETRY), changed(1));
+    assert_eq!(world.change(Selection::One(id), RETRY), changed(1));
     let view = world.view(id).unwrap();
     assert_eq!(
         (view.state, view.run, view.error),
@@ -178,7 +178,7 @@ fn a_failed_job_runs_again(world: &mut World) {
     assert_eq!((view.ended_ms, view.due_ms), (None, world.now()));
     let history = view.whole.unwrap().history;
     let what: Vec<What> = history.iter().map(|note| note.what).collect();
-    assert_eq!(what, [What::Failed, What::Revived]);
+    assert_eq!(what, [What::Failed, What::RetriedByOperator]);
     assert_eq!(world.backlogs(), [(0, vec![])]);
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 5);
     assert_eq!(
@@ -201,7 +201,7 @@ fn many_run_again_at_a_rate(world: &mut World) {
     let retry = Change::Retry {
         per_second: Some(2),
     };
-    assert_eq!(world.change(Which::Many(all), retry), changed(600));
+    assert_eq!(world.change(Selection::Many(all), retry), changed(600));
     let now = world.now();
     let due: Vec<u64> = jobs
         .iter()
@@ -219,13 +219,13 @@ fn many_run_again_at_a_rate(world: &mut World) {
 fn a_waiting_job_is_cancelled(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 1,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     let later = world.now() + 1_000;
-    world.hold(job(queue));
+    world.load(job(queue));
     let ready = world.add(job(queue));
     let delayed = world.add(NewJob {
         due_ms: later,
@@ -236,7 +236,7 @@ fn a_waiting_job_is_cancelled(world: &mut World) {
         ..job(queue)
     });
     for id in [ready, delayed, suspended] {
-        assert_eq!(world.change(Which::One(id), Change::Cancel), changed(1));
+        assert_eq!(world.change(Selection::One(id), Change::Cancel), changed(1));
         assert_eq!(world.state(id), Some(State::Cancelled));
     }
     assert_eq!(world.refill(queue, b"", 10).0, []);
@@ -257,34 +257,34 @@ fn a_waiting_job_is_cancelled(world: &mut World) {
 fn a_held_job_is_told_back(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 2,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let held = [world.hold(job(queue)).id, world.hold(job(queue)).id];
+    let loaded = [world.load(job(queue)).id, world.load(job(queue)).id];
     let waits = world.add(job(queue));
     let all = Filter {
         queue: Some(queue),
         ..Filter::default()
     };
-    let result = world.change(Which::Many(all), Change::Cancel);
+    let result = world.change(Selection::Many(all), Change::Cancel);
     assert_eq!(
         result,
         Ok(Changed {
             count: 1,
-            held: held.to_vec(),
+            loaded: loaded.to_vec(),
             ..Changed::default()
         })
     );
     assert_eq!(world.state(waits), Some(State::Cancelled));
-    assert_eq!(world.state(held[0]), Some(State::Ready));
-    let result = world.change(Which::One(held[0]), Change::Cancel);
+    assert_eq!(world.state(loaded[0]), Some(State::Ready));
+    let result = world.change(Selection::One(loaded[0]), Change::Cancel);
     assert_eq!(
         result,
         Ok(Changed {
             count: 0,
-            held: vec![held[0]],
+            loaded: vec![loaded[0]],
             ..Changed::default()
         })
     );
@@ -293,13 +293,16 @@ fn a_held_job_is_told_back(world: &mut World) {
 fn ended_jobs_are_discarded(world: &mut World) {
     let queue = world.queue("mails");
     let (one, other) = (failed(world, queue), failed(world, queue));
-    let done = world.hold(job(queue)).id;
+    let done = world.load(job(queue)).id;
     world.done(done);
-    assert_eq!(world.change(Which::One(one), Change::Discard), changed(1));
+    assert_eq!(
+        world.change(Selection::One(one), Change::Discard),
+        changed(1)
+    );
     assert_eq!(world.view(one), None);
     assert_eq!(world.counts(queue).failed, 1);
     assert_eq!(
-        world.change(Which::Many(Filter::default()), Change::Discard),
+        world.change(Selection::Many(Filter::default()), Change::Discard),
         changed(2)
     );
     assert_eq!((world.view(other), world.view(done)), (None, None));
@@ -323,7 +326,7 @@ fn a_waiting_job_moves(world: &mut World) {
         ..Filter::default()
     };
     assert_eq!(
-        world.change(Which::Many(all), Change::Move { to }),
+        world.change(Selection::Many(all), Change::Move { to }),
         changed(2)
     );
     assert_eq!(world.backlogs(), [(0, b"a".to_vec())]);
@@ -346,27 +349,27 @@ fn a_failed_job_moves(world: &mut World) {
     let (from, to) = (world.queue("from"), world.queue("to"));
     let id = failed(world, from);
     assert_eq!(
-        world.change(Which::One(id), Change::Move { to }),
+        world.change(Selection::One(id), Change::Move { to }),
         changed(1)
     );
     let view = world.view(id).unwrap();
     assert_eq!((view.queue, view.state), (to, State::Failed));
     assert_eq!((world.counts(from).failed, world.counts(to).failed), (0, 1));
-    assert_eq!(world.change(Which::One(id), RETRY), changed(1));
+    assert_eq!(world.change(Selection::One(id), RETRY), changed(1));
     assert_eq!(world.refill(to, b"", 10).0, [id]);
 }
 
-fn keep_one() -> Keep {
-    Keep {
+fn keep_one() -> QueuePolicy {
+    QueuePolicy {
         failed: 1,
-        ..Keep::default()
+        ..QueuePolicy::default()
     }
 }
 
 fn a_queue_keeps_no_more_than_it_is_to_of_what_moves_there(world: &mut World) {
     let (from, to) = (world.queue("from"), world.queue_with("to", keep_one()));
     let ids = [0; 3].map(|_| failed(world, from));
-    let all = Which::Many(Filter::default());
+    let all = Selection::Many(Filter::default());
     assert_eq!(world.change(all, Change::Move { to }), changed(3));
     world.until("the others are forgotten", |world| {
         world.list(Filter::default()) == ids[2..]
@@ -397,8 +400,11 @@ fn a_suspended_job_is_edited(world: &mut World) {
         suspended: true,
         ..job(queue)
     });
-    assert_eq!(world.change(Which::One(id), edit()), changed(1));
-    assert_eq!(world.change(Which::One(id), Change::Release), changed(1));
+    assert_eq!(world.change(Selection::One(id), edit()), changed(1));
+    assert_eq!(
+        world.change(Selection::One(id), Change::Release),
+        changed(1)
+    );
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
     assert_eq!(
         (jobs[0].codec, jobs[0].meta(), jobs[0].body()),
@@ -409,7 +415,7 @@ fn a_suspended_job_is_edited(world: &mut World) {
 fn a_failed_job_is_edited(world: &mut World) {
     let queue = world.queue("mails");
     let id = failed(world, queue);
-    assert_eq!(world.change(Which::One(id), edit()), changed(1));
+    assert_eq!(world.change(Selection::One(id), edit()), changed(1));
     let whole = world.view(id).unwrap().whole.unwrap();
     assert_eq!(
         whole.body,
@@ -421,7 +427,7 @@ fn a_failed_job_is_edited(world: &mut World) {
     assert_eq!(whole.meta, b"meta");
     let note = whole.history.last().unwrap();
     assert_eq!((note.what, note.text.as_str()), (What::Edited, "body"));
-    world.change(Which::One(id), RETRY).unwrap();
+    world.change(Selection::One(id), RETRY).unwrap();
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 1);
     assert_eq!(jobs[0].body(), b"better");
 }
@@ -435,15 +441,15 @@ fn a_long_line_of_the_history_is_read_alone(world: &mut World) {
         meta_len: 0,
         ..job(queue)
     };
-    let id = world.hold(new).id;
+    let id = world.load(new).id;
     world.fail(id);
-    assert_eq!(world.change(Which::One(id), edit()), changed(1));
+    assert_eq!(world.change(Selection::One(id), edit()), changed(1));
     let history = world.view(id).unwrap().whole.unwrap().history;
     let line = history.last().unwrap();
     assert!(before.starts_with(&line.text) && line.text.len() <= 64 << 10);
     assert_eq!(line.text.len() + line.cut, before.len());
     let number = history.len() as u64;
-    let mut read = |number| match world.look(Look::Line { job: id, number }) {
+    let mut read = |number| match world.query(Query::Line { job: id, number }) {
         Found::One(Some(view)) => view.whole.unwrap().history,
         other => panic!("{other:?}"),
     };
@@ -460,9 +466,9 @@ fn a_payload_that_is_no_text_is_kept_as_digits(world: &mut World) {
         meta_len: 0,
         ..job(queue)
     };
-    let id = world.hold(new).id;
+    let id = world.load(new).id;
     world.fail(id);
-    assert_eq!(world.change(Which::One(id), edit()), changed(1));
+    assert_eq!(world.change(Selection::One(id), edit()), changed(1));
     let whole = world.view(id).unwrap().whole.unwrap();
     assert_eq!(whole.history.last().unwrap().text, "0xff0061");
 }
@@ -476,18 +482,18 @@ fn jobs_are_suspended(world: &mut World) {
     let Pushed::Accepted { id: ready, .. } = world.push_to(false, job(queue)) else {
         panic!("accepted");
     };
-    let retrying = world.hold(job_of(queue, b"a")).id;
+    let retrying = world.load(job_of(queue, b"a")).id;
     let due_ms = world.now() + 1_000;
     world.retry(retrying, due_ms, false);
-    let held = world.hold(job_of(queue, b"b")).id;
-    let all = Which::Many(Filter::default());
+    let loaded = world.load(job_of(queue, b"b")).id;
+    let all = Selection::Many(Filter::default());
     let result = Changed {
         count: 3,
-        held: vec![held],
+        loaded: vec![loaded],
         ..Changed::default()
     };
     assert_eq!(world.change(all, Change::Suspend), Ok(result));
-    let given = Which::Held(vec![held]);
+    let given = Selection::Loaded(vec![loaded]);
     assert_eq!(world.change(given, Change::Suspend), changed(1));
     assert_eq!(world.counts(queue).suspended, 4);
     world.advance(5_000);
@@ -500,11 +506,14 @@ fn jobs_are_suspended(world: &mut World) {
     let history = world.view(ready).unwrap().whole.unwrap().history;
     assert_eq!(history[0].what, What::Suspended);
     assert_eq!(
-        world.change(Which::One(delayed), Change::Suspend),
+        world.change(Selection::One(delayed), Change::Suspend),
         Err(Trouble::State(State::Suspended))
     );
     for id in [ready, delayed] {
-        assert_eq!(world.change(Which::One(id), Change::Release), changed(1));
+        assert_eq!(
+            world.change(Selection::One(id), Change::Release),
+            changed(1)
+        );
     }
     assert_eq!(world.refill(queue, b"", 9).0, [ready, delayed]);
 }
@@ -520,10 +529,13 @@ fn jobs_are_released(world: &mut World) {
         suspended: true,
         ..job(queue)
     });
-    let retrying = world.hold(job(queue)).id;
+    let retrying = world.load(job(queue)).id;
     world.retry(retrying, later, false);
     for id in [suspended, retrying, delayed] {
-        assert_eq!(world.change(Which::One(id), Change::Release), changed(1));
+        assert_eq!(
+            world.change(Selection::One(id), Change::Release),
+            changed(1)
+        );
     }
     assert_eq!(
         world.refill(queue, b"", 10).0,
@@ -536,13 +548,13 @@ fn jobs_are_released(world: &mut World) {
 
 fn what_makes_no_sense_is_refused(world: &mut World) {
     let queue = world.queue("mails");
-    let held = world.hold(job(queue)).id;
-    let done = world.hold(job(queue)).id;
+    let loaded = world.load(job(queue)).id;
+    let done = world.load(job(queue)).id;
     world.done(done);
     let refused = |state| Err(Trouble::State(state));
     for change in [RETRY, Change::Discard, Change::Release, edit()] {
         assert_eq!(
-            world.change(Which::One(held), change),
+            world.change(Selection::One(loaded), change),
             refused(State::Ready)
         );
     }
@@ -553,11 +565,14 @@ fn what_makes_no_sense_is_refused(world: &mut World) {
         Change::Move { to: queue },
         edit(),
     ] {
-        assert_eq!(world.change(Which::One(done), change), refused(State::Done));
+        assert_eq!(
+            world.change(Selection::One(done), change),
+            refused(State::Done)
+        );
     }
     let nobody = JobId(12_345);
     assert_eq!(
-        world.change(Which::One(nobody), Change::Cancel),
+        world.change(Selection::One(nobody), Change::Cancel),
         Err(Trouble::NotFound)
     );
     assert_eq!(world.view(nobody), None);
@@ -566,21 +581,21 @@ fn what_makes_no_sense_is_refused(world: &mut World) {
 fn many_are_changed(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 10_000,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     let other = world.queue("other");
     for number in 0..1_200_u32 {
         let key = format!("tenant{}", number % 2);
-        let id = world.hold(job_of(queue, key.as_bytes())).id;
+        let id = world.load(job_of(queue, key.as_bytes())).id;
         let error = world.error("x");
-        world.ask(Ask::End {
+        world.send(StoreRequest::End {
             job: id,
             run: Run::default(),
             ending: stoker_store::Ending::Failed(error),
-            told: None,
+            ticket: None,
             output: None,
         });
     }
@@ -592,7 +607,7 @@ fn many_are_changed(world: &mut World) {
         ..Filter::default()
     };
     assert_eq!(
-        world.change(Which::Many(filter.clone()), RETRY),
+        world.change(Selection::Many(filter.clone()), RETRY),
         changed(600)
     );
     assert_eq!(world.counts(queue).ready, 600);
@@ -602,7 +617,7 @@ fn many_are_changed(world: &mut World) {
     let all = Filter::default();
     assert_eq!(
         world
-            .change(Which::Many(all), Change::Move { to: other })
+            .change(Selection::Many(all), Change::Move { to: other })
             .unwrap()
             .count,
         600
@@ -649,11 +664,11 @@ fn an_export_is_taken_in(world: &mut World) {
         import(job_of(queue, b"a"), Some(error.clone())),
     ];
     let ticket = Ticket(999, 1);
-    world.ask(Ask::Import { ticket, jobs });
-    let told = world.wait(|told| matches!(told, Told::Changed { .. }));
+    world.send(StoreRequest::Import { ticket, jobs });
+    let event = world.wait(|event| matches!(event, StoreEvent::Changed { .. }));
     assert_eq!(
-        told,
-        Told::Changed {
+        event,
+        StoreEvent::Changed {
             ticket,
             result: changed(4)
         }
@@ -668,14 +683,14 @@ fn an_export_is_taken_in(world: &mut World) {
         ),
         (1, 1, 1, 1)
     );
-    let list = Look::List {
+    let list = Query::List {
         filter: Filter::default(),
         after: None,
         limit: 10,
         newest: false,
         whole: true,
     };
-    let Found::List { jobs, more: false } = world.look(list) else {
+    let Found::List { jobs, more: false } = world.query(list) else {
         panic!("a list");
     };
     assert_eq!(jobs.len(), 4);
@@ -706,7 +721,7 @@ fn an_export_comes_back_after_its_jobs_were_discarded(world: &mut World) {
         idempotency: Some(b"order 7"[..].into()),
         ..job(queue)
     };
-    let id = world.hold(new.clone()).id;
+    let id = world.load(new.clone()).id;
     world.fail(id);
     let jobs = vec![Import {
         job: new,
@@ -718,46 +733,45 @@ fn an_export_comes_back_after_its_jobs_were_discarded(world: &mut World) {
     let imported = |world: &mut World| {
         let ticket = world.ticket();
         let jobs = jobs.clone();
-        world.ask(Ask::Import { ticket, jobs });
-        let is_mine =
-            |told: &Told| matches!(told, Told::Changed { ticket: of, .. } if *of == ticket);
-        let Told::Changed { result, .. } = world.wait(is_mine) else {
+        world.send(StoreRequest::Import { ticket, jobs });
+        let is_mine = |event: &StoreEvent| matches!(event, StoreEvent::Changed { ticket: of, .. } if *of == ticket);
+        let StoreEvent::Changed { result, .. } = world.wait(is_mine) else {
             panic!("that is no answer");
         };
         result.unwrap().count
     };
     assert_eq!(imported(world), 0, "it is here");
-    world.change(Which::One(id), Change::Discard).unwrap();
+    world.change(Selection::One(id), Change::Discard).unwrap();
     assert_eq!(imported(world), 1);
     assert_eq!(imported(world), 0, "it is here again");
 }
 
 fn in_an_ordered_queue_a_moved_job_goes_to_the_end(world: &mut World) {
     let queue = world.queue("mails");
-    let ordered = Keep {
+    let ordered = QueuePolicy {
         ordered: true,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
     let orders = world.queue_with("orders", ordered);
     let urgent = NewJob {
         class: 0,
         ..job(queue)
     };
-    let first = world.hold(NewJob {
+    let first = world.load(NewJob {
         class: 3,
         ..job(orders)
     });
-    let failed = world.hold(urgent.clone()).id;
+    let failed = world.load(urgent.clone()).id;
     world.fail(failed);
     let Pushed::Accepted { id, .. } = world.push_to(false, urgent) else {
         panic!("it is accepted");
     };
     for id in [id, failed] {
         let to = Change::Move { to: orders };
-        world.change(Which::One(id), to).unwrap();
+        world.change(Selection::One(id), to).unwrap();
         assert_eq!(world.view(id).unwrap().class, 3);
     }
-    world.change(Which::One(failed), RETRY).unwrap();
+    world.change(Selection::One(failed), RETRY).unwrap();
     world.done(first.id);
     let (jobs, _) = world.refill_jobs(orders, 3, b"", 9);
     let jobs: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
@@ -766,8 +780,8 @@ fn in_an_ordered_queue_a_moved_job_goes_to_the_end(world: &mut World) {
 
 fn a_crash_is_counted_when_it_is_noted(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
-    world.ask(Ask::Note {
+    let id = world.load(job(queue)).id;
+    world.send(StoreRequest::Note {
         job: id,
         what: What::Crashed,
         text: "its worker died".to_owned(),
@@ -797,14 +811,14 @@ fn lists_with_payloads_are_cut(world: &mut World) {
     }
     let (mut after, mut pages) = (None, Vec::new());
     loop {
-        let look = Look::List {
+        let query = Query::List {
             filter: Filter::default(),
             after,
             limit: 100,
             newest: false,
             whole: true,
         };
-        let Found::List { jobs, more } = world.look(look) else {
+        let Found::List { jobs, more } = world.query(query) else {
             panic!("that is no list");
         };
         after = jobs.last().map(|view| view.id);

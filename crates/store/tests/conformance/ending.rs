@@ -2,8 +2,8 @@
 
 use crate::world::{World, job};
 use stoker_store::{
-    Ask, Bytes, Change, Counts, Ending, Filter, Job, Keep, NewJob, Options, QueueNo, Run, State,
-    Trouble, What, Which,
+    Bytes, Change, Counts, Ending, Filter, Job, NewJob, Options, QueueNo, QueuePolicy, Run,
+    Selection, State, StoreRequest, Trouble, What,
 };
 
 crate::every_engine! {
@@ -31,7 +31,7 @@ crate::every_engine! {
 
 fn done(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     world.advance(50);
     let run = Run {
         attempt: 1,
@@ -70,7 +70,7 @@ fn many_that_are_pushed_and_end_together(world: &mut World) {
             ..job(queue)
         });
         let room = false;
-        world.ask(Ask::Push { ticket, room, job });
+        world.send(StoreRequest::Push { ticket, room, job });
     }
     let (jobs, _) = world.refill_jobs(queue, 0, b"", 100);
     let numbers: Vec<u8> = jobs.iter().map(|job| job.bytes[1]).collect();
@@ -83,11 +83,11 @@ fn many_that_are_pushed_and_end_together(world: &mut World) {
     };
     for job in &jobs {
         let ticket = world.ticket();
-        world.ask(Ask::End {
+        world.send(StoreRequest::End {
             job: job.id,
             run: run_of(job.bytes[1]),
             ending: Ending::Done { result: None },
-            told: Some(ticket),
+            ticket: Some(ticket),
             output: None,
         });
     }
@@ -107,7 +107,7 @@ fn many_that_are_pushed_and_end_together(world: &mut World) {
 
 fn done_after_a_failed_run(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     world.retry(id, world.now(), true);
     world.done(id);
     let view = world.view(id).unwrap();
@@ -120,7 +120,7 @@ fn done_after_a_failed_run(world: &mut World) {
 
 fn failed(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     let error = world.error("boom\nsecond line");
     let run = Run {
         attempt: 3,
@@ -152,7 +152,7 @@ fn failed(world: &mut World) {
 
 fn cancelled(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     world.end(id, Ending::Cancelled);
     let view = world.view(id).unwrap();
     assert_eq!(view.state, State::Cancelled);
@@ -163,7 +163,7 @@ fn cancelled(world: &mut World) {
 
 fn everything_is_counted(world: &mut World) {
     let queue = world.queue("mails");
-    let held: Vec<Job> = (0..6).map(|_| world.hold(job(queue))).collect();
+    let loaded: Vec<Job> = (0..6).map(|_| world.load(job(queue))).collect();
     let later = world.now() + 1_000;
     world.add(NewJob {
         due_ms: later,
@@ -181,11 +181,11 @@ fn everything_is_counted(world: &mut World) {
         ..Counts::default()
     };
     assert_eq!(world.counts(queue), start);
-    world.done(held[0].id);
-    world.fail(held[1].id);
-    world.end(held[2].id, Ending::Cancelled);
-    world.retry(held[3].id, later, false);
-    world.retry(held[4].id, later, true);
+    world.done(loaded[0].id);
+    world.fail(loaded[1].id);
+    world.end(loaded[2].id, Ending::Cancelled);
+    world.retry(loaded[3].id, later, false);
+    world.retry(loaded[4].id, later, true);
     let expected = Counts {
         ready: 2,
         delayed: 3,
@@ -196,7 +196,7 @@ fn everything_is_counted(world: &mut World) {
         retried: 2,
     };
     assert_eq!(world.counts(queue), expected);
-    world.done(held[4].id);
+    world.done(loaded[4].id);
     let expected = Counts {
         delayed: 2,
         done: 2,
@@ -216,7 +216,7 @@ fn everything_is_counted(world: &mut World) {
 
 fn ending_twice_is_ending_once(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     world.done(id);
     let counts = world.counts(queue);
     world.fail(id);
@@ -235,22 +235,22 @@ fn result(text: &str) -> Ending {
 }
 
 fn a_result_is_kept_for_its_time(world: &mut World) {
-    let keep = Keep {
+    let policy = QueuePolicy {
         result_ms: 60_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
+    let queue = world.queue_with("mails", policy);
     let own = Options {
         keep_result_ms: Some(1_000),
         ..Options::default()
     };
     let short = world
-        .hold(NewJob {
+        .load(NewJob {
             options: Some(Box::new(own)),
             ..job(queue)
         })
         .id;
-    let long = world.hold(job(queue)).id;
+    let long = world.load(job(queue)).id;
     world.end(short, result("short"));
     world.end(long, result("long"));
     let of = |world: &mut World, id| world.view(id).unwrap().whole.unwrap().result;
@@ -273,29 +273,29 @@ fn a_result_is_kept_for_its_time(world: &mut World) {
 
 fn output_is_that_of_the_last_run_that_wrote(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     let (error, run) = (world.error("once more"), Run::default());
     let due_ms = world.now() + 10;
     let output = Some(b"first".to_vec());
-    world.ask(Ask::Retry {
+    world.send(StoreRequest::Retry {
         job: id,
         run,
         due_ms,
         error,
         output,
-        hold: true,
+        park: true,
     });
     let of = |world: &mut World| world.view(id).unwrap().whole.unwrap().output;
     assert_eq!(of(world), Some(b"first".to_vec()));
     let error = world.error("and again");
     let output = Some(b"second".to_vec());
-    world.ask(Ask::Retry {
+    world.send(StoreRequest::Retry {
         job: id,
         run,
         due_ms,
         error,
         output,
-        hold: true,
+        park: true,
     });
     assert_eq!(of(world), Some(b"second".to_vec()));
     world.fail(id);
@@ -305,12 +305,12 @@ fn output_is_that_of_the_last_run_that_wrote(world: &mut World) {
 fn a_done_job_may_keep_its_payload(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             payload_ms: 5_000,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     world.done(id);
     let whole = world.view(id).unwrap().whole.unwrap();
     assert_eq!(whole.meta, b"meta");
@@ -332,7 +332,7 @@ fn end_many(
     count: u64,
     failed: bool,
 ) -> Vec<stoker_store::JobId> {
-    let jobs: Vec<_> = (0..count).map(|_| world.hold(job(queue)).id).collect();
+    let jobs: Vec<_> = (0..count).map(|_| world.load(job(queue)).id).collect();
     for id in &jobs {
         match failed {
             true => world.fail(*id),
@@ -345,9 +345,9 @@ fn end_many(
 fn the_oldest_are_forgotten_beyond_a_number(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             done: 5,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     let jobs = end_many(world, queue, 12, false);
@@ -359,12 +359,12 @@ fn the_oldest_are_forgotten_beyond_a_number(world: &mut World) {
 fn the_order_is_that_in_which_they_ended(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             done: 2,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let jobs: Vec<_> = (0..4).map(|_| world.hold(job(queue)).id).collect();
+    let jobs: Vec<_> = (0..4).map(|_| world.load(job(queue)).id).collect();
     for at in [3, 1, 0, 2] {
         world.advance(1);
         match at {
@@ -377,12 +377,12 @@ fn the_order_is_that_in_which_they_ended(world: &mut World) {
 }
 
 fn the_old_are_forgotten_after_a_time(world: &mut World) {
-    let keep = Keep {
+    let policy = QueuePolicy {
         done_ms: 10_000,
         failed_ms: 20_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
+    let queue = world.queue_with("mails", policy);
     end_many(world, queue, 3, false);
     let failed = end_many(world, queue, 2, true);
     world.advance(5_000);
@@ -407,10 +407,10 @@ fn the_old_are_forgotten_after_a_time(world: &mut World) {
 fn failed_jobs_are_kept_apart(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             done: 1,
             failed: 2,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     let failed = end_many(world, queue, 4, true);
@@ -437,26 +437,26 @@ fn failed_jobs_are_kept_apart(world: &mut World) {
 fn a_forgotten_job_leaves_nothing(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             done: 0,
             failed: 0,
             result_ms: 0,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let id = world.hold(job(queue)).id;
-    world.ask(Ask::Checkpoint {
+    let id = world.load(job(queue)).id;
+    world.send(StoreRequest::Checkpoint {
         job: id,
         bytes: b"so far".to_vec(),
     });
-    world.ask(Ask::Note {
+    world.send(StoreRequest::Note {
         job: id,
         what: What::Acknowledged,
         text: String::new(),
     });
     world.end(id, result("gone"));
     world.until("it is forgotten", |world| world.view(id).is_none());
-    let other = world.hold(job(queue)).id;
+    let other = world.load(job(queue)).id;
     world.fail(other);
     world.until("it is forgotten", |world| world.view(other).is_none());
     assert_eq!(world.counts(queue).failed, 0);
@@ -465,13 +465,13 @@ fn a_forgotten_job_leaves_nothing(world: &mut World) {
 fn a_result_outlives_its_job(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             done: 1,
             result_ms: 60_000,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     let run = Run {
         attempt: 2,
         exceptions: 1,
@@ -491,7 +491,7 @@ fn a_result_outlives_its_job(world: &mut World) {
     assert_eq!(view.whole.unwrap().result.unwrap().bytes, b"42");
     // It is nothing that could be changed.
     assert_eq!(
-        world.change(Which::One(id), Change::Discard),
+        world.change(Selection::One(id), Change::Discard),
         Err(Trouble::NotFound)
     );
     let until = view.ended_ms.unwrap() + 60_000;
@@ -504,9 +504,9 @@ fn a_result_outlives_its_job(world: &mut World) {
 fn nothing_is_kept_where_nothing_is_to_be(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             done: 0,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     end_many(world, queue, 20, false);
@@ -518,9 +518,9 @@ fn nothing_is_kept_where_nothing_is_to_be(world: &mut World) {
 
 fn progress_is_told(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     assert_eq!(world.view(id).unwrap().progress, None);
-    world.ask(Ask::Progress {
+    world.send(StoreRequest::Progress {
         job: id,
         percent: 40,
         text: "half \"way\"".to_owned(),
@@ -537,25 +537,25 @@ fn progress_is_told(world: &mut World) {
 }
 
 fn what_is_written_after_the_end_is_kept(world: &mut World) {
-    let keep = Keep {
+    let policy = QueuePolicy {
         done_ms: 1_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let id = world.hold(job(queue)).id;
+    let queue = world.queue_with("mails", policy);
+    let id = world.load(job(queue)).id;
     world.done(id);
     world.advance(500);
-    world.ask(Ask::Output {
+    world.send(StoreRequest::Output {
         job: id,
         bytes: b"all of it".to_vec(),
     });
     let whole = world.view(id).unwrap().whole.unwrap();
     assert_eq!(whole.output.as_deref(), Some(&b"all of it"[..]));
     world.advance(500);
-    let other = world.hold(job(queue)).id;
+    let other = world.load(job(queue)).id;
     world.done(other);
     world.until("it is forgotten", |world| world.view(id).is_none());
-    world.ask(Ask::Output {
+    world.send(StoreRequest::Output {
         job: id,
         bytes: b"too late".to_vec(),
     });
@@ -564,25 +564,25 @@ fn what_is_written_after_the_end_is_kept(world: &mut World) {
 
 fn what_happens_after_the_end_is_told(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
-    world.ask(Ask::Note {
+    let id = world.load(job(queue)).id;
+    world.send(StoreRequest::Note {
         job: id,
         what: What::Acknowledged,
         text: "early".to_owned(),
     });
     world.done(id);
-    world.ask(Ask::Note {
+    world.send(StoreRequest::Note {
         job: id,
         what: What::AfterAck,
         text: "it failed all the same".to_owned(),
     });
     let history = world.view(id).unwrap().whole.unwrap().history;
-    let told: Vec<_> = history
+    let notes: Vec<_> = history
         .iter()
         .map(|note| (note.what, note.text.as_str()))
         .collect();
     assert_eq!(
-        told,
+        notes,
         [
             (What::Acknowledged, "early"),
             (What::AfterAck, "it failed all the same")

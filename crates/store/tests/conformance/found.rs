@@ -2,7 +2,9 @@
 
 use crate::world::{World, job_of};
 use std::collections::{BTreeMap, BTreeSet};
-use stoker_store::{Ask, Job, JobId, Keep, NewJob, Pushed, QueueNo, Ticket, Told};
+use stoker_store::{
+    Job, JobId, NewJob, Pushed, QueueNo, QueuePolicy, StoreEvent, StoreRequest, Ticket,
+};
 
 crate::every_engine! {
     pushes_of_one_commit_are_all_found,
@@ -12,11 +14,11 @@ const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
 
 fn pushes_of_one_commit_are_all_found(world: &mut World) {
     for seed in 1..=15 {
-        let keep = Keep {
+        let policy = QueuePolicy {
             window: 2,
-            ..Keep::default()
+            ..QueuePolicy::default()
         };
-        let queue = world.queue_with(&format!("queue{seed}"), keep);
+        let queue = world.queue_with(&format!("queue{seed}"), policy);
         let mut scheduler = Scheduler::new(queue, seed);
         for _ in 0..12 {
             scheduler.push(world);
@@ -33,7 +35,7 @@ struct Scheduler {
     chance: u64,
     pushed: BTreeSet<JobId>,
     handed: BTreeSet<JobId>,
-    held: BTreeMap<Box<[u8]>, Vec<(u64, JobId)>>,
+    loaded: BTreeMap<Box<[u8]>, Vec<(u64, JobId)>>,
     /// Lanes that have more.
     more: BTreeSet<Box<[u8]>>,
 }
@@ -46,7 +48,7 @@ impl Scheduler {
             chance: seed,
             pushed: BTreeSet::new(),
             handed: BTreeSet::new(),
-            held: BTreeMap::new(),
+            loaded: BTreeMap::new(),
             more: BTreeSet::new(),
         }
     }
@@ -69,7 +71,7 @@ impl Scheduler {
                 0 => 0,
                 _ => world.now() - 1 - self.below(500),
             };
-            world.ask(Ask::Push {
+            world.send(StoreRequest::Push {
                 ticket: Ticket(number, 9),
                 room: self.below(4) > 0,
                 job: Box::new(NewJob {
@@ -79,21 +81,21 @@ impl Scheduler {
             });
         }
         world.settle();
-        self.hear(world);
+        self.receive(world);
         world.advance(1 + self.below(100));
     }
 
-    fn hear(&mut self, world: &mut World) {
-        for told in std::mem::take(&mut world.told) {
-            match told {
-                Told::Pushed { pushed, .. } => match pushed {
+    fn receive(&mut self, world: &mut World) {
+        for event in std::mem::take(&mut world.events) {
+            match event {
+                StoreEvent::Pushed { pushed, .. } => match pushed {
                     Pushed::Accepted { id, job } => {
                         self.pushed.insert(id);
-                        job.into_iter().for_each(|job| self.hold(&job));
+                        job.into_iter().for_each(|job| self.load(&job));
                     }
                     other => panic!("{other:?}"),
                 },
-                Told::Backlog { key, .. } => {
+                StoreEvent::Backlog { key, .. } => {
                     self.more.insert(key);
                 }
                 _ => {}
@@ -101,11 +103,11 @@ impl Scheduler {
         }
     }
 
-    fn hold(&mut self, job: &Job) {
+    fn load(&mut self, job: &Job) {
         assert!(self.handed.insert(job.id), "seed {}: twice", self.seed);
-        let held = self.held.entry(job.key.clone()).or_default();
-        held.push((job.order, job.id));
-        held.sort_unstable();
+        let loaded = self.loaded.entry(job.key.clone()).or_default();
+        loaded.push((job.order, job.id));
+        loaded.sort_unstable();
     }
 
     fn take_turn(&mut self, world: &mut World) {
@@ -120,12 +122,12 @@ impl Scheduler {
     }
 
     fn end_one(&mut self, world: &mut World, key: &[u8]) -> bool {
-        let held = self.held.get_mut(key).filter(|held| !held.is_empty());
-        let Some((_, id)) = held.map(|held| held.remove(0)) else {
+        let loaded = self.loaded.get_mut(key).filter(|loaded| !loaded.is_empty());
+        let Some((_, id)) = loaded.map(|loaded| loaded.remove(0)) else {
             return false;
         };
         world.done(id);
-        self.hear(world);
+        self.receive(world);
         true
     }
 
@@ -134,12 +136,12 @@ impl Scheduler {
             return false;
         }
         let (jobs, more) = world.refill_jobs(self.queue, 0, key, 2);
-        jobs.iter().for_each(|job| self.hold(job));
+        jobs.iter().for_each(|job| self.load(job));
         assert!(jobs.is_sorted_by_key(|job| job.order));
         if more {
             self.more.insert(key.into());
         }
-        self.hear(world);
+        self.receive(world);
         true
     }
 

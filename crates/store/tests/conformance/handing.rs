@@ -1,7 +1,7 @@
 //! Which jobs are handed over, and in what order.
 
 use crate::world::{World, job, job_of};
-use stoker_store::{Ask, Keep, NewJob, Pushed, Ticket};
+use stoker_store::{NewJob, Pushed, QueuePolicy, StoreRequest, Ticket};
 
 crate::every_engine! {
     a_job_comes_back_as_it_was_pushed,
@@ -26,13 +26,16 @@ fn a_job_comes_back_as_it_was_pushed(world: &mut World) {
         codec: 2,
         ..job_of(queue, b"tenant\0\xff")
     };
-    let held = world.hold(new.clone());
+    let loaded = world.load(new.clone());
     assert_eq!(
-        (held.queue, held.class, held.key),
+        (loaded.queue, loaded.class, loaded.key),
         (queue, 3, new.key.clone())
     );
-    assert_eq!((held.codec, &held.bytes, held.meta_len), (2, &new.bytes, 4));
-    assert_eq!(held.due_ms, world.now());
+    assert_eq!(
+        (loaded.codec, &loaded.bytes, loaded.meta_len),
+        (2, &new.bytes, 4)
+    );
+    assert_eq!(loaded.due_ms, world.now());
     let (id, none) = match world.push_to(false, new.clone()) {
         Pushed::Accepted { id, job } => (id, job),
         other => panic!("{other:?}"),
@@ -67,9 +70,9 @@ fn the_scheduler_has_no_room(world: &mut World) {
 fn the_window_bounds_what_is_held(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 2,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     let handed: Vec<bool> = (0..4)
@@ -81,9 +84,9 @@ fn the_window_bounds_what_is_held(world: &mut World) {
 fn a_lane_is_handed_over_in_its_order(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 1,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     let jobs: Vec<_> = (0..10).map(|_| world.add(job(queue))).collect();
@@ -95,15 +98,15 @@ fn a_lane_is_handed_over_in_its_order(world: &mut World) {
 /// It went behind the others of its key. Campaign of 2026-11-23.
 fn a_job_that_comes_back_has_its_place_again(world: &mut World) {
     let queue = world.queue("mails");
-    let held = [(); 2].map(|()| world.hold(job(queue)));
+    let loaded = [(); 2].map(|()| world.load(job(queue)));
     let wait = |world: &mut World, job| match world.push_to(false, job) {
         Pushed::Accepted { id, job: None } => id,
         other => panic!("{other:?}"),
     };
     let waits = wait(world, job(queue));
-    let back = held.map(|held| {
-        world.done(held.id);
-        let order = Some(held.order);
+    let back = loaded.map(|loaded| {
+        world.done(loaded.id);
+        let order = Some(loaded.order);
         let back = NewJob {
             order,
             ..job(queue)
@@ -117,9 +120,9 @@ fn a_job_that_comes_back_has_its_place_again(world: &mut World) {
 fn a_backlog_is_told_once(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 1,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     world.add(job(queue));
@@ -136,14 +139,14 @@ fn a_backlog_is_told_once(world: &mut World) {
 fn nothing_is_handed_over_twice(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 4,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     let mut jobs = Vec::new();
     for _ in 0..3 {
-        jobs.push(world.hold(job(queue)).id);
+        jobs.push(world.load(job(queue)).id);
     }
     assert_eq!(world.refill(queue, b"", 10), (vec![], false));
     for _ in 0..3 {
@@ -160,14 +163,14 @@ fn nothing_is_handed_over_twice(world: &mut World) {
 fn an_ended_job_makes_room(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 1,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let first = world.hold(job(queue)).id;
+    let first = world.load(job(queue)).id;
     world.done(first);
-    let second = world.hold(job(queue)).id;
+    let second = world.load(job(queue)).id;
     let third = world.add(job(queue));
     world.done(second);
     // The third waits, so the fourth may not go before it.
@@ -178,9 +181,9 @@ fn an_ended_job_makes_room(world: &mut World) {
 fn lanes_do_not_stand_in_each_others_way(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 1,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     for key in [&b"a"[..], b"b", b"ab", b""] {
@@ -216,8 +219,8 @@ fn lanes_of_which_nothing_is_held_take_turns(world: &mut World) {
         "{others:?}"
     );
     // One that is let go before its turn has come again waits for the others.
-    for held in &lanes[0].jobs {
-        world.done(held.id);
+    for loaded in &lanes[0].jobs {
+        world.done(loaded.id);
     }
     let (last, more) = world.refill_lanes(queue, 2, 10);
     let all = lanes.iter().chain(&others).chain(&last);
@@ -233,7 +236,7 @@ fn lanes_of_which_nothing_is_held_take_turns(world: &mut World) {
 fn lanes_are_found_however_many_are_held(world: &mut World) {
     let queue = world.queue("mails");
     for number in 0..50 {
-        world.hold(job_of(queue, format!("held{number}").as_bytes()));
+        world.load(job_of(queue, format!("held{number}").as_bytes()));
     }
     assert_eq!(world.refill_lanes(queue, 5, 5), (vec![], false));
     world.push_to(false, job_of(queue, b"i am not held"));
@@ -254,7 +257,7 @@ fn what_a_lane_asks_for_may_be_nothing(world: &mut World) {
 fn one_lane_among_very_many_that_are_held(world: &mut World) {
     let queue = world.queue("mails");
     for number in 0..5_000 {
-        world.ask(Ask::Push {
+        world.send(StoreRequest::Push {
             ticket: Ticket(number, 9),
             room: true,
             job: Box::new(job_of(queue, format!("held{number}").as_bytes())),

@@ -3,8 +3,8 @@
 use crate::repeated;
 use crate::world::{World, job};
 use stoker_store::{
-    Ask, Change, Changed, Ending, Filter, Keep, NewJob, Options, Pushed, QueueNo, Trouble, Unique,
-    Which,
+    Change, Changed, Ending, Filter, NewJob, Options, Pushed, QueueNo, QueuePolicy, Selection,
+    StoreRequest, Trouble, Unique,
 };
 
 crate::every_engine! {
@@ -51,18 +51,18 @@ fn a_unique_key_is_held_until_the_end(world: &mut World) {
         Ending::Cancelled,
         Ending::Failed(world.error("x")),
     ] {
-        let id = world.hold(unique(queue)).id;
+        let id = world.load(unique(queue)).id;
         assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
-        world.ask(Ask::Started { job: id });
+        world.send(StoreRequest::Started { job: id });
         assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
         world.end(id, ending);
     }
-    world.hold(unique(queue));
+    world.load(unique(queue));
 }
 
 fn a_unique_key_is_held_while_a_job_retries(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(unique(queue)).id;
+    let id = world.load(unique(queue)).id;
     world.retry(id, world.now() + 1_000, false);
     assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
     world.advance(2_000);
@@ -71,13 +71,13 @@ fn a_unique_key_is_held_while_a_job_retries(world: &mut World) {
 
 fn a_unique_key_may_be_held_until_the_start(world: &mut World) {
     let queue = world.queue("mails");
-    let first = world.hold(unique_with(queue, true, None)).id;
+    let first = world.load(unique_with(queue, true, None)).id;
     assert_eq!(
         world.push(unique_with(queue, true, None)),
         Pushed::Taken(first.into())
     );
-    world.ask(Ask::Started { job: first });
-    let second = world.hold(unique_with(queue, true, None)).id;
+    world.send(StoreRequest::Started { job: first });
+    let second = world.load(unique_with(queue, true, None)).id;
     // The key is the second's now; the first one's end does not free it.
     world.done(first);
     assert_eq!(world.push(unique(queue)), Pushed::Taken(second.into()));
@@ -86,38 +86,38 @@ fn a_unique_key_may_be_held_until_the_start(world: &mut World) {
 /// It was refused, and lost. Simulation, seed 59852 of 2026-11-23.
 fn a_job_that_comes_back_leaves_its_key_to_another(world: &mut World) {
     let queue = world.queue("mails");
-    let other = world.hold(unique(queue)).id;
+    let other = world.load(unique(queue)).id;
     let back = NewJob {
         order: Some(1),
         ..unique(queue)
     };
     let back_too = back.clone();
-    let id = world.hold(back).id;
+    let id = world.load(back).id;
     assert_ne!(id, other);
     assert_eq!(world.push(unique(queue)), Pushed::Taken(other.into()));
     world.done(id);
     assert_eq!(world.push(unique(queue)), Pushed::Taken(other.into()));
     world.done(other);
     // Where nobody else has it, it has it again.
-    let id = world.hold(back_too).id;
+    let id = world.load(back_too).id;
     assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
 }
 
 fn a_unique_key_may_be_held_for_a_time(world: &mut World) {
     let queue = world.queue("mails");
-    let first = world.hold(unique_with(queue, false, Some(1_000))).id;
+    let first = world.load(unique_with(queue, false, Some(1_000))).id;
     world.advance(999);
     assert_eq!(world.push(unique(queue)), Pushed::Taken(first.into()));
     world.advance(1);
-    let second = world.hold(unique(queue)).id;
+    let second = world.load(unique(queue)).id;
     world.done(first);
     assert_eq!(world.push(unique(queue)), Pushed::Taken(second.into()));
 }
 
 fn unique_keys_are_each_queues_own(world: &mut World) {
     let (one, other) = (world.queue("one"), world.queue("other"));
-    world.hold(unique(one));
-    world.hold(unique(other));
+    world.load(unique(one));
+    world.load(unique(other));
 }
 
 fn a_cancelled_job_frees_its_key(world: &mut World) {
@@ -128,36 +128,39 @@ fn a_cancelled_job_frees_its_key(world: &mut World) {
     });
     assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
     assert_eq!(
-        world.change(Which::One(id), Change::Cancel).unwrap().count,
+        world
+            .change(Selection::One(id), Change::Cancel)
+            .unwrap()
+            .count,
         1
     );
-    world.hold(unique(queue));
+    world.load(unique(queue));
 }
 
 fn a_revived_job_takes_its_key_again(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(unique(queue)).id;
+    let id = world.load(unique(queue)).id;
     world.fail(id);
     world
-        .change(Which::One(id), Change::Retry { per_second: None })
+        .change(Selection::One(id), Change::Retry { per_second: None })
         .unwrap();
     assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
     assert_eq!(world.refill(queue, b"", 1).0, [id]);
     world.done(id);
-    world.hold(unique(queue));
+    world.load(unique(queue));
 }
 
 fn a_job_is_not_revived_while_another_holds_its_key(world: &mut World) {
     let queue = world.queue("mails");
-    let first = world.hold(unique(queue)).id;
+    let first = world.load(unique(queue)).id;
     world.fail(first);
-    let second = world.hold(unique(queue)).id;
+    let second = world.load(unique(queue)).id;
     let again = Change::Retry { per_second: None };
     assert_eq!(
-        world.change(Which::One(first), again.clone()),
+        world.change(Selection::One(first), again.clone()),
         Err(Trouble::Taken(second.into()))
     );
-    let all = Which::Many(Filter::default());
+    let all = Selection::Many(Filter::default());
     let count = |world: &mut World| {
         let changed = world.change(all.clone(), again.clone());
         changed.unwrap().count
@@ -177,10 +180,10 @@ fn a_moved_job_takes_its_key_along(world: &mut World) {
             panic!("it is free");
         };
         world
-            .change(Which::One(id), Change::Move { to: other })
+            .change(Selection::One(id), Change::Move { to: other })
             .unwrap();
         assert_eq!(world.push(new(other)), Pushed::Taken(id.into()));
-        let free = world.hold(new(queue)).id;
+        let free = world.load(new(queue)).id;
         world.done(free);
         assert_eq!(world.refill(other, b"", 9).0, [id]);
         world.done(id);
@@ -194,11 +197,11 @@ fn a_moved_job_holds_its_key_no_longer(world: &mut World) {
         panic!("it is free");
     };
     let to = |to| Change::Move { to };
-    world.change(Which::One(id), to(other)).unwrap();
+    world.change(Selection::One(id), to(other)).unwrap();
     world.advance(999);
     assert_eq!(world.push_to(false, new(other)), Pushed::Taken(id.into()));
     world.advance(1);
-    world.change(Which::One(id), to(queue)).unwrap();
+    world.change(Selection::One(id), to(queue)).unwrap();
     let later = world.push_to(false, new(queue));
     assert!(matches!(later, Pushed::Accepted { .. }), "{later:?}");
 }
@@ -208,13 +211,13 @@ fn a_job_does_not_move_to_where_another_holds_its_key(world: &mut World) {
     let Pushed::Accepted { id: waiting, .. } = world.push_to(false, unique(here)) else {
         panic!("it is free");
     };
-    let holder = world.hold(unique(there)).id;
+    let holder = world.load(unique(there)).id;
     let to = Change::Move { to: there };
     assert_eq!(
-        world.change(Which::One(waiting), to.clone()),
+        world.change(Selection::One(waiting), to.clone()),
         Err(Trouble::Taken(holder.into()))
     );
-    let all = Which::Many(Filter {
+    let all = Selection::Many(Filter {
         queue: Some(here),
         ..Filter::default()
     });
@@ -222,15 +225,15 @@ fn a_job_does_not_move_to_where_another_holds_its_key(world: &mut World) {
     assert_eq!(world.refill(here, b"", 9).0, [waiting]);
     // One that the scheduler gives back for it stays the scheduler's.
     let changed = world
-        .change(Which::Held(vec![waiting]), to.clone())
+        .change(Selection::Loaded(vec![waiting]), to.clone())
         .unwrap();
-    assert_eq!((changed.count, changed.held), (0, vec![waiting]));
+    assert_eq!((changed.count, changed.loaded), (0, vec![waiting]));
     assert_eq!(world.push(unique(here)), Pushed::Taken(waiting.into()));
     world.done(holder);
-    let changed = world.change(Which::Held(vec![waiting]), to).unwrap();
+    let changed = world.change(Selection::Loaded(vec![waiting]), to).unwrap();
     assert_eq!(changed.count, 1);
     assert_eq!(world.push(unique(there)), Pushed::Taken(waiting.into()));
-    world.hold(unique(here));
+    world.load(unique(here));
 }
 
 fn idempotent(queue: QueueNo, key: &[u8]) -> NewJob {
@@ -242,27 +245,27 @@ fn idempotent(queue: QueueNo, key: &[u8]) -> NewJob {
 
 fn a_repeated_push_is_the_same_job(world: &mut World) {
     let (queue, other) = (world.queue("mails"), world.queue("other"));
-    let id = world.hold(idempotent(queue, b"order \xff 1")).id;
+    let id = world.load(idempotent(queue, b"order \xff 1")).id;
     assert_eq!(world.push(idempotent(queue, b"order \xff 1")), repeated(id));
     world.done(id);
     assert_eq!(world.push(idempotent(queue, b"order \xff 1")), repeated(id));
-    world.hold(idempotent(queue, b"order \xff 2"));
-    world.hold(idempotent(other, b"order \xff 1"));
+    world.load(idempotent(queue, b"order \xff 2"));
+    world.load(idempotent(other, b"order \xff 1"));
 }
 
 fn a_push_is_recognised_for_a_time(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             idempotency_ms: 1_000,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let first = world.hold(idempotent(queue, b"1")).id;
+    let first = world.load(idempotent(queue, b"1")).id;
     world.advance(999);
     assert_eq!(world.push(idempotent(queue, b"1")), repeated(first));
     world.advance(1);
-    let second = world.hold(idempotent(queue, b"1")).id;
+    let second = world.load(idempotent(queue, b"1")).id;
     assert_eq!(world.push(idempotent(queue, b"1")), repeated(second));
 }
 
@@ -272,7 +275,7 @@ fn a_repetition_goes_before_a_taken_key(world: &mut World) {
         idempotency: Some(b"1"[..].into()),
         ..unique(queue)
     };
-    let id = world.hold(new.clone()).id;
+    let id = world.load(new.clone()).id;
     assert_eq!(world.push(new), repeated(id));
     assert_eq!(world.push(unique(queue)), Pushed::Taken(id.into()));
 }

@@ -2,7 +2,7 @@
 
 use crate::world::{World, job, job_of};
 use stoker_store::{
-    Ending, Filter, Found, JobId, Keep, Look, NewJob, Options, QueueNo, State, fingerprint,
+    Ending, Filter, Found, JobId, NewJob, Options, Query, QueueNo, QueuePolicy, State, fingerprint,
 };
 
 crate::every_engine! {
@@ -16,14 +16,14 @@ crate::every_engine! {
 fn pages(world: &mut World, filter: &Filter, limit: usize, newest: bool) -> Vec<JobId> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let look = Look::List {
+        let query = Query::List {
             filter: filter.clone(),
             after,
             limit,
             newest,
             whole: false,
         };
-        let Found::List { jobs, more } = world.look(look) else {
+        let Found::List { jobs, more } = world.query(query) else {
             panic!("a list");
         };
         assert!(jobs.len() <= limit);
@@ -41,7 +41,7 @@ fn a_list_goes_on_where_it_stopped(world: &mut World) {
     let queues = [world.queue("one"), world.queue("two")];
     let mut all = Vec::new();
     for number in 0..60 {
-        let id = world.hold(job(queues[number % 2])).id;
+        let id = world.load(job(queues[number % 2])).id;
         match number % 5 {
             0 => world.done(id),
             1 => world.fail(id),
@@ -73,14 +73,14 @@ fn a_list_goes_on_where_it_stopped(world: &mut World) {
 fn a_list_with_payloads(world: &mut World) {
     let queue = world.queue("mails");
     let id = world.add(job(queue));
-    let list = Look::List {
+    let list = Query::List {
         filter: Filter::default(),
         after: None,
         limit: 5,
         newest: false,
         whole: true,
     };
-    let Found::List { jobs, .. } = world.look(list) else {
+    let Found::List { jobs, .. } = world.query(list) else {
         panic!("a list");
     };
     assert_eq!(jobs[0].id, id);
@@ -104,16 +104,16 @@ fn kind(queue: QueueNo, kind: &str) -> NewJob {
 
 fn filters(world: &mut World) {
     let (one, two) = (world.queue("one"), world.queue("two"));
-    let mail = world.hold(kind(one, "App\\Mail")).id;
-    let report = world.hold(kind(two, "App\\Report")).id;
-    let tenant = world.hold(job_of(two, b"t\0")).id;
+    let mail = world.load(kind(one, "App\\Mail")).id;
+    let report = world.load(kind(two, "App\\Report")).id;
+    let tenant = world.load(job_of(two, b"t\0")).id;
     let error = world.error("boom 17");
     let print = fingerprint(&error);
     world.fail(tenant);
     world.advance(10);
-    let retried = world.hold(job(one)).id;
+    let retried = world.load(job(one)).id;
     world.retry(retried, world.now() + 1_000, false);
-    let done = world.hold(kind(one, "App\\Mail")).id;
+    let done = world.load(kind(one, "App\\Mail")).id;
     world.advance(10);
     world.done(done);
     let of = |world: &mut World, filter: Filter, expected: &[JobId]| {
@@ -268,18 +268,18 @@ fn failures_are_grouped(world: &mut World) {
     let (one, two) = (world.queue("one"), world.queue("two"));
     let mut last = None;
     for number in 0..5 {
-        let id = world.hold(job(if number % 2 == 0 { one } else { two })).id;
+        let id = world.load(job(if number % 2 == 0 { one } else { two })).id;
         let error = world.error(&format!("no user {number}"));
         world.end(id, Ending::Failed(error.clone()));
         last = Some((id, error));
         world.advance(10);
     }
-    let other = world.hold(job(one)).id;
+    let other = world.load(job(one)).id;
     world.fail(other);
-    let held = world.hold(job(one)).id;
-    world.done(held);
+    let loaded = world.load(job(one)).id;
+    world.done(loaded);
     let groups = |world: &mut World, filter: Filter, limit| match world
-        .look(Look::Groups { filter, limit })
+        .query(Query::Groups { filter, limit })
     {
         Found::Groups(groups) => groups,
         other => panic!("{other:?}"),
@@ -315,7 +315,7 @@ fn failures_are_grouped(world: &mut World) {
 }
 
 fn a_job_that_waits_is_seen_whole(world: &mut World) {
-    let queue = world.queue_with("mails", Keep::default());
+    let queue = world.queue_with("mails", QueuePolicy::default());
     let options = Options {
         tries: Some(3),
         backoff_ms: vec![1, 2],

@@ -3,8 +3,9 @@
 use crate::world::{START, World};
 use std::collections::HashMap;
 use stoker_store::{
-    Ask, Bytes, Change, Counts, Ending, Filter, Found, Job, JobError, JobId, Keep, Look, NewJob,
-    Options, Owner, Pushed, QueueNo, Run, State, States, Told, Unique, View, What, Which,
+    Bytes, Change, Counts, Ending, Filter, Found, Job, JobError, JobId, NewJob, Options, Owner,
+    Pushed, Query, QueueNo, QueuePolicy, Run, Selection, State, States, StoreEvent, StoreRequest,
+    Unique, View, What,
 };
 
 #[test]
@@ -52,7 +53,7 @@ struct Pair {
     worlds: [World; 2],
     ids: [Vec<JobId>; 2],
     /// Places of jobs that are held.
-    held: Vec<usize>,
+    loaded: Vec<usize>,
     queues: Vec<QueueNo>,
 }
 
@@ -65,7 +66,7 @@ impl Pair {
         let mut queues = Vec::new();
         let moves = chance.one_in(2);
         for number in 0..2 {
-            let keep = Keep {
+            let policy = QueuePolicy {
                 window: 1 + chance.below(4) as u32,
                 ordered: number == 1,
                 // Engines may differ in which job is the oldest once some have been moved.
@@ -74,10 +75,10 @@ impl Pair {
                 payload_ms: chance.below(2) * 3_000,
                 result_ms: 4_000,
                 idempotency_ms: 2_500,
-                ..Keep::default()
+                ..QueuePolicy::default()
             };
             let [one, other] =
-                [0, 1].map(|at: usize| worlds[at].queue_with(&format!("queue{number}"), keep));
+                [0, 1].map(|at: usize| worlds[at].queue_with(&format!("queue{number}"), policy));
             assert_eq!(one, other);
             queues.push(one);
         }
@@ -88,7 +89,7 @@ impl Pair {
             chance,
             worlds,
             ids,
-            held: Vec::new(),
+            loaded: Vec::new(),
             queues,
         }
     }
@@ -186,14 +187,14 @@ impl Pair {
         };
         let room = !self.chance.one_in(3);
         let pushed = [0, 1].map(|at: usize| self.worlds[at].push_to(room, new.clone()));
-        let told: Vec<_> = pushed
+        let answers: Vec<_> = pushed
             .into_iter()
             .enumerate()
             .map(|(at, pushed)| self.pushed(at, pushed))
             .collect();
-        assert_eq!(told[0], told[1], "seed {}", self.seed);
-        if let ("accepted", place, true) = told[0] {
-            self.held.push(place);
+        assert_eq!(answers[0], answers[1], "seed {}", self.seed);
+        if let ("accepted", place, true) = answers[0] {
+            self.loaded.push(place);
         }
     }
 
@@ -217,12 +218,12 @@ impl Pair {
     fn refill(&mut self) {
         let (queue, class, key) = (self.queue(), self.class(), self.key());
         let limit = 1 + self.chance.below(3) as usize;
-        let told = [0, 1].map(|at: usize| {
+        let answers = [0, 1].map(|at: usize| {
             let (jobs, more) = self.worlds[at].refill_jobs(queue, class, &key, limit);
             (self.jobs(at, &jobs), more)
         });
-        assert_eq!(told[0], told[1], "seed {}", self.seed);
-        self.held.extend(told[0].0.iter().map(|job| job.0));
+        assert_eq!(answers[0], answers[1], "seed {}", self.seed);
+        self.loaded.extend(answers[0].0.iter().map(|job| job.0));
     }
 
     fn refill_lanes(&mut self) {
@@ -231,7 +232,7 @@ impl Pair {
             1 + self.chance.below(3) as usize,
             1 + self.chance.below(2) as usize,
         );
-        let told = [0, 1].map(|at: usize| {
+        let answers = [0, 1].map(|at: usize| {
             let (lanes, more) = self.worlds[at].refill_lanes(queue, count, limit);
             let lanes = lanes.iter();
             let lanes = lanes.map(|lane| {
@@ -244,9 +245,9 @@ impl Pair {
             });
             (lanes.collect::<Vec<_>>(), more)
         });
-        assert_eq!(told[0], told[1], "seed {}", self.seed);
-        self.held.extend(
-            told[0]
+        assert_eq!(answers[0], answers[1], "seed {}", self.seed);
+        self.loaded.extend(
+            answers[0]
                 .0
                 .iter()
                 .flat_map(|lane| lane.2.iter().map(|job| job.0)),
@@ -269,11 +270,11 @@ impl Pair {
     }
 
     fn take_held(&mut self) -> Option<usize> {
-        if self.held.is_empty() {
+        if self.loaded.is_empty() {
             return None;
         }
-        let at = self.chance.below(self.held.len() as u64) as usize;
-        Some(self.held.swap_remove(at))
+        let at = self.chance.below(self.loaded.len() as u64) as usize;
+        Some(self.loaded.swap_remove(at))
     }
 
     fn error(&mut self) -> JobError {
@@ -323,46 +324,46 @@ impl Pair {
         let Some(place) = self.take_held() else {
             return;
         };
-        let hold = self.chance.one_in(2);
-        if hold {
-            self.held.push(place);
+        let park = self.chance.one_in(2);
+        if park {
+            self.loaded.push(place);
         }
         let (run, error) = (self.run_of(), self.error());
         let due_ms = self.now() + self.chance.below(1_000);
         let output = self.chance.one_in(2).then(|| b"output".to_vec());
         for at in 0..2 {
             let (job, error, output) = (self.ids[at][place], error.clone(), output.clone());
-            self.worlds[at].ask(Ask::Retry {
+            self.worlds[at].send(StoreRequest::Retry {
                 job,
                 run,
                 due_ms,
                 error,
                 output,
-                hold,
+                park,
             });
             self.worlds[at].settle();
         }
     }
 
     fn mark(&mut self) {
-        let Some(place) = self.held.first().copied() else {
+        let Some(place) = self.loaded.first().copied() else {
             return;
         };
         let what = self.chance.below(4);
         for at in 0..2 {
             let job = self.ids[at][place];
-            self.worlds[at].ask(match what {
-                0 => Ask::Started { job },
-                1 => Ask::Checkpoint {
+            self.worlds[at].send(match what {
+                0 => StoreRequest::Started { job },
+                1 => StoreRequest::Checkpoint {
                     job,
                     bytes: b"checkpoint".to_vec(),
                 },
-                2 => Ask::Progress {
+                2 => StoreRequest::Progress {
                     job,
                     percent: 50,
                     text: "half".to_owned(),
                 },
-                _ => Ask::Note {
+                _ => StoreRequest::Note {
                     job,
                     what: What::Acknowledged,
                     text: "note".to_owned(),
@@ -398,13 +399,13 @@ impl Pair {
             return;
         };
         let change = Change::Move { to: self.queue() };
-        let told = [0, 1].map(|at: usize| {
-            let which = Which::Held(vec![self.ids[at][place]]);
+        let answers = [0, 1].map(|at: usize| {
+            let which = Selection::Loaded(vec![self.ids[at][place]]);
             self.worlds[at].change(which, change.clone())
         });
-        assert_eq!(told[0], told[1], "seed {}, {change:?}", self.seed);
-        if told[0].as_ref().is_ok_and(|changed| changed.count == 0) {
-            self.held.push(place);
+        assert_eq!(answers[0], answers[1], "seed {}, {change:?}", self.seed);
+        if answers[0].as_ref().is_ok_and(|changed| changed.count == 0) {
+            self.loaded.push(place);
         }
     }
 
@@ -429,21 +430,24 @@ impl Pair {
             queue: Some(self.queue()),
             ..self.filter()
         };
-        let told = [0, 1].map(|at: usize| {
+        let answers = [0, 1].map(|at: usize| {
             let which = match one {
-                Some(place) => Which::One(self.ids[at][place]),
-                None => Which::Many(filter.clone()),
+                Some(place) => Selection::One(self.ids[at][place]),
+                None => Selection::Many(filter.clone()),
             };
             let changed = self.worlds[at].change(which, change.clone());
             changed.map(|changed| {
-                let mut held: Vec<usize> =
-                    changed.held.iter().map(|id| self.place(at, *id)).collect();
-                held.sort_unstable();
-                (changed.count, held)
+                let mut loaded: Vec<usize> = changed
+                    .loaded
+                    .iter()
+                    .map(|id| self.place(at, *id))
+                    .collect();
+                loaded.sort_unstable();
+                (changed.count, loaded)
             })
         });
         assert_eq!(
-            told[0], told[1],
+            answers[0], answers[1],
             "seed {}, {change:?} of {one:?} or {filter:?}",
             self.seed
         );
@@ -495,24 +499,24 @@ impl Pair {
     fn counts(&mut self, world: usize) -> HashMap<QueueNo, Counts> {
         self.worlds[world].settle();
         let counts = self.worlds[world]
-            .told
+            .events
             .iter()
-            .filter_map(|told| match told {
-                Told::Counts { queue, counts } => Some((*queue, *counts)),
+            .filter_map(|event| match event {
+                StoreEvent::Counts { queue, counts } => Some((*queue, *counts)),
                 _ => None,
             });
         counts.collect()
     }
 
     fn views(&mut self, world: usize, filter: &Filter) -> (Vec<(usize, View)>, bool) {
-        let look = Look::List {
+        let query = Query::List {
             filter: filter.clone(),
             after: None,
             limit: 60,
             newest: false,
             whole: true,
         };
-        let Found::List { jobs, more } = self.worlds[world].look(look) else {
+        let Found::List { jobs, more } = self.worlds[world].query(query) else {
             panic!("a list");
         };
         let jobs = jobs.into_iter().map(|view| {
@@ -529,11 +533,11 @@ impl Pair {
     }
 
     fn groups(&mut self, world: usize, filter: &Filter) -> Vec<(u64, u64, u64, u64, usize)> {
-        let look = Look::Groups {
+        let query = Query::Groups {
             filter: filter.clone(),
             limit: 5,
         };
-        let Found::Groups(groups) = self.worlds[world].look(look) else {
+        let Found::Groups(groups) = self.worlds[world].query(query) else {
             panic!("groups");
         };
         let groups = groups.iter().map(|group| {

@@ -3,8 +3,8 @@
 use crate::keys::unique;
 use crate::world::{World, job};
 use stoker_store::{
-    Ask, Change, Ending, Filter, Holder, Import, Job, JobId, Keep, NewJob, Owner, Pushed, QueueNo,
-    Run, State, Ticket, Told, Trouble, Which,
+    Change, Ending, Filter, Holder, Import, Job, JobId, NewJob, Owner, Pushed, QueueNo,
+    QueuePolicy, Run, Selection, State, StoreEvent, StoreRequest, Ticket, Trouble,
 };
 
 crate::every_engine! {
@@ -29,9 +29,9 @@ fn owner_of(world: &mut World, job: JobId) -> Option<Owner> {
 }
 
 fn fetched(world: &mut World, job: JobId) -> Job {
-    world.ask(Ask::Fetch { job });
-    match world.wait(|told| matches!(told, Told::Fetched { .. })) {
-        Told::Fetched { job: Some(job), .. } => *job,
+    world.send(StoreRequest::Fetch { job });
+    match world.wait(|event| matches!(event, StoreEvent::Fetched { .. })) {
+        StoreEvent::Fetched { job: Some(job), .. } => *job,
         other => panic!("{other:?}"),
     }
 }
@@ -39,9 +39,9 @@ fn fetched(world: &mut World, job: JobId) -> Job {
 fn an_owner_stays_with_a_job_through_its_life(world: &mut World) {
     let uid = Some(Owner::from("uid:33"));
     let (queue, other) = (world.queue("mails"), world.queue("elsewhere"));
-    let held = world.hold(owned(queue, "uid:33"));
-    let id = held.id;
-    assert_eq!(held.owner, uid);
+    let loaded = world.load(owned(queue, "uid:33"));
+    let id = loaded.id;
+    assert_eq!(loaded.owner, uid);
     assert_eq!(fetched(world, id).owner, uid);
     world.retry(id, world.now() + 1_000, false);
     assert_eq!(owner_of(world, id), uid);
@@ -51,7 +51,7 @@ fn an_owner_stays_with_a_job_through_its_life(world: &mut World) {
     world.fail(id);
     assert_eq!(owner_of(world, id), uid);
     let count = |world: &mut World, change| {
-        let changed = world.change(Which::One(id), change);
+        let changed = world.change(Selection::One(id), change);
         assert_eq!(changed.expect("it is changed").count, 1);
         assert_eq!(owner_of(world, id), uid);
     };
@@ -64,18 +64,18 @@ fn an_owner_stays_with_a_job_through_its_life(world: &mut World) {
     assert_eq!(world.view(id).expect("it is kept").state, State::Done);
     assert_eq!(owner_of(world, id), uid);
     // One without an owner is another one.
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     assert_eq!(owner_of(world, id), None);
 }
 
 fn an_owner_stays_with_what_remains_of_a_job(world: &mut World) {
-    let keep = Keep {
+    let policy = QueuePolicy {
         done: 0,
         result_ms: 60_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let id = world.hold(owned(queue, "uid:33")).id;
+    let queue = world.queue_with("mails", policy);
+    let id = world.load(owned(queue, "uid:33")).id;
     let result = Some(stoker_store::Bytes {
         codec: 1,
         bytes: b"7".to_vec(),
@@ -99,8 +99,8 @@ fn an_import_keeps_the_owner(world: &mut World) {
     };
     let jobs = vec![import(None), import(Some(world.error("boom")))];
     let ticket = Ticket(999, 1);
-    world.ask(Ask::Import { ticket, jobs });
-    world.wait(|told| matches!(told, Told::Changed { .. }));
+    world.send(StoreRequest::Import { ticket, jobs });
+    world.wait(|event| matches!(event, StoreEvent::Changed { .. }));
     let ids = world.list(Filter::default());
     let owners: Vec<_> = ids.iter().map(|id| owner_of(world, *id)).collect();
     assert_eq!(owners, [Some("uid:34".into()), Some("uid:34".into())]);
@@ -108,10 +108,10 @@ fn an_import_keeps_the_owner(world: &mut World) {
 
 fn jobs_are_found_by_their_owner(world: &mut World) {
     let queue = world.queue("mails");
-    let mine = world.hold(owned(queue, "uid:33")).id;
-    world.hold(owned(queue, "uid:3"));
-    world.hold(job(queue));
-    let failed = world.hold(owned(queue, "uid:33")).id;
+    let mine = world.load(owned(queue, "uid:33")).id;
+    world.load(owned(queue, "uid:3"));
+    world.load(job(queue));
+    let failed = world.load(owned(queue, "uid:33")).id;
     world.fail(failed);
     let of = |owner: &str| Filter {
         owner: Some(owner.into()),
@@ -121,7 +121,7 @@ fn jobs_are_found_by_their_owner(world: &mut World) {
     assert_eq!(world.list(of("uid:35")), []);
     // A change of many jobs is bounded by it as well.
     let changed = world.change(
-        Which::Many(of("uid:33")),
+        Selection::Many(of("uid:33")),
         Change::Retry { per_second: None },
     );
     assert_eq!(changed.expect("it goes well").count, 1);
@@ -133,7 +133,7 @@ fn a_repeated_push_is_answered_with_the_holders_owner(world: &mut World) {
         idempotency: Some(b"order-7"[..].into()),
         ..owned(queue, owner)
     };
-    let id = world.hold(new("uid:33")).id;
+    let id = world.load(new("uid:33")).id;
     let repeated = Pushed::Repeated {
         holder: Holder {
             job: id,
@@ -144,7 +144,7 @@ fn a_repeated_push_is_answered_with_the_holders_owner(world: &mut World) {
     assert_eq!(world.push(new("uid:34")), repeated);
     // The job is forgotten before its push is.
     world.done(id);
-    let discarded = world.change(Which::One(id), Change::Discard);
+    let discarded = world.change(Selection::One(id), Change::Discard);
     assert_eq!(discarded.expect("it goes well").count, 1);
     assert_eq!(world.push(new("uid:34")), repeated);
 }
@@ -157,7 +157,7 @@ fn a_repeated_push_with_another_body_is_answered_as_such(world: &mut World) {
         meta_len,
         ..job(queue)
     };
-    world.hold(new(b"metabody", 4));
+    world.load(new(b"metabody", 4));
     let mut same = |new| match world.push(new) {
         Pushed::Repeated { same_body, .. } => same_body,
         other => panic!("{other:?}"),
@@ -175,7 +175,7 @@ fn a_taken_unique_key_is_answered_with_the_holders_owner(world: &mut World) {
         owner: Some(owner.into()),
         ..unique(queue)
     };
-    let first = world.hold(new("uid:33")).id;
+    let first = world.load(new("uid:33")).id;
     let holder = |job, owner: &str| Holder {
         job,
         owner: Some(owner.into()),
@@ -185,9 +185,9 @@ fn a_taken_unique_key_is_answered_with_the_holders_owner(world: &mut World) {
         Pushed::Taken(holder(first, "uid:33"))
     );
     world.fail(first);
-    let second = world.hold(new("uid:34")).id;
+    let second = world.load(new("uid:34")).id;
     assert_eq!(
-        world.change(Which::One(first), Change::Retry { per_second: None }),
+        world.change(Selection::One(first), Change::Retry { per_second: None }),
         Err(Trouble::Taken(holder(second, "uid:34")))
     );
 }

@@ -1,7 +1,7 @@
 //! Jobs that run again.
 
 use crate::world::{World, job, job_of};
-use stoker_store::{Ask, Keep, Run, State, Told, What};
+use stoker_store::{QueuePolicy, Run, State, StoreEvent, StoreRequest, What};
 
 crate::every_engine! {
     a_held_job_is_fetched_once_more,
@@ -19,7 +19,7 @@ crate::every_engine! {
 
 fn a_retry_waits_for_its_time(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     let due = world.now() + 1_000;
     world.retry(id, due, false);
     let view = world.view(id).unwrap();
@@ -42,12 +42,12 @@ fn a_retry_waits_for_its_time(world: &mut World) {
 fn a_retry_goes_behind_what_came_meanwhile(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 1,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let first = world.hold(job(queue)).id;
+    let first = world.load(job(queue)).id;
     let second = world.add(job(queue));
     world.retry(first, world.now() + 10, false);
     world.advance(20);
@@ -57,7 +57,7 @@ fn a_retry_goes_behind_what_came_meanwhile(world: &mut World) {
 
 fn what_a_retry_has_been_through_comes_along(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     let run = Run {
         attempt: 4,
         exceptions: 2,
@@ -65,13 +65,13 @@ fn what_a_retry_has_been_through_comes_along(world: &mut World) {
         ran_us: 77,
     };
     let (error, due_ms) = (world.error("x"), world.now() + 1);
-    world.ask(Ask::Retry {
+    world.send(StoreRequest::Retry {
         job: id,
         run,
         due_ms,
         error,
         output: None,
-        hold: false,
+        park: false,
     });
     world.settle();
     world.advance(5);
@@ -85,12 +85,12 @@ fn what_a_retry_has_been_through_comes_along(world: &mut World) {
 
 fn a_checkpoint_comes_along(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
-    world.ask(Ask::Checkpoint {
+    let id = world.load(job(queue)).id;
+    world.send(StoreRequest::Checkpoint {
         job: id,
         bytes: b"page 1".to_vec(),
     });
-    world.ask(Ask::Checkpoint {
+    world.send(StoreRequest::Checkpoint {
         job: id,
         bytes: b"page 2".to_vec(),
     });
@@ -104,9 +104,9 @@ fn a_checkpoint_comes_along(world: &mut World) {
 
 fn a_checkpoint_is_dropped_when_the_job_is_done(world: &mut World) {
     let queue = world.queue("mails");
-    let jobs = [world.hold(job(queue)).id, world.hold(job(queue)).id];
+    let jobs = [world.load(job(queue)).id, world.load(job(queue)).id];
     for id in jobs {
-        world.ask(Ask::Checkpoint {
+        world.send(StoreRequest::Checkpoint {
             job: id,
             bytes: b"page 1".to_vec(),
         });
@@ -121,12 +121,12 @@ fn a_checkpoint_is_dropped_when_the_job_is_done(world: &mut World) {
 fn a_held_retry_is_not_handed_over(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             ordered: true,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let id = world.hold(job_of(queue, b"a")).id;
+    let id = world.load(job_of(queue, b"a")).id;
     world.retry(id, world.now() + 1_000, true);
     assert_eq!(world.state(id), Some(State::Retrying));
     world.advance(5_000);
@@ -137,13 +137,13 @@ fn a_held_retry_is_not_handed_over(world: &mut World) {
 }
 
 fn a_held_retry_keeps_its_place_in_the_window(world: &mut World) {
-    let keep = Keep {
+    let policy = QueuePolicy {
         ordered: true,
         window: 1,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let id = world.hold(job_of(queue, b"a")).id;
+    let queue = world.queue_with("mails", policy);
+    let id = world.load(job_of(queue, b"a")).id;
     world.retry(id, world.now() + 1_000, true);
     let next = world.accept(job_of(queue, b"a"));
     assert_eq!(next.1, None);
@@ -155,12 +155,12 @@ fn a_held_retry_keeps_its_place_in_the_window(world: &mut World) {
 fn a_held_retry_ends(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             ordered: true,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let id = world.hold(job_of(queue, b"a")).id;
+    let id = world.load(job_of(queue, b"a")).id;
     world.retry(id, world.now() + 10, true);
     world.advance(10);
     world.retry(id, world.now() + 10, true);
@@ -177,12 +177,12 @@ fn a_held_retry_ends(world: &mut World) {
 fn a_held_retry_may_be_let_go_later(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             ordered: true,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let id = world.hold(job_of(queue, b"a")).id;
+    let id = world.load(job_of(queue, b"a")).id;
     world.retry(id, world.now() + 10, true);
     world.retry(id, world.now() + 10, false);
     world.advance(10);
@@ -191,9 +191,9 @@ fn a_held_retry_may_be_let_go_later(world: &mut World) {
 
 fn old_notes_make_room(world: &mut World) {
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     for number in 0..150 {
-        world.ask(Ask::Note {
+        world.send(StoreRequest::Note {
             job: id,
             what: What::AfterAck,
             text: number.to_string(),
@@ -210,23 +210,23 @@ fn old_notes_make_room(world: &mut World) {
 fn a_held_job_is_fetched_once_more(world: &mut World) {
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             ordered: true,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let job = world.hold(job_of(queue, b"a"));
+    let job = world.load(job_of(queue, b"a"));
     let due_ms = world.now() + 5;
-    world.ask(Ask::Checkpoint {
+    world.send(StoreRequest::Checkpoint {
         job: job.id,
         bytes: b"page 3".to_vec(),
     });
     world.retry(job.id, due_ms, true);
     let fetch = |world: &mut World, id| {
-        world.told.clear();
-        world.ask(Ask::Fetch { job: id });
-        match world.wait(|told| matches!(told, Told::Fetched { .. })) {
-            Told::Fetched { job, .. } => job.map(|job| *job),
+        world.events.clear();
+        world.send(StoreRequest::Fetch { job: id });
+        match world.wait(|event| matches!(event, StoreEvent::Fetched { .. })) {
+            StoreEvent::Fetched { job, .. } => job.map(|job| *job),
             other => panic!("{other:?}"),
         }
     };

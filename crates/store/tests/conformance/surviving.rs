@@ -2,7 +2,9 @@
 
 use crate::repeated;
 use crate::world::{World, job, job_of};
-use stoker_store::{Ask, Counts, Keep, NewJob, Pushed, Run, State, Told, What};
+use stoker_store::{
+    Counts, NewJob, Pushed, QueuePolicy, Run, State, StoreEvent, StoreRequest, What,
+};
 
 crate::every_engine! {
     queues_have_numbers,
@@ -35,32 +37,37 @@ fn queues_have_numbers(world: &mut World) {
 
 fn a_queue_stays_paused(world: &mut World) {
     let queue = world.queue("mails");
-    world.ask(Ask::Pause {
+    world.send(StoreRequest::Pause {
         queue,
         paused: true,
-        told: None,
+        ticket: None,
     });
-    world.ask(Ask::Settings {
+    world.send(StoreRequest::Settings {
         queue,
         settings: "{\"weight\":3}".to_owned(),
-        told: None,
+        ticket: None,
     });
     world.settle();
     if world.is_durable() {
         world.crash();
     }
-    let opened = world.driver().open_queue("mails", Keep::default());
+    let opened = world.driver().open_queue("mails", QueuePolicy::default());
     assert_eq!(
         (opened.paused, opened.settings.as_str()),
         (true, "{\"weight\":3}")
     );
-    world.ask(Ask::Pause {
+    world.send(StoreRequest::Pause {
         queue,
         paused: false,
-        told: None,
+        ticket: None,
     });
     world.settle();
-    assert!(!world.driver().open_queue("mails", Keep::default()).paused);
+    assert!(
+        !world
+            .driver()
+            .open_queue("mails", QueuePolicy::default())
+            .paused
+    );
 }
 
 fn jobs_survive(world: &mut World) {
@@ -69,15 +76,15 @@ fn jobs_survive(world: &mut World) {
     }
     for how in [World::reopen, World::crash] {
         let queue = world.queue("mails");
-        let held = world.hold(job_of(queue, b"a")).id;
+        let loaded = world.load(job_of(queue, b"a")).id;
         let waits = match world.push_to(false, job_of(queue, b"a")) {
             Pushed::Accepted { id, .. } => id,
             other => panic!("{other:?}"),
         };
         how(world);
         let queue = world.queue("mails");
-        assert_eq!(world.refill(queue, b"a", 10).0, [held, waits]);
-        for id in [held, waits] {
+        assert_eq!(world.refill(queue, b"a", 10).0, [loaded, waits]);
+        for id in [loaded, waits] {
             world.done(id);
         }
     }
@@ -87,16 +94,16 @@ fn order_survives(world: &mut World) {
     if !world.is_durable() {
         return;
     }
-    let keep = Keep {
+    let policy = QueuePolicy {
         window: 3,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
+    let queue = world.queue_with("mails", policy);
     let jobs: Vec<_> = (0..10).map(|_| world.add(job(queue))).collect();
     world.refill(queue, b"", 2);
     world.done(jobs[0]);
     world.reopen();
-    let queue = world.queue_with("mails", keep);
+    let queue = world.queue_with("mails", policy);
     assert_eq!(world.accept(job(queue)).1, None, "others wait before it");
     assert_eq!(world.refill(queue, b"", 9).0, jobs[1..]);
 }
@@ -133,7 +140,7 @@ fn counts_survive(world: &mut World) {
         return;
     }
     let queue = world.queue("mails");
-    let jobs: Vec<_> = (0..5).map(|_| world.hold(job(queue)).id).collect();
+    let jobs: Vec<_> = (0..5).map(|_| world.load(job(queue)).id).collect();
     world.done(jobs[0]);
     world.fail(jobs[1]);
     world.retry(jobs[2], world.now() + 1_000, false);
@@ -166,7 +173,7 @@ fn keys_survive(world: &mut World) {
         idempotency: Some(b"1"[..].into()),
         ..job(queue)
     };
-    let id = world.hold(new.clone()).id;
+    let id = world.load(new.clone()).id;
     let uuid = world.driver().ids().uuid(id);
     world.crash();
     world.queue("mails");
@@ -179,20 +186,20 @@ fn numbers_go_on(world: &mut World) {
         return;
     }
     let queue = world.queue("mails");
-    let mut last = world.hold(job(queue)).id;
+    let mut last = world.load(job(queue)).id;
     for _ in 0..3 {
         // All that there was is gone, and yet no number comes twice.
         world.done(last);
         world.crash();
         let queue = world.queue_with(
             "mails",
-            Keep {
+            QueuePolicy {
                 done: 0,
-                ..Keep::default()
+                ..QueuePolicy::default()
             },
         );
         world.settle();
-        let next = world.hold(job(queue)).id;
+        let next = world.load(job(queue)).id;
         assert!(next > last, "{next} after {last}");
         last = next;
     }
@@ -203,9 +210,9 @@ fn what_ran_counts_as_crashed(world: &mut World) {
         return;
     }
     let queue = world.queue("mails");
-    let (ran, waited) = (world.hold(job(queue)).id, world.hold(job(queue)).id);
+    let (ran, waited) = (world.load(job(queue)).id, world.load(job(queue)).id);
     for crashes in 1..=2 {
-        world.ask(Ask::Running { jobs: vec![ran] });
+        world.send(StoreRequest::Running { jobs: vec![ran] });
         world.settle();
         world.crash();
         world.queue("mails");
@@ -217,21 +224,21 @@ fn what_ran_counts_as_crashed(world: &mut World) {
         assert_eq!((jobs[0].run.crashes, jobs[1].run.crashes), (crashes, 0));
     }
     // Two that are suspected can't both be blamed.
-    let other = world.hold(job(queue)).id;
+    let other = world.load(job(queue)).id;
     let run = Run {
         crashes: 2,
         ..Run::default()
     };
     let (error, due_ms) = (world.error("it died"), world.now());
-    world.ask(Ask::Retry {
+    world.send(StoreRequest::Retry {
         job: other,
         run,
         due_ms,
         error,
         output: None,
-        hold: false,
+        park: false,
     });
-    world.ask(Ask::Running {
+    world.send(StoreRequest::Running {
         jobs: vec![other, ran],
     });
     world.settle();
@@ -244,7 +251,7 @@ fn what_ran_counts_as_crashed(world: &mut World) {
             .all(|job| job.run.crashes == if job.id == waited { 0 } else { 2 })
     );
     // One alone is.
-    world.ask(Ask::Running {
+    world.send(StoreRequest::Running {
         jobs: vec![ran, waited],
     });
     world.settle();
@@ -258,7 +265,7 @@ fn what_ran_counts_as_crashed(world: &mut World) {
     assert_eq!(world.view(waited).unwrap().run.crashes, 1);
     // What is closed in order did not crash.
     world.refill(queue, b"", 10);
-    world.ask(Ask::Running { jobs: vec![waited] });
+    world.send(StoreRequest::Running { jobs: vec![waited] });
     world.reopen();
     assert_eq!(world.view(waited).unwrap().run.crashes, 1);
 }
@@ -267,24 +274,24 @@ fn what_was_to_rest_rests(world: &mut World) {
     if !world.is_durable() {
         return;
     }
-    let keep = Keep {
+    let policy = QueuePolicy {
         ordered: true,
         window: 4,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let rests = world.hold(job_of(queue, b"a")).id;
-    let next = world.hold(job_of(queue, b"a")).id;
+    let queue = world.queue_with("mails", policy);
+    let rests = world.load(job_of(queue, b"a")).id;
+    let next = world.load(job_of(queue, b"a")).id;
     let due = world.now() + 10_000;
     world.retry(rests, due, true);
     world.crash();
-    world.queue_with("mails", keep);
+    world.queue_with("mails", policy);
     world.settle();
-    let resting = world.told.iter().filter_map(|told| match told {
-        Told::Resting { rest } => Some((rest.id, rest.due_ms, rest.run.attempt)),
+    let parked = world.events.iter().filter_map(|event| match event {
+        StoreEvent::Parked { job } => Some((job.id, job.due_ms, job.run.attempt)),
         _ => None,
     });
-    assert_eq!(resting.collect::<Vec<_>>(), [(rests, due, 1)]);
+    assert_eq!(parked.collect::<Vec<_>>(), [(rests, due, 1)]);
     assert_eq!(world.refill(queue, b"a", 10), (vec![next], false));
     world.advance(20_000);
     assert_eq!(world.refill(queue, b"a", 10), (vec![], false));
@@ -298,16 +305,16 @@ fn what_waits_behind_a_rest_is_told(world: &mut World) {
     if !world.is_durable() {
         return;
     }
-    let keep = Keep {
+    let policy = QueuePolicy {
         ordered: true,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let rests = world.hold(job_of(queue, b"a")).id;
-    world.hold(job_of(queue, b"a"));
+    let queue = world.queue_with("mails", policy);
+    let rests = world.load(job_of(queue, b"a")).id;
+    world.load(job_of(queue, b"a"));
     world.retry(rests, world.now() + 10_000, true);
     world.crash();
-    world.queue_with("mails", keep);
+    world.queue_with("mails", policy);
     // Its lane is held, so looking for lanes of which nothing is does not find it.
     assert_eq!(world.refill_lanes(queue, 10, 10), (vec![], false));
     assert_eq!(world.backlogs(), [(0, b"a".to_vec())]);
@@ -318,27 +325,27 @@ fn ends_of_the_same_commit_hide_no_backlog(world: &mut World) {
         return;
     }
     let queue = world.queue("mails");
-    let held = world.add(job_of(queue, b"a"));
+    let loaded = world.add(job_of(queue, b"a"));
     let first = world.add(job_of(queue, b"b"));
     world.crash();
     let queue = world.queue("mails");
-    assert_eq!(world.refill(queue, b"a", 10).0, [held]);
+    assert_eq!(world.refill(queue, b"a", 10).0, [loaded]);
     let ticket = world.ticket();
-    world.ask(Ask::Push {
+    world.send(StoreRequest::Push {
         ticket,
         room: true,
         job: Box::new(job_of(queue, b"b")),
     });
-    world.ask(Ask::End {
-        job: held,
+    world.send(StoreRequest::End {
+        job: loaded,
         run: Run::default(),
         ending: stoker_store::Ending::Done { result: None },
-        told: None,
+        ticket: None,
         output: None,
     });
     let pushed =
-        world.wait(|told| matches!(told, Told::Pushed { ticket: of, .. } if *of == ticket));
-    let Told::Pushed {
+        world.wait(|event| matches!(event, StoreEvent::Pushed { ticket: of, .. } if *of == ticket));
+    let StoreEvent::Pushed {
         pushed: Pushed::Accepted { id, job },
         ..
     } = pushed
@@ -355,12 +362,12 @@ fn a_queue_that_is_no_longer_ordered_does_not_rest(world: &mut World) {
     }
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             ordered: true,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
-    let id = world.hold(job_of(queue, b"a")).id;
+    let id = world.load(job_of(queue, b"a")).id;
     world.retry(id, world.now() + 1_000, true);
     world.crash();
     world.queue("mails");
@@ -380,7 +387,7 @@ fn due_times_survive(world: &mut World) {
         due_ms,
         ..job(queue)
     });
-    let retried = world.hold(job(queue)).id;
+    let retried = world.load(job(queue)).id;
     world.retry(retried, due_ms + 1, false);
     world.crash();
     world.queue("mails");

@@ -1,7 +1,9 @@
 //! Jobs that wait for their time.
 
 use crate::world::{World, job, job_of};
-use stoker_store::{Ask, Change, Filter, Keep, NewJob, Pushed, QueueNo, State, Ticket, Which};
+use stoker_store::{
+    Change, Filter, NewJob, Pushed, QueueNo, QueuePolicy, Selection, State, StoreRequest, Ticket,
+};
 
 crate::every_engine! {
     a_delayed_job_waits,
@@ -33,7 +35,7 @@ fn a_delayed_job_waits(world: &mut World) {
     assert_eq!((view.state, view.due_ms), (State::Delayed, due_ms));
     assert_eq!(world.refill(queue, b"", 1).0, []);
     // It is in nobody's way.
-    let second = world.hold(job(queue)).id;
+    let second = world.load(job(queue)).id;
     world.advance(500);
     assert_eq!(world.backlogs(), [(0, vec![])]);
     assert_eq!(world.refill(queue, b"", 5), (vec![id], false));
@@ -104,15 +106,15 @@ fn overdue(world: &World, queue: QueueNo, ago: u64) -> NewJob {
 /// Issue 9, A29.
 fn a_time_that_has_passed_goes_before_what_came_later(world: &mut World) {
     let queue = world.queue("mails");
-    let first = world.hold(job(queue));
+    let first = world.load(job(queue));
     assert_eq!(first.due_ms, world.now());
     world.advance(1_000);
-    let second = world.hold(job(queue));
-    let between = world.hold(overdue(world, queue, 500));
+    let second = world.load(job(queue));
+    let between = world.load(overdue(world, queue, 500));
     assert_eq!(between.due_ms, world.now() - 500);
     assert!(first.order < between.order && between.order < second.order);
     assert_eq!(world.view(between.id).unwrap().due_ms, between.due_ms);
-    let same = world.hold(overdue(world, queue, 500));
+    let same = world.load(overdue(world, queue, 500));
     assert!(same.order >= between.order && same.order < second.order);
 }
 
@@ -138,25 +140,26 @@ fn times_that_have_passed_wait_in_their_order(world: &mut World) {
 }
 
 fn one_that_was_due_earlier_is_handed_over_though_others_are_held(world: &mut World) {
-    let keep = Keep {
+    let policy = QueuePolicy {
         window: 2,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let held = [world.hold(job(queue)).id, world.hold(job(queue)).id];
+    let queue = world.queue_with("mails", policy);
+    let loaded = [world.load(job(queue)).id, world.load(job(queue)).id];
     let behind = world.add(job(queue));
-    let early = world.hold(overdue(world, queue, 10)).id;
+    let early = world.load(overdue(world, queue, 10)).id;
     let (_, none) = world.accept(job(queue));
     assert_eq!(none, None, "the window is full for others");
     assert_eq!(world.refill(queue, b"", 1), (vec![behind], true));
-    held.into_iter()
+    loaded
+        .into_iter()
         .chain([early])
         .for_each(|id| world.done(id));
 }
 
 fn one_that_was_due_earlier_waits_where_there_is_no_room(world: &mut World) {
     let queue = world.queue("mails");
-    let held = [world.hold(job(queue)).id, world.hold(job(queue)).id];
+    let loaded = [world.load(job(queue)).id, world.load(job(queue)).id];
     let news = [20, 30, 10].map(|ago| overdue(world, queue, ago));
     world.backlogs();
     let [ago_20, ago_30, ago_10] = news.map(|new| match world.push_to(false, new) {
@@ -167,16 +170,16 @@ fn one_that_was_due_earlier_waits_where_there_is_no_room(world: &mut World) {
     assert_eq!(world.refill(queue, b"", 2), (vec![ago_30, ago_20], true));
     let next = world.add(job(queue));
     assert_eq!(world.refill(queue, b"", 9), (vec![ago_10, next], false));
-    held.into_iter().for_each(|id| world.done(id));
+    loaded.into_iter().for_each(|id| world.done(id));
 }
 
 fn nothing_is_handed_over_twice_for_one_that_was_due_earlier(world: &mut World) {
-    let keep = Keep {
+    let policy = QueuePolicy {
         window: 3,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let held: Vec<_> = (0..3).map(|_| world.hold(job(queue)).id).collect();
+    let queue = world.queue_with("mails", policy);
+    let loaded: Vec<_> = (0..3).map(|_| world.load(job(queue)).id).collect();
     let early = overdue(world, queue, 10);
     let Pushed::Accepted { id, job: None } = world.push_to(false, early) else {
         panic!("there was no room");
@@ -185,7 +188,8 @@ fn nothing_is_handed_over_twice_for_one_that_was_due_earlier(world: &mut World) 
     assert_eq!(world.refill(queue, b"", 1), (vec![id], true));
     assert_eq!(world.refill(queue, b"", 1), (vec![behind], false));
     assert_eq!(world.refill(queue, b"", 1), (vec![], false));
-    held.into_iter()
+    loaded
+        .into_iter()
         .chain([id, behind])
         .for_each(|id| world.done(id));
     assert_eq!(world.refill_lanes(queue, 9, 9), (vec![], false));
@@ -197,7 +201,7 @@ fn very_many_were_due_at_the_same_time(world: &mut World) {
     let queue = world.queue("mails");
     let new = overdue(world, queue, 500);
     for number in 0..17_000 {
-        world.ask(Ask::Push {
+        world.send(StoreRequest::Push {
             ticket: Ticket(number, 9),
             room: false,
             job: Box::new(new.clone()),
@@ -216,14 +220,14 @@ fn very_many_were_due_at_the_same_time(world: &mut World) {
 }
 
 fn one_that_rests_has_no_say_in_the_place_of_another(world: &mut World) {
-    let keep = Keep {
+    let policy = QueuePolicy {
         ordered: true,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let rests = world.hold(overdue(world, queue, 500));
+    let queue = world.queue_with("mails", policy);
+    let rests = world.load(overdue(world, queue, 500));
     world.retry(rests.id, world.steady() + 1_000, true);
-    let next = world.hold(overdue(world, queue, 500));
+    let next = world.load(overdue(world, queue, 500));
     assert!(next.order >= rests.order);
     if world.is_durable() {
         let path = world.path().clone();
@@ -258,12 +262,12 @@ fn a_delay_takes_its_time_however_the_clock_is_set(world: &mut World) {
         };
         let (delayed, handed) = world.accept(new);
         assert_eq!(handed, None);
-        let retried = world.hold(job(queue)).id;
+        let retried = world.load(job(queue)).id;
         let due_ms = world.steady() + 2_000;
         world.retry(retried, due_ms, false);
-        let failed = world.hold(job(queue)).id;
+        let failed = world.load(job(queue)).id;
         world.fail(failed);
-        let other = world.hold(job(queue)).id;
+        let other = world.load(job(queue)).id;
         world.fail(other);
         let many = Filter {
             states: State::Failed.into(),
@@ -274,7 +278,7 @@ fn a_delay_takes_its_time_however_the_clock_is_set(world: &mut World) {
             per_second: Some(1),
         };
         world
-            .change(Which::Many(many), slowly)
+            .change(Selection::Many(many), slowly)
             .expect("it goes well");
         world.set_clock(set);
         world.advance(1_999);
@@ -317,7 +321,7 @@ fn one_that_is_ready_stays_so_where_it_is_moved_however_the_clock_is_set(world: 
     };
     world.set_clock(-3_600_000);
     let to = Change::Move { to: other };
-    let moved = world.change(Which::One(id), to).expect("it goes well");
+    let moved = world.change(Selection::One(id), to).expect("it goes well");
     assert_eq!(moved.count, 1);
     assert_eq!(world.state(id), Some(State::Ready));
     assert_eq!(world.refill(other, b"", 1).0, [id]);

@@ -2,7 +2,7 @@
 
 use crate::hand::Hand;
 use crate::ledger::Ledger;
-use crate::{fold, look, made, script, sync};
+use crate::{fold, made, query, script, sync};
 use std::path::PathBuf;
 use stoker_testkit::failing::Place;
 
@@ -15,9 +15,9 @@ const SCRIPTS: [(&str, Script); 12] = [
     ("left", fold::left),
     ("made", made::made),
     ("switched", made::switched),
-    ("looks fail", look::looks_fail),
-    ("lost", look::lost),
-    ("gone", look::gone),
+    ("looks fail", query::looks_fail),
+    ("lost", query::lost),
+    ("gone", query::gone),
     ("sync fails", sync::once),
     ("syncs fail", sync::and_on),
     ("a change's syncs fail", sync::of_a_change),
@@ -30,7 +30,7 @@ fn child() {
     let name = std::env::var("FAILING_SCRIPT").expect("the other tests start it");
     let dir = PathBuf::from(std::env::var_os("FAILING_PLACE").unwrap());
     let place = Place(&dir);
-    let mut hand = Hand::new(&place.store(), &place.heal(), Ledger::told());
+    let mut hand = Hand::new(&place.store(), &place.heal(), Ledger::reported());
     let (_, script) = SCRIPTS.iter().find(|(of, _)| *of == name).unwrap();
     script(&mut hand);
 }

@@ -1,9 +1,9 @@
 //! A log that is long enough to be folded into the file, by a thread of its own, and one that was left.
 
-use crate::asks::MAILS;
 use crate::hand::Hand;
+use crate::requests::MAILS;
 use crate::script::hint;
-use stoker_store::{Ask, JobId, Keep};
+use stoker_store::{JobId, QueuePolicy, StoreRequest};
 
 /// Pages in the log with which folding begins, and bytes that each takes there.
 const MANY: u64 = 4_096;
@@ -12,7 +12,7 @@ const FRAME: u64 = 4_096 + 24;
 /// Has the log folded, and begin anew. Calls count from where the log is nearly long enough.
 pub(crate) fn fold(hand: &mut Hand) {
     hand.open();
-    assert_eq!(hand.queue("mails", Keep::default()), MAILS);
+    assert_eq!(hand.queue("mails", QueuePolicy::default()), MAILS);
     let first = hand.push("first", |_| {});
     let first = hand.id(&first);
     while log_len(hand) < (MANY - 100) * FRAME {
@@ -41,7 +41,7 @@ pub(crate) fn fold(hand: &mut Hand) {
 /// A server ended without a word, and calls count while the next one finds its log.
 pub(crate) fn left(hand: &mut Hand) {
     hand.open();
-    assert_eq!(hand.queue("mails", Keep::default()), MAILS);
+    assert_eq!(hand.queue("mails", QueuePolicy::default()), MAILS);
     let runs = hand.push("runs", |_| {});
     hint(hand, hand.id(&runs));
     hand.push_all(&["one", "two"]);
@@ -49,7 +49,7 @@ pub(crate) fn left(hand: &mut Hand) {
     assert!(log_len(hand) > 0, "nobody has folded it");
     hand.arm();
     hand.open();
-    hand.queue("mails", Keep::default());
+    hand.queue("mails", QueuePolicy::default());
     hand.refill_lanes(MAILS);
     hand.check_held();
     hand.done(&runs);
@@ -64,7 +64,7 @@ fn log_len(hand: &Hand) -> u64 {
 
 fn checkpoint(hand: &mut Hand, job: JobId, len: usize) {
     let bytes = vec![7; len];
-    hand.ask(Ask::Checkpoint { job, bytes });
+    hand.request(StoreRequest::Checkpoint { job, bytes });
     hand.settle();
 }
 

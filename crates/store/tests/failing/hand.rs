@@ -1,6 +1,6 @@
 //! Uses a store as a server does, through any trouble.
 
-mod told;
+mod events;
 mod trouble;
 
 use crate::ledger::Ledger;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoker_store::{
-    Ask, Driver, Filter, Found, JobId, Keep, Look, QueueNo, SqliteOptions, SqliteStore, State,
-    StoreError, Ticket, Told, Trouble,
+    Driver, Filter, Found, JobId, Query, QueueNo, QueuePolicy, SqliteOptions, SqliteStore, State,
+    StoreError, StoreEvent, StoreRequest, Ticket, Trouble,
 };
 
 pub(crate) const START: u64 = 1_800_000_000_000;
@@ -30,7 +30,7 @@ pub(crate) struct Hand {
     /// The file that ends the trouble.
     heal: PathBuf,
     tickets: u64,
-    answers: BTreeMap<u64, Told>,
+    answers: BTreeMap<u64, StoreEvent>,
     /// Tickets of which nobody knew for a while what became.
     in_doubt: BTreeSet<u64>,
     /// The store has said that it can't write.
@@ -40,7 +40,7 @@ pub(crate) struct Hand {
     was_damaged: bool,
     probes: u32,
     /// What a scheduler holds, by what the jobs are called.
-    held: BTreeMap<String, JobId>,
+    loaded: BTreeMap<String, JobId>,
     /// What was told of each job that was accepted.
     states: BTreeMap<String, State>,
     accepted: BTreeSet<String>,
@@ -64,7 +64,7 @@ impl Hand {
             is_in_trouble: false,
             was_damaged: false,
             probes: 0,
-            held: BTreeMap::new(),
+            loaded: BTreeMap::new(),
             states: BTreeMap::new(),
             accepted: BTreeSet::new(),
             ids: BTreeMap::new(),
@@ -77,7 +77,7 @@ impl Hand {
         for _ in 0..TRIES {
             match self.try_to_open() {
                 Ok(()) => return,
-                Err(error) if error.may_pass() => self.ledger.note(&error.to_string()),
+                Err(error) if error.is_temporary() => self.ledger.note(&error.to_string()),
                 Err(error @ StoreError::Damaged { .. }) => self.ledger.damage(&error.to_string()),
                 Err(error) => self.ledger.fault(&format!("opening: {error}")),
             }
@@ -100,17 +100,17 @@ impl Hand {
 
     /// Closes the store as a server does that was asked to end.
     pub(crate) fn close(&mut self) {
-        let mut told = Vec::new();
-        let closed = self.store().close(&mut told);
+        let mut events = Vec::new();
+        let closed = self.store().close(&mut events);
         if let Err(error) = closed {
             self.ledger.note(&format!("closing: {error}"));
         }
-        for told in told {
-            self.take(told);
+        for event in events {
+            self.take(event);
         }
         self.store = None;
         self.failing = None;
-        self.held.clear();
+        self.loaded.clear();
         self.end_trouble();
     }
 
@@ -119,11 +119,11 @@ impl Hand {
         self.store = None;
         self.failing = None;
         self.is_in_trouble = false;
-        self.held.clear();
+        self.loaded.clear();
     }
 
-    pub(crate) fn queue(&mut self, name: &str, keep: Keep) -> QueueNo {
-        self.store().open_queue(name, keep).queue
+    pub(crate) fn queue(&mut self, name: &str, policy: QueuePolicy) -> QueueNo {
+        self.store().open_queue(name, policy).queue
     }
 
     pub(crate) fn store(&mut self) -> &mut SqliteStore {
@@ -145,12 +145,12 @@ impl Hand {
         Ticket(self.tickets, 1)
     }
 
-    pub(crate) fn ask(&mut self, ask: Ask) {
-        self.store().ask(ask);
+    pub(crate) fn request(&mut self, request: StoreRequest) {
+        self.store().send(request);
     }
 
     /// Waits for what a ticket is answered, and gets over the trouble that comes meanwhile.
-    pub(crate) fn answer(&mut self, ticket: Ticket) -> Told {
+    pub(crate) fn answer(&mut self, ticket: Ticket) -> StoreEvent {
         self.wait("an answer", |hand| hand.answers.remove(&ticket.0))
     }
 
@@ -160,7 +160,7 @@ impl Hand {
         mut is_there: impl FnMut(&mut Self) -> Option<T>,
     ) -> T {
         loop {
-            self.hear();
+            self.receive();
             if let Some(it) = is_there(self) {
                 return it;
             }
@@ -184,16 +184,16 @@ impl Hand {
         assert!(ready > 0, "{what} never came");
     }
 
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         loop {
-            let mut told = Vec::new();
+            let mut events = Vec::new();
             self.store().flush();
-            self.store().hear(&mut told);
-            if told.is_empty() {
+            self.store().receive(&mut events);
+            if events.is_empty() {
                 return;
             }
-            for told in told {
-                self.take(told);
+            for event in events {
+                self.take(event);
             }
         }
     }
@@ -252,26 +252,26 @@ impl Hand {
             key: Some(b"no such tenant"[..].into()),
             ..Filter::default()
         };
-        self.look(Look::Count(nothing));
+        self.query(Query::Count(nothing));
     }
 
-    pub(crate) fn look(&mut self, look: Look) -> Found {
+    pub(crate) fn query(&mut self, query: Query) -> Found {
         for _ in 0..TRIES {
             let ticket = self.ticket();
-            let look = look.clone();
-            self.ask(Ask::Look { ticket, look });
+            let query = query.clone();
+            self.request(StoreRequest::Query { ticket, query });
             match self.answer(ticket) {
-                Told::Found {
+                StoreEvent::Found {
                     found: Ok(found), ..
                 } => return found,
-                Told::Found {
+                StoreEvent::Found {
                     found: Err(trouble),
                     ..
                 } => self.check(&trouble),
-                told => panic!("{told:?}"),
+                event => panic!("{event:?}"),
             }
             self.end_trouble();
         }
-        panic!("{look:?} is never answered");
+        panic!("{query:?} is never answered");
     }
 }

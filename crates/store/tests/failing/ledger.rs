@@ -25,7 +25,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Of a child: its parent reads it.
-    pub(crate) fn told() -> Self {
+    pub(crate) fn reported() -> Self {
         // The test's harness has not ended its line.
         println!();
         Self {

@@ -2,7 +2,7 @@
 
 use crate::hand::Hand;
 use rusqlite::Connection;
-use stoker_store::Keep;
+use stoker_store::QueuePolicy;
 
 /// Where the header of SQLite's file says how it is written, and read (https://sqlite.org/fileformat2.html).
 const VERSIONS: std::ops::Range<usize> = 18..20;
@@ -30,14 +30,14 @@ pub(crate) fn switched(hand: &mut Hand) {
 fn work(hand: &mut Hand) {
     hand.open();
     hand.check_log();
-    let queue = hand.queue("mails", Keep::default());
-    assert_eq!(queue, crate::asks::MAILS);
+    let queue = hand.queue("mails", QueuePolicy::default());
+    assert_eq!(queue, crate::requests::MAILS);
     let label = hand.push("first", |_| {});
     hand.done(&label);
     hand.crash();
     hand.open();
     hand.check_log();
-    hand.queue("mails", Keep::default());
+    hand.queue("mails", QueuePolicy::default());
     hand.end_trouble();
     hand.push("end", |_| {});
     hand.ledger.end();

@@ -14,14 +14,14 @@
 //! the figures. A run with a fault keeps its directory, and says where.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod asks;
 mod child;
 mod every;
 mod fold;
 mod hand;
 mod ledger;
-mod look;
 mod made;
+mod query;
+mod requests;
 mod runs;
 mod script;
 mod sync;

@@ -1,26 +1,27 @@
 //! What a child does with its store: the same every time, as far as it is let.
 
-use crate::asks::{self, MAILS};
 use crate::hand::Hand;
+use crate::requests::{self, MAILS};
 use stoker_store::{
-    Ask, Bytes, Change, Filter, JobId, Keep, NewJob, Pushed, QueueNo, State, Unique, What,
+    Bytes, Change, Filter, JobId, NewJob, Pushed, QueueNo, QueuePolicy, State, StoreRequest,
+    Unique, What,
 };
 
 const CHATS: QueueNo = QueueNo(1);
 
-fn mails() -> Keep {
-    Keep {
+fn mails() -> QueuePolicy {
+    QueuePolicy {
         done_ms: 60_000,
         idempotency_ms: 600_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     }
 }
 
-fn chats() -> Keep {
-    Keep {
+fn chats() -> QueuePolicy {
+    QueuePolicy {
         ordered: true,
         payload_ms: 600_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     }
 }
 
@@ -88,7 +89,7 @@ fn take_unique(hand: &mut Hand) {
     if other != Pushed::Taken(hand.id(&only).into()) {
         hand.ledger.fault(&format!("taken: {other:?}"));
     }
-    hand.ask(Ask::Started {
+    hand.request(StoreRequest::Started {
         job: hand.id(&only),
     });
     let next = hand.push("next", say);
@@ -111,7 +112,7 @@ fn run(hand: &mut Hand) {
     let runs = hand.push("runs", |_| {});
     let job = hand.id(&runs);
     hint(hand, job);
-    hand.ask(Ask::Note {
+    hand.request(StoreRequest::Note {
         job,
         what: What::Acknowledged,
         text: "done".to_owned(),
@@ -131,13 +132,13 @@ fn run(hand: &mut Hand) {
 
 /// What a crash may take.
 pub(crate) fn hint(hand: &mut Hand, job: JobId) {
-    hand.ask(Ask::Running { jobs: vec![job] });
-    hand.ask(Ask::Progress {
+    hand.request(StoreRequest::Running { jobs: vec![job] });
+    hand.request(StoreRequest::Progress {
         job,
         percent: 50,
         text: "half".to_owned(),
     });
-    hand.ask(Ask::Checkpoint {
+    hand.request(StoreRequest::Checkpoint {
         job,
         bytes: vec![7; 5_000],
     });
@@ -157,7 +158,7 @@ fn change(hand: &mut Hand) {
     let edited = hand.push("edited", suspended);
     let body = Bytes {
         codec: 0,
-        bytes: asks::bytes(&edited),
+        bytes: requests::bytes(&edited),
     };
     hand.change(&edited, Change::Edit { body }, Some(State::Suspended));
     let moved = hand.push("moved", suspended);

@@ -1,16 +1,18 @@
 //! A sync that fails, told step by step.
 
-use crate::asks::{MAILS, Sent};
 use crate::hand::Hand;
+use crate::requests::{MAILS, Sent};
 use crate::runs::Script;
-use stoker_store::{Ask, Change, Keep, Pushed, State, Told, Trouble, Which};
+use stoker_store::{
+    Change, Pushed, QueuePolicy, Selection, State, StoreEvent, StoreRequest, Trouble,
+};
 use stoker_testkit::Dir;
 use stoker_testkit::failing::{Call, FULL_ALONE, Fault, IO, IO_ONCE, IO_UNSEEN, Place};
 
 /// A store with a job in it. The next sync of its log fails.
 pub(crate) fn begin(hand: &mut Hand) {
     hand.open();
-    assert_eq!(hand.queue("mails", Keep::default()), MAILS);
+    assert_eq!(hand.queue("mails", QueuePolicy::default()), MAILS);
     hand.push("safe", |_| {});
     hand.arm();
 }
@@ -59,21 +61,21 @@ pub(crate) fn and_on(hand: &mut Hand) {
 pub(crate) fn of_a_change(hand: &mut Hand) {
     begin(hand);
     let ticket = hand.ticket();
-    hand.ask(Ask::Change {
+    hand.request(StoreRequest::Change {
         ticket,
-        which: Which::Held(vec![hand.id("safe")]),
+        which: Selection::Loaded(vec![hand.id("safe")]),
         change: Change::Suspend,
     });
     hand.stay_in_trouble();
     hand.await_doubt(ticket);
     assert!(!hand.is_answered(ticket), "nobody knows what became of it");
     hand.end_trouble();
-    let Told::Changed { result, .. } = hand.answer(ticket) else {
+    let StoreEvent::Changed { result, .. } = hand.answer(ticket) else {
         panic!("that is no answer to a change");
     };
     assert_eq!(result.unwrap().count, 1);
     hand.is("safe", State::Suspended);
-    hand.let_go("safe");
+    hand.unload("safe");
     hand.ledger.end();
 }
 
@@ -86,7 +88,7 @@ pub(crate) fn and_end(hand: &mut Hand) {
     hand.crash();
     hand.end_trouble();
     hand.open();
-    assert_eq!(hand.queue("mails", Keep::default()), MAILS);
+    assert_eq!(hand.queue("mails", QueuePolicy::default()), MAILS);
     // Nobody was told of it.
     hand.either(label);
     let next = hand.push_once("next", |_| {});

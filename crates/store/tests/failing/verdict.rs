@@ -1,10 +1,10 @@
 //! What a run left, held against its ledger.
 
-use crate::asks::bytes;
 use crate::hand::Hand;
 use crate::ledger::{Due, Ledger, Read};
+use crate::requests::bytes;
 use std::collections::BTreeMap;
-use stoker_store::{Filter, Found, Look, State, View, tools};
+use stoker_store::{Filter, Found, Query, State, View, tools};
 use stoker_testkit::failing::Place;
 
 /// Everything that is wrong.
@@ -44,24 +44,24 @@ fn faults_of_jobs(place: &Place<'_>, ledger: &Read) -> Vec<String> {
 }
 
 fn fault_of_pause(place: &Place<'_>, ledger: &Read) -> Option<String> {
-    let told = ledger.paused?;
+    let reported = ledger.paused?;
     match tools::describe(&place.store()) {
-        Ok(store) if store.queues.first()?.paused == told => None,
-        Ok(_) => Some(format!("paused was told to be {told}")),
+        Ok(store) if store.queues.first()?.paused == reported => None,
+        Ok(_) => Some(format!("paused was told to be {reported}")),
         Err(error) => Some(error.to_string()),
     }
 }
 
 /// All jobs that are there, by what they are called.
 fn jobs(hand: &mut Hand) -> BTreeMap<String, Vec<View>> {
-    let list = Look::List {
+    let list = Query::List {
         filter: Filter::default(),
         after: None,
         limit: 10_000,
         newest: false,
         whole: true,
     };
-    let Found::List { jobs, .. } = hand.look(list) else {
+    let Found::List { jobs, .. } = hand.query(list) else {
         panic!("that is no list");
     };
     let mut by_label: BTreeMap<String, Vec<View>> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! A job whose page goes bad, and what is told then.
 
 use crate::world::{World, job_of};
-use stoker_store::{JobId, NewJob, Pushed, QueueNo, Told};
+use stoker_store::{JobId, NewJob, Pushed, QueueNo, StoreEvent};
 
 pub(crate) const PAGE: u64 = 4_096;
 
@@ -38,14 +38,14 @@ pub(crate) fn pushed(world: &mut World, job: NewJob) -> JobId {
 
 pub(crate) fn damage(world: &mut World) -> Vec<String> {
     world.settle();
-    let told = world.told.iter().filter_map(|told| match told {
-        Told::Damage(text) => Some(text.clone()),
+    let reported = world.events.iter().filter_map(|event| match event {
+        StoreEvent::Damage(text) => Some(text.clone()),
         _ => None,
     });
-    told.collect()
+    reported.collect()
 }
 
 pub(crate) fn never_failed(world: &World) {
-    let failing = |told: &Told| matches!(told, Told::Failing(_));
-    assert!(!world.told.iter().any(failing), "{:?}", world.told);
+    let failing = |event: &StoreEvent| matches!(event, StoreEvent::Failing(_));
+    assert!(!world.events.iter().any(failing), "{:?}", world.events);
 }

@@ -3,29 +3,29 @@
 use crate::world::{World, job};
 use rusqlite::Connection;
 use stoker_store::{
-    Ask, Change, Ending, Filter, Found, JobId, Keep, Look, NewJob, Options, QueueNo, State, Told,
-    Trouble, Unique, Which, tools,
+    Change, Ending, Filter, Found, JobId, NewJob, Options, Query, QueueNo, QueuePolicy, Selection,
+    State, StoreEvent, StoreRequest, Trouble, Unique, tools,
 };
 
 /// One of every sort of record.
 fn store() -> (World, QueueNo) {
     let mut world = World::sqlite();
-    let keep = Keep {
+    let policy = QueuePolicy {
         payload_ms: 600_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let done = world.hold(job(queue)).id;
+    let queue = world.queue_with("mails", policy);
+    let done = world.load(job(queue)).id;
     let result = Some(stoker_store::Bytes {
         codec: 1,
         bytes: b"a result of some length".to_vec(),
     });
     world.end(done, Ending::Done { result });
-    let plain = world.hold(job(queue)).id;
+    let plain = world.load(job(queue)).id;
     world.done(plain);
-    let failed = world.hold(job(queue)).id;
+    let failed = world.load(job(queue)).id;
     world.fail(failed);
-    let retried = world.hold(job(queue)).id;
+    let retried = world.load(job(queue)).id;
     world.retry(retried, world.now() + 60_000, false);
     let unique = Unique {
         key: "report seven".to_owned(),
@@ -45,8 +45,8 @@ fn store() -> (World, QueueNo) {
         meta_len: 0,
         ..job(queue)
     };
-    let ready = world.hold(ready).id;
-    world.ask(Ask::Checkpoint {
+    let ready = world.load(ready).id;
+    world.send(StoreRequest::Checkpoint {
         job: ready,
         bytes: b"a checkpoint".to_vec(),
     });
@@ -56,8 +56,8 @@ fn store() -> (World, QueueNo) {
 
 /// Stops, and folds the journal, so that all is in the file.
 fn close(world: &mut World) {
-    let mut told = Vec::new();
-    world.driver().close(&mut told).unwrap();
+    let mut events = Vec::new();
+    world.driver().close(&mut events).unwrap();
     world.stop();
 }
 
@@ -83,9 +83,9 @@ fn nothing_is_wrong_with_what_stoker_wrote() {
     let (mut world, queue) = store();
     // Nothing is kept of these, so they end in another way; those of one queue have been through a run.
     let plain = world.queue("plain");
-    let held: Vec<JobId> = (0..3).map(|_| world.hold(job(plain)).id).collect();
-    world.retry(held[1], world.now(), true);
-    held.into_iter().for_each(|id| world.done(id));
+    let loaded: Vec<JobId> = (0..3).map(|_| world.load(job(plain)).id).collect();
+    world.retry(loaded[1], world.now(), true);
+    loaded.into_iter().for_each(|id| world.done(id));
     let other = world.add(job(plain));
     let jobs = world.list(Filter::default());
     for id in jobs {
@@ -94,7 +94,7 @@ fn nothing_is_wrong_with_what_stoker_wrote() {
             State::Done => Change::Discard,
             _ => Change::Suspend,
         };
-        world.change(Which::One(id), change).unwrap();
+        world.change(Selection::One(id), change).unwrap();
     }
     assert!(world.view(other).is_some());
     let elsewhere = world.queue("elsewhere");
@@ -103,7 +103,7 @@ fn nothing_is_wrong_with_what_stoker_wrote() {
         ..Filter::default()
     };
     world
-        .change(Which::Many(all), Change::Move { to: elsewhere })
+        .change(Selection::Many(all), Change::Move { to: elsewhere })
         .unwrap();
     let found = tools::check(world.path()).unwrap();
     assert_eq!((found.problems, found.notes), (vec![], vec![]));
@@ -150,8 +150,8 @@ fn a_damaged_job_is_named_set_aside_and_never_handed_over() {
         let handed: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         assert_eq!(handed, [whole]);
         let id = world.driver().ids().uuid(ready).to_string();
-        world.wait(|told| {
-            matches!(told, Told::Damage(text) if text.contains(&id) && text.contains("set aside"))
+        world.wait(|event| {
+            matches!(event, StoreEvent::Damage(text) if text.contains(&id) && text.contains("set aside"))
         });
         assert_eq!(world.view(ready), None);
         assert_eq!(world.counts(queue).ready, 1);
@@ -179,8 +179,8 @@ fn damage_is_found_soon_after_a_start() {
     flip(&world, b"\"message\":\"boom");
     world.restart();
     world.queue("mails");
-    let told = world.wait(|told| matches!(told, Told::Damage(_)));
-    assert!(format!("{told:?}").contains("was set aside"), "{told:?}");
+    let event = world.wait(|event| matches!(event, StoreEvent::Damage(_)));
+    assert!(format!("{event:?}").contains("was set aside"), "{event:?}");
     let left = world.list(State::Failed.into_filter());
     assert_eq!(left, []);
 }
@@ -209,18 +209,21 @@ fn damage_is_not_shown_as_if_it_were_right() {
     world.queue("mails");
     let found = {
         let ticket = world.ticket();
-        world.ask(Ask::Look {
+        world.send(StoreRequest::Query {
             ticket,
-            look: Look::One(ready),
+            query: Query::One(ready),
         });
-        world.wait(|told| matches!(told, Told::Found { ticket: of, .. } if *of == ticket))
+        world.wait(|event| matches!(event, StoreEvent::Found { ticket: of, .. } if *of == ticket))
     };
-    let Told::Found { found, .. } = found else {
+    let StoreEvent::Found { found, .. } = found else {
         panic!()
     };
     let is_meant = matches!(&found, Err(Trouble::Io(text)) if text.contains("is damaged"));
     assert!(is_meant, "{found:?}");
-    let one = matches!(world.look(Look::Count(Filter::default())), Found::Count(_));
+    let one = matches!(
+        world.query(Query::Count(Filter::default())),
+        Found::Count(_)
+    );
     assert!(one);
 }
 
@@ -291,7 +294,7 @@ fn a_change_does_not_seal_damage_in() {
     assert!(is_named(&world));
     world.restart();
     world.queue("mails");
-    world.ask(Ask::Progress {
+    world.send(StoreRequest::Progress {
         job: retried,
         percent: 7,
         text: "on".to_owned(),

@@ -4,7 +4,8 @@ use crate::world::{World, job, new_dir};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::path::{Path, PathBuf};
 use stoker_store::{
-    Ask, Ending, Filter, NewJob, Pushed, QueueNo, Run, State, Ticket, Told, Trouble, tools,
+    Ending, Filter, NewJob, Pushed, QueueNo, Run, State, StoreEvent, StoreRequest, Ticket, Trouble,
+    tools,
 };
 
 /// A small file system in memory.
@@ -62,7 +63,7 @@ fn a_full_disk_refuses_and_recovers() {
     };
     let mut world = world_on(&disk.0);
     let queue = world.queue("mails");
-    let held: Vec<_> = (0..3).map(|_| world.hold(job(queue)).id).collect();
+    let loaded: Vec<_> = (0..3).map(|_| world.load(job(queue)).id).collect();
     let ballast = disk.fill(600_000);
     let mut accepted = 3;
     loop {
@@ -78,7 +79,7 @@ fn a_full_disk_refuses_and_recovers() {
     }
     assert!(matches!(
         world.wait(failing(true)),
-        Told::Failing(Some(Trouble::Full(_)))
+        StoreEvent::Failing(Some(Trouble::Full(_)))
     ));
     // What had been accepted is there; how jobs end waits until it can be written.
     let ready = Filter {
@@ -87,17 +88,17 @@ fn a_full_disk_refuses_and_recovers() {
     };
     assert_eq!(world.count(ready.clone()), accepted);
     let ticket = Ticket(77, 7);
-    for job in &held {
+    for job in &loaded {
         let run = Run {
             attempt: 1,
             ..Run::default()
         };
         let ending = Ending::Done { result: None };
-        world.ask(Ask::End {
+        world.send(StoreRequest::End {
             job: *job,
             run,
             ending,
-            told: Some(ticket),
+            ticket: Some(ticket),
             output: None,
         });
     }
@@ -105,9 +106,9 @@ fn a_full_disk_refuses_and_recovers() {
     world.wait(failing(false));
     world.settle();
     let ended = world
-        .told
+        .events
         .iter()
-        .filter(|told| matches!(told, Told::Ended { .. }));
+        .filter(|event| matches!(event, StoreEvent::Ended { .. }));
     assert_eq!(ended.count(), 3);
     assert!(matches!(world.push(job(queue)), Pushed::Accepted { .. }));
     assert_eq!(world.count(ready), accepted - 3 + 1);
@@ -117,9 +118,9 @@ fn a_full_disk_refuses_and_recovers() {
         Vec::<String>::new()
     );
     world.crash();
-    assert_eq!(world.state(held[0]), Some(State::Done));
+    assert_eq!(world.state(loaded[0]), Some(State::Done));
 }
 
-fn failing(is: bool) -> impl Fn(&Told) -> bool {
-    move |told| matches!(told, Told::Failing(trouble) if trouble.is_some() == is)
+fn failing(is: bool) -> impl Fn(&StoreEvent) -> bool {
+    move |event| matches!(event, StoreEvent::Failing(trouble) if trouble.is_some() == is)
 }

@@ -5,8 +5,8 @@ use crate::world::{World, job, job_of};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 use stoker_store::{
-    Ask, Change, Changed, Ending, Filter, JobId, Keep, Pushed, QueueNo, Run, State, Ticket, Told,
-    Which,
+    Change, Changed, Ending, Filter, JobId, Pushed, QueueNo, QueuePolicy, Run, Selection, State,
+    StoreEvent, StoreRequest, Ticket,
 };
 
 /// Breaks a page of the file.
@@ -57,10 +57,16 @@ fn a_lane_goes_on_behind_an_end_that_was_given_up() {
     break_body(&world);
     let ending = Ending::Done { result: None };
     let ended = world.try_to_end(bad, Run::default(), ending);
-    assert!(matches!(ended, Told::GivenUp { .. }), "{ended:?}");
-    let told = damage(&mut world);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("ended can't be written"), "{told:?}");
+    assert!(
+        matches!(ended, StoreEvent::EndNotWritten { .. }),
+        "{ended:?}"
+    );
+    let reported = damage(&mut world);
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(
+        reported[0].contains("ended can't be written"),
+        "{reported:?}"
+    );
     goes_on(&mut world, queue);
     never_failed(&world);
 }
@@ -71,11 +77,11 @@ fn a_lane_goes_on_behind_a_retry_that_was_given_up() {
     break_table(&world, "history");
     let due = world.now() + 10;
     world.retry(bad, due, false);
-    let told = damage(&mut world);
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported = damage(&mut world);
+    assert_eq!(reported.len(), 1, "{reported:?}");
     assert!(
-        told[0].contains("failed a run can't be written"),
-        "{told:?}"
+        reported[0].contains("failed a run can't be written"),
+        "{reported:?}"
     );
     goes_on(&mut world, queue);
 }
@@ -92,7 +98,7 @@ fn a_crash_that_was_given_up_is_counted_once() {
     for key in [&b"bad"[..], b"good"] {
         world.refill(queue, key, 9);
     }
-    world.ask(Ask::Running {
+    world.send(StoreRequest::Running {
         jobs: vec![bad, good],
     });
     world.settle();
@@ -112,13 +118,13 @@ fn a_crash_that_was_given_up_is_counted_once() {
             ..jobs[0].run
         };
         let (error, due_ms) = (world.error("x"), world.now());
-        world.ask(Ask::Retry {
+        world.send(StoreRequest::Retry {
             job: good,
             run,
             due_ms,
             error,
             output: None,
-            hold: false,
+            park: false,
         });
         world.advance(10);
         world.advance(10);
@@ -134,7 +140,7 @@ fn a_change_of_what_cannot_be_read_is_refused_alone() {
     world.reopen();
     world.queue("mails");
     break_body(&world);
-    let changed = world.change(Which::One(bad), Change::Cancel);
+    let changed = world.change(Selection::One(bad), Change::Cancel);
     assert!(changed.is_err(), "{changed:?}");
     pushed(&mut world, job(queue));
     never_failed(&world);
@@ -145,7 +151,7 @@ fn a_change_goes_well_where_something_else_cannot_be_forgotten() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     let bad = pushed(&mut world, marked(queue, b"lane"));
-    world.change(Which::One(bad), Change::Cancel).unwrap();
+    world.change(Selection::One(bad), Change::Cancel).unwrap();
     for _ in 0..300 {
         pushed(&mut world, job_of(queue, b"lane"));
     }
@@ -153,17 +159,17 @@ fn a_change_goes_well_where_something_else_cannot_be_forgotten() {
         queue: Some(queue),
         ..Filter::default()
     };
-    world.change(Which::Many(all), Change::Cancel).unwrap();
+    world.change(Selection::Many(all), Change::Cancel).unwrap();
     let last = pushed(&mut world, job_of(queue, b"lane"));
     world.reopen();
     break_body(&world);
     // Less is to be kept than before.
-    let keep = Keep {
+    let policy = QueuePolicy {
         done: 10,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    world.queue_with("mails", keep);
-    let changed = world.change(Which::One(last), Change::Cancel);
+    world.queue_with("mails", policy);
+    let changed = world.change(Selection::One(last), Change::Cancel);
     assert_eq!(changed.unwrap().count, 1);
     never_failed(&world);
 }
@@ -172,36 +178,37 @@ fn a_change_goes_well_where_something_else_cannot_be_forgotten() {
 #[test]
 fn of_held_jobs_it_is_told_which_were_not_changed() {
     let mut world = World::sqlite();
-    let keep = Keep {
+    let policy = QueuePolicy {
         window: 100_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
+    let queue = world.queue_with("mails", policy);
     let other = world.queue("other");
-    let held: Vec<JobId> = (0..20_000).map(|_| world.hold(job(queue)).id).collect();
+    let loaded: Vec<JobId> = (0..20_000).map(|_| world.load(job(queue)).id).collect();
     let path = world.path().clone();
     let db = rusqlite::Connection::open(path).unwrap();
     db.busy_timeout(Duration::from_secs(10)).unwrap();
     let ticket = world.ticket();
-    world.ask(Ask::Change {
+    world.send(StoreRequest::Change {
         ticket,
-        which: Which::Held(held.clone()),
+        which: Selection::Loaded(loaded.clone()),
         change: Change::Move { to: other },
     });
     // Between two slices of it.
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let told = world.wait(|told| matches!(told, Told::Changed { ticket: of, .. } if *of == ticket));
+    let event = world
+        .wait(|event| matches!(event, StoreEvent::Changed { ticket: of, .. } if *of == ticket));
     db.execute_batch("COMMIT").unwrap();
-    let Told::Changed { result, .. } = told else {
+    let StoreEvent::Changed { result, .. } = event else {
         panic!("that is no answer");
     };
     let (moved, left) = match result {
-        Ok(Changed { count, held, .. }) => (count, held),
-        Err(_) => (0, held.clone()),
+        Ok(Changed { count, loaded, .. }) => (count, loaded),
+        Err(_) => (0, loaded.clone()),
     };
-    assert_eq!(moved as usize + left.len(), held.len());
-    assert_eq!(left, held[moved as usize..]);
-    world.wait(|told| matches!(told, Told::Failing(None)));
+    assert_eq!(moved as usize + left.len(), loaded.len());
+    assert_eq!(left, loaded[moved as usize..]);
+    world.wait(|event| matches!(event, StoreEvent::Failing(None)));
     let there = Filter {
         queue: Some(other),
         states: State::Ready.into(),
@@ -214,40 +221,40 @@ fn of_held_jobs_it_is_told_which_were_not_changed() {
 #[test]
 fn ends_that_cannot_be_written_hold_up_nobody() {
     let mut world = World::sqlite();
-    let keep = Keep {
+    let policy = QueuePolicy {
         window: 100_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
+    let queue = world.queue_with("mails", policy);
     for _ in 0..500 {
         pushed(&mut world, job_of(queue, b"lane"));
     }
     world.reopen();
-    world.queue_with("mails", keep);
+    world.queue_with("mails", policy);
     let (jobs, _) = world.refill(queue, b"lane", 500);
     break_table(&world, "ended");
     let opened = |world: &World| std::fs::metadata(world.path()).unwrap();
     let before = opened(&world).len();
     for job in &jobs {
-        world.ask(Ask::End {
+        world.send(StoreRequest::End {
             job: *job,
             run: Run::default(),
             ending: Ending::Done { result: None },
-            told: None,
+            ticket: None,
             output: None,
         });
     }
     for number in 0..1_000 {
-        world.ask(Ask::Push {
+        world.send(StoreRequest::Push {
             ticket: Ticket(number, 99),
             room: false,
             job: Box::new(job_of(queue, b"other")),
         });
     }
-    let told = damage(&mut world);
-    assert_eq!(told.len(), jobs.len());
+    let reported = damage(&mut world);
+    assert_eq!(reported.len(), jobs.len());
     assert!(opened(&world).len() >= before);
-    let accepted = |told: &&Told| matches!(told, Told::Pushed { ticket, pushed: Pushed::Accepted { .. } } if ticket.1 == 99);
-    assert_eq!(world.told.iter().filter(accepted).count(), 1_000);
+    let accepted = |event: &&StoreEvent| matches!(event, StoreEvent::Pushed { ticket, pushed: Pushed::Accepted { .. } } if ticket.1 == 99);
+    assert_eq!(world.events.iter().filter(accepted).count(), 1_000);
     never_failed(&world);
 }

@@ -44,7 +44,7 @@ fn a_store_in_use_is_refused_by_every_name_it_has() {
         let error = open(name).err().unwrap();
         assert_eq!(holder(&error), Some(std::process::id()), "{error}");
     }
-    world.hold(job(queue));
+    world.load(job(queue));
     world.stop();
     for name in [&path, &link, &dir.join("jobs.db")] {
         drop(open(name).unwrap());
@@ -83,7 +83,7 @@ fn a_symlink_has_its_journal_beside_the_file_itself() {
     symlink("releases/1", dir.join("current")).unwrap();
     let mut world = World::at(dir.join("current/jobs.db"));
     let queue = world.queue("mails");
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     for suffix in ["", "-wal", "-lock"] {
         let file = beside(&dir.join("shared/jobs.db"), suffix);
         assert!(file.is_file(), "{}", file.display());

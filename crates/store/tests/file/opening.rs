@@ -6,7 +6,8 @@ use rusqlite::config::DbConfig;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use stoker_store::{
-    Keep, NewJob, Pushed, SqliteOptions, SqliteStore, State, StoreError, Told, View, tools,
+    NewJob, Pushed, QueuePolicy, SqliteOptions, SqliteStore, State, StoreError, StoreEvent, View,
+    tools,
 };
 
 fn open(path: &Path) -> Result<SqliteStore, StoreError> {
@@ -26,7 +27,7 @@ fn one_process_at_a_time() {
         "{error}"
     );
     // Nothing happened to the first one.
-    world.hold(job(queue));
+    world.load(job(queue));
     let path = world.path().clone();
     world.stop();
     drop(open(&path).unwrap());
@@ -37,7 +38,7 @@ fn one_process_at_a_time() {
 fn others_may_look_with_their_own_tools() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
-    world.hold(job(queue));
+    world.load(job(queue));
     let db = Connection::open(world.path()).unwrap();
     let count = |db: &Connection| -> u64 {
         db.query_row("SELECT count(*) FROM jobs", [], |row| row.get(0))
@@ -45,7 +46,7 @@ fn others_may_look_with_their_own_tools() {
     };
     assert_eq!(count(&db), 1);
     db.execute_batch("BEGIN; SELECT * FROM jobs").unwrap();
-    world.hold(job(queue));
+    world.load(job(queue));
     db.execute_batch("COMMIT").unwrap();
     assert_eq!(count(&db), 2);
 }
@@ -120,10 +121,10 @@ fn a_file_of_version_1_goes_on() {
     assert_eq!(world.driver().queues(), ["mails"]);
     let opened = world.driver().open_queue(
         "mails",
-        Keep {
+        QueuePolicy {
             failed_ms: u64::MAX,
             done_ms: u64::MAX,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     assert_eq!(
@@ -179,11 +180,11 @@ fn a_file_of_version_2_goes_on() {
         idempotency: Some(b"order-7"[..].into()),
         ..job(queue)
     };
-    let failed = world.hold(owned(queue)).id;
+    let failed = world.load(owned(queue)).id;
     world.fail(failed);
-    let retried = world.hold(job(queue)).id;
+    let retried = world.load(job(queue)).id;
     world.retry(retried, world.now() + 60_000, false);
-    let ready = world.hold(job(queue)).id;
+    let ready = world.load(job(queue)).id;
     let before = [failed, retried, ready].map(|id| world.view(id).unwrap());
     world.stop();
     let db = Connection::open(world.path()).unwrap();
@@ -217,9 +218,9 @@ fn a_file_of_version_2_goes_on() {
 fn a_file_of_version_3_goes_on() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
-    let failed = world.hold(job(queue)).id;
+    let failed = world.load(job(queue)).id;
     world.fail(failed);
-    let ready = world.hold(job(queue)).id;
+    let ready = world.load(job(queue)).id;
     world.stop();
     let db = Connection::open(world.path()).unwrap();
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
@@ -245,7 +246,7 @@ fn a_file_of_version_3_goes_on() {
 fn a_store_in_a_hurry_is_as_good() {
     let path = new_dir().join("jobs.db");
     let mut store = open(&path).unwrap();
-    let queue = stoker_store::Driver::open_queue(&mut store, "mails", Keep::default()).queue;
+    let queue = stoker_store::Driver::open_queue(&mut store, "mails", QueuePolicy::default()).queue;
     drop(store);
     let mut world = World::at(path);
     assert_eq!(world.queue("mails"), queue);
@@ -255,9 +256,9 @@ fn a_store_in_a_hurry_is_as_good() {
     ));
     assert!(
         world
-            .told
+            .events
             .iter()
-            .any(|told| matches!(told, Told::Counts { .. }))
+            .any(|event| matches!(event, StoreEvent::Counts { .. }))
     );
 }
 
@@ -274,7 +275,7 @@ fn modes(path: &Path) -> [u32; 4] {
 fn a_new_store_is_its_owners_alone() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
-    world.hold(job(queue));
+    world.load(job(queue));
     assert_eq!(modes(world.path()), [0o600; 4]);
 }
 
@@ -285,7 +286,7 @@ fn a_file_that_is_there_keeps_its_mode() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
     let mut world = World::at(path);
     let queue = world.queue("mails");
-    world.hold(job(queue));
+    world.load(job(queue));
     assert_eq!(modes(world.path()), [0o640, 0o640, 0o640, 0o600]);
 }
 
@@ -301,7 +302,7 @@ fn versions(path: &Path) -> [u8; 2] {
 fn a_store_without_a_log_gets_one_or_is_not_opened() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
-    world.hold(job(queue));
+    world.load(job(queue));
     world.stop();
     let path = world.path().clone();
     let reader = Connection::open(&path).unwrap();
@@ -326,7 +327,7 @@ fn a_store_that_was_being_made_is_made_anew() {
     const SECTOR: [u8; 4] = 512_u32.to_be_bytes();
     let mut world = World::sqlite();
     let queue = world.queue("mails");
-    world.hold(job(queue));
+    world.load(job(queue));
     let dir = new_dir();
     let path = dir.join("jobs.db");
     std::fs::copy(world.path(), &path).unwrap();

@@ -4,7 +4,7 @@
 use crate::world::{World, job};
 use std::fs::{self, File};
 use std::path::PathBuf;
-use stoker_store::{Pushed, QueueNo, Told, Trouble, tools};
+use stoker_store::{Pushed, QueueNo, StoreEvent, Trouble, tools};
 
 fn store() -> (World, QueueNo) {
     let mut world = World::sqlite();
@@ -39,7 +39,7 @@ fn a_deleted_store_takes_nothing_more_until_it_is_back() {
     fs::rename(&path, &away).unwrap();
     let text = is_refused(&mut world, queue);
     assert!(text.contains("jobs.db was deleted or renamed"), "{text}");
-    world.wait(|told| matches!(told, Told::Failing(Some(Trouble::Replaced(_)))));
+    world.wait(|event| matches!(event, StoreEvent::Failing(Some(Trouble::Replaced(_)))));
     assert!(!path.exists(), "none is made in its place");
     fs::rename(&away, &path).unwrap();
     goes_on(&mut world, queue);

@@ -1,16 +1,16 @@
 //! Backup, compacting and figures of a file.
 
 use crate::world::{World, job, job_of};
-use stoker_store::{Ask, Filter, Keep, StoreError, What, tools};
+use stoker_store::{Filter, QueuePolicy, StoreError, StoreRequest, What, tools};
 
 #[test]
 fn a_backup_is_a_whole_store() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
-    let ran = world.hold(job_of(queue, b"a")).id;
-    world.ask(Ask::Running { jobs: vec![ran] });
+    let ran = world.load(job_of(queue, b"a")).id;
+    world.send(StoreRequest::Running { jobs: vec![ran] });
     let waits = world.add(job(queue));
-    let failed = world.hold(job(queue)).id;
+    let failed = world.load(job(queue)).id;
     world.fail(failed);
     let to = world.path().with_file_name("backup.db");
     tools::backup(world.path(), &to).unwrap();
@@ -48,12 +48,12 @@ fn a_store_is_described() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
     world.queue("reports");
-    world.ask(Ask::Pause {
+    world.send(StoreRequest::Pause {
         queue,
         paused: true,
-        told: None,
+        ticket: None,
     });
-    let id = world.hold(job(queue)).id;
+    let id = world.load(job(queue)).id;
     world.done(id);
     world.add(job(queue));
     let description = tools::describe(world.path()).unwrap();
@@ -92,20 +92,20 @@ fn a_store_is_described() {
 #[test]
 fn a_store_is_compacted() {
     let mut world = World::sqlite();
-    let keep = Keep {
+    let policy = QueuePolicy {
         window: 10_000,
         done: 0,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let jobs: Vec<_> = (0..2_000).map(|_| world.hold(job(queue)).id).collect();
+    let queue = world.queue_with("mails", policy);
+    let jobs: Vec<_> = (0..2_000).map(|_| world.load(job(queue)).id).collect();
     let stays = world.add(job(queue));
     for id in jobs {
-        world.ask(Ask::End {
+        world.send(StoreRequest::End {
             job: id,
             run: stoker_store::Run::default(),
             ending: stoker_store::Ending::Done { result: None },
-            told: None,
+            ticket: None,
             output: None,
         });
     }
@@ -136,24 +136,24 @@ fn a_store_is_compacted() {
 #[test]
 fn what_is_written_after_the_end_goes_with_its_job() {
     let mut world = World::sqlite();
-    let keep = Keep {
+    let policy = QueuePolicy {
         done: 0,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let id = world.hold(job(queue)).id;
+    let queue = world.queue_with("mails", policy);
+    let id = world.load(job(queue)).id;
     world.done(id);
-    world.ask(Ask::Output {
+    world.send(StoreRequest::Output {
         job: id,
         bytes: b"written late".to_vec(),
     });
-    world.ask(Ask::Note {
+    world.send(StoreRequest::Note {
         job: id,
         what: What::AfterAck,
         text: "it failed all the same".to_owned(),
     });
     world.advance(5_000);
-    let other = world.hold(job(queue)).id;
+    let other = world.load(job(queue)).id;
     world.done(other);
     world.until("it is forgotten", |world| world.view(id).is_none());
     assert_eq!(

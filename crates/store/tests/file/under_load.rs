@@ -2,46 +2,46 @@
 
 use crate::world::{World, job, job_of};
 use stoker_store::{
-    Ask, Change, Ending, Filter, Keep, Look, NewJob, Pushed, Run, State, Ticket, Told, Trouble,
-    Which, tools,
+    Change, Ending, Filter, NewJob, Pushed, Query, QueuePolicy, Run, Selection, State, StoreEvent,
+    StoreRequest, Ticket, Trouble, tools,
 };
 
 #[test]
 fn more_than_it_takes_in_at_once_is_refused() {
     let mut world = World::sqlite();
     let queue = world.queue("mails");
-    let push = |number| Ask::Push {
+    let push = |number| StoreRequest::Push {
         ticket: Ticket(number, 9),
         room: false,
         job: Box::new(job(queue)),
     };
     // Nothing is sent before the flush, so nothing makes room meanwhile.
     for number in 0..65_537 {
-        world.ask(push(number));
+        world.send(push(number));
     }
     for number in 0..1_025 {
-        let look = Look::Count(Filter::default());
-        world.ask(Ask::Look {
+        let query = Query::Count(Filter::default());
+        world.send(StoreRequest::Query {
             ticket: Ticket(number, 10),
-            look,
+            query,
         });
     }
-    let busy = |told: &Told| {
+    let busy = |event: &StoreEvent| {
         matches!(
-            told,
-            Told::Pushed {
+            event,
+            StoreEvent::Pushed {
                 pushed: Pushed::Refused(Trouble::Busy(_)),
                 ..
-            } | Told::Found {
+            } | StoreEvent::Found {
                 found: Err(Trouble::Busy(_)),
                 ..
             }
         )
     };
-    let last_look = |told: &Told| {
+    let last_look = |event: &StoreEvent| {
         matches!(
-            told,
-            Told::Found {
+            event,
+            StoreEvent::Found {
                 ticket: Ticket(1_023, 10),
                 ..
             }
@@ -49,15 +49,15 @@ fn more_than_it_takes_in_at_once_is_refused() {
     };
     world.wait(last_look);
     let refused: Vec<_> = world
-        .told
+        .events
         .iter()
-        .filter(|told| busy(told))
+        .filter(|event| busy(event))
         .cloned()
         .collect();
     assert_eq!(refused.len(), 2, "{refused:?}");
-    assert!(refused.iter().any(|told| matches!(
-        told,
-        Told::Pushed {
+    assert!(refused.iter().any(|event| matches!(
+        event,
+        StoreEvent::Pushed {
             ticket: Ticket(65_536, 9),
             ..
         }
@@ -81,17 +81,17 @@ fn bytes_are_bounded_too() {
     };
     for number in 0..4 {
         let job = Box::new(big.clone());
-        world.ask(Ask::Push {
+        world.send(StoreRequest::Push {
             ticket: Ticket(number, 9),
             room: false,
             job,
         });
     }
     world.settle();
-    let accepted = world.told.iter().filter(|told| {
+    let accepted = world.events.iter().filter(|event| {
         matches!(
-            told,
-            Told::Pushed {
+            event,
+            StoreEvent::Pushed {
                 pushed: Pushed::Accepted { .. },
                 ..
             }
@@ -123,10 +123,10 @@ fn the_log_does_not_grow_for_ever() {
     let mut world = World::sqlite();
     let queue = world.queue_with(
         "mails",
-        Keep {
+        QueuePolicy {
             window: 10_000,
             done: 100,
-            ..Keep::default()
+            ..QueuePolicy::default()
         },
     );
     let mut longest = 0;
@@ -139,15 +139,15 @@ fn the_log_does_not_grow_for_ever() {
                 meta_len: 0,
                 ..job(queue)
             };
-            world.ask(Ask::Push {
+            world.send(StoreRequest::Push {
                 ticket,
                 room: true,
                 job: Box::new(new),
             });
         }
         world.settle();
-        world.told.retain(|told| match told {
-            Told::Pushed {
+        world.events.retain(|event| match event {
+            StoreEvent::Pushed {
                 pushed: Pushed::Accepted { id, .. },
                 ..
             } => {
@@ -156,14 +156,14 @@ fn the_log_does_not_grow_for_ever() {
             }
             _ => true,
         });
-        assert_eq!(jobs.len(), 100, "{:?}", world.told);
+        assert_eq!(jobs.len(), 100, "{:?}", world.events);
         for id in jobs {
             let ending = Ending::Done { result: None };
-            world.ask(Ask::End {
+            world.send(StoreRequest::End {
                 job: id,
                 run: Run::default(),
                 ending,
-                told: None,
+                ticket: None,
                 output: None,
             });
         }
@@ -180,10 +180,10 @@ fn the_log_does_not_grow_for_ever() {
 #[test]
 fn crashes_lose_nothing() {
     let mut world = World::sqlite();
-    let keep = Keep {
+    let policy = QueuePolicy {
         window: 3,
         done: 20,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
     let mut random = 7_u64;
     let mut chance = move |bound: u64| {
@@ -194,20 +194,20 @@ fn crashes_lose_nothing() {
     };
     let mut unfinished = std::collections::BTreeSet::new();
     for _ in 0..25 {
-        let queue = world.queue_with("mails", keep);
-        let mut held = Vec::new();
+        let queue = world.queue_with("mails", policy);
+        let mut loaded = Vec::new();
         for _ in 0..40 {
             let key = format!("tenant{}", chance(5));
             match chance(4) {
                 0 | 1 => {
                     let (id, job) = world.accept(job_of(queue, key.as_bytes()));
                     unfinished.insert(id);
-                    held.extend(job.map(|job| job.id));
+                    loaded.extend(job.map(|job| job.id));
                 }
-                2 => held.extend(world.refill(queue, key.as_bytes(), 2).0),
-                _ if held.is_empty() => {}
+                2 => loaded.extend(world.refill(queue, key.as_bytes(), 2).0),
+                _ if loaded.is_empty() => {}
                 _ => {
-                    let id = held.swap_remove(chance(held.len() as u64) as usize);
+                    let id = loaded.swap_remove(chance(loaded.len() as u64) as usize);
                     match chance(3) {
                         0 => world.retry(id, world.now() + chance(50), false),
                         _ => {
@@ -219,7 +219,7 @@ fn crashes_lose_nothing() {
             }
             world.advance(1);
         }
-        world.ask(Ask::Running { jobs: held });
+        world.send(StoreRequest::Running { jobs: loaded });
         world.settle();
         world.crash();
         let mut left = Vec::new();
@@ -253,33 +253,38 @@ fn a_queue_is_opened_while_somebody_else_writes() {
     let queue = world.queue("reports");
     let ticket = world.ticket();
     let job = Box::new(job(queue));
-    world.ask(Ask::Push {
+    world.send(StoreRequest::Push {
         ticket,
         room: true,
         job,
     });
-    world.ask(Ask::Pause {
+    world.send(StoreRequest::Pause {
         queue,
         paused: true,
-        told: None,
+        ticket: None,
     });
     world.driver().flush();
     assert_eq!(world.driver().queues(), ["mails", "reports"]);
     other.execute_batch("ROLLBACK").unwrap();
-    let told = world.wait(|told| matches!(told, Told::Pushed { .. }));
+    let event = world.wait(|event| matches!(event, StoreEvent::Pushed { .. }));
     assert!(
         matches!(
-            &told,
-            Told::Pushed {
+            &event,
+            StoreEvent::Pushed {
                 pushed: Pushed::Accepted { job: Some(_), .. },
                 ..
             }
         ),
-        "{told:?}"
+        "{event:?}"
     );
     world.crash();
     assert_eq!(world.driver().queues(), ["mails", "reports"]);
-    assert!(world.driver().open_queue("reports", Keep::default()).paused);
+    assert!(
+        world
+            .driver()
+            .open_queue("reports", QueuePolicy::default())
+            .paused
+    );
     assert_eq!(world.counts(queue).ready, 1);
 }
 
@@ -290,14 +295,14 @@ fn a_change_that_fits_nothing_lets_others_go_first() {
     let queue = world.queue("mails");
     for number in 0..50_000 {
         let job = Box::new(job(queue));
-        world.ask(Ask::Push {
+        world.send(StoreRequest::Push {
             ticket: Ticket(number, 9),
             room: false,
             job,
         });
     }
     world.settle();
-    world.told.clear();
+    world.events.clear();
     let other = rusqlite::Connection::open(world.path()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let ticket = world.ticket();
@@ -305,23 +310,23 @@ fn a_change_that_fits_nothing_lets_others_go_first() {
         kind: Some("NoSuchJob".to_owned()),
         ..Filter::default()
     };
-    world.ask(Ask::Change {
+    world.send(StoreRequest::Change {
         ticket,
-        which: Which::Many(filter),
+        which: Selection::Many(filter),
         change: Change::Cancel,
     });
     world.driver().flush();
     // It is asked while the change is under way, and does not wait for its end.
-    world.ask(Ask::Push {
+    world.send(StoreRequest::Push {
         ticket: Ticket(1, 11),
         room: false,
         job: Box::new(job(queue)),
     });
     world.driver().flush();
     other.execute_batch("ROLLBACK").unwrap();
-    world.wait(|told| matches!(told, Told::Changed { ticket: of, .. } if *of == ticket));
-    let place = |is_it: fn(&Told) -> bool| world.told.iter().position(is_it).unwrap();
-    let pushed = place(|told| matches!(told, Told::Pushed { .. }));
-    let changed = place(|told| matches!(told, Told::Changed { .. }));
-    assert!(pushed < changed, "{:?}", world.told);
+    world.wait(|event| matches!(event, StoreEvent::Changed { ticket: of, .. } if *of == ticket));
+    let place = |is_it: fn(&StoreEvent) -> bool| world.events.iter().position(is_it).unwrap();
+    let pushed = place(|event| matches!(event, StoreEvent::Pushed { .. }));
+    let changed = place(|event| matches!(event, StoreEvent::Changed { .. }));
+    assert!(pushed < changed, "{:?}", world.events);
 }

@@ -3,7 +3,7 @@
 use crate::bad_page::{PAGE, damage, marked, never_failed, page_of_marked, pushed};
 use crate::world::{World, job_of};
 use std::os::unix::fs::FileExt;
-use stoker_store::{Ending, JobId, Keep, NewJob, Pushed, QueueNo, Told};
+use stoker_store::{Ending, JobId, NewJob, Pushed, QueueNo, QueuePolicy, StoreEvent};
 
 /// A closed store, and the page of it that goes bad.
 struct Bad {
@@ -66,25 +66,25 @@ fn a_lane_is_handed_over_up_to_what_cannot_be_read() {
         .collect();
     assert_eq!(ids, [vec![first], vec![good]]);
     assert!(lanes[0].more);
-    world.ask(stoker_store::Ask::Refill {
+    world.send(stoker_store::StoreRequest::Refill {
         queue,
         class: 0,
         key: b"bad"[..].into(),
         limit: 5,
     });
-    let told = damage(world);
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported = damage(world);
+    assert_eq!(reported.len(), 1, "{reported:?}");
     assert!(
-        told[0].starts_with("jobs of queue mails, priority 0, key bad can't be read: "),
-        "{told:?}"
+        reported[0].starts_with("jobs of queue mails, priority 0, key bad can't be read: "),
+        "{reported:?}"
     );
     works(world, queue);
     world.done(good);
 
     bad_one.mend();
     let world = &mut bad_one.world;
-    let told = world.wait(|told| matches!(told, Told::Refilled { .. }));
-    let Told::Refilled { jobs, more, .. } = told else {
+    let event = world.wait(|event| matches!(event, StoreEvent::Refilled { .. }));
+    let StoreEvent::Refilled { jobs, more, .. } = event else {
         unreachable!()
     };
     let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
@@ -113,7 +113,7 @@ fn a_search_passes_over_a_lane_that_cannot_be_read() {
 
     bad_one.mend();
     let world = &mut bad_one.world;
-    world.wait(|told| matches!(told, Told::Backlog { key, .. } if **key == *b"bad"));
+    world.wait(|event| matches!(event, StoreEvent::Backlog { key, .. } if **key == *b"bad"));
     assert_eq!(world.refill(queue, b"bad", 9).0.len(), 1);
 }
 
@@ -135,46 +135,46 @@ fn a_delayed_job_that_cannot_be_read_does_not_stop_commits() {
     for _ in 0..20 {
         works(world, queue);
     }
-    let told = damage(world);
+    let reported = damage(world);
     assert!(
-        told[0].starts_with("jobs whose time has come can't be made ready: "),
-        "{told:?}"
+        reported[0].starts_with("jobs whose time has come can't be made ready: "),
+        "{reported:?}"
     );
 
     bad_one.mend();
     let world = &mut bad_one.world;
-    world.wait(|told| matches!(told, Told::Backlog { key, .. } if key.is_empty()));
+    world.wait(|event| matches!(event, StoreEvent::Backlog { key, .. } if key.is_empty()));
     assert_eq!(world.refill(queue, b"", 9).0, [delayed]);
 }
 
 #[test]
 fn an_ended_job_that_cannot_be_forgotten_does_not_stop_commits() {
     let mut world = World::sqlite();
-    let keep = Keep {
+    let policy = QueuePolicy {
         failed_ms: 1_000,
-        ..Keep::default()
+        ..QueuePolicy::default()
     };
-    let queue = world.queue_with("mails", keep);
-    let job = world.hold(marked(queue, b"")).id;
+    let queue = world.queue_with("mails", policy);
+    let job = world.load(marked(queue, b"")).id;
     let error = world.error("boom");
     world.end(job, Ending::Failed(error));
     let mut bad_one = Bad::new(world);
     let world = &mut bad_one.world;
     world.restart();
-    world.queue_with("mails", keep);
+    world.queue_with("mails", policy);
     world.advance(2_000);
     for _ in 0..20 {
         works(world, queue);
         world.advance(100);
     }
-    let told = damage(world);
+    let reported = damage(world);
     assert!(
-        told[0].starts_with("what need not be kept can't be forgotten: "),
-        "{told:?}"
+        reported[0].starts_with("what need not be kept can't be forgotten: "),
+        "{reported:?}"
     );
 
     bad_one.mend();
     let world = &mut bad_one.world;
-    world.wait(|told| matches!(told, Told::Counts { counts, .. } if counts.failed == 0));
+    world.wait(|event| matches!(event, StoreEvent::Counts { counts, .. } if counts.failed == 0));
     assert_eq!(world.view(job), None);
 }

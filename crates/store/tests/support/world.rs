@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use stoker_store::{
-    Ask, Change, Changed, Clock, Counts, Driver, Ending, Filter, Found, Job, JobError, JobId, Keep,
-    Look, MemoryStore, NewJob, Pushed, QueueNo, Run, SqliteOptions, SqliteStore, Ticket, Told,
-    Trouble, View, Which,
+    Change, Changed, Clock, Counts, Driver, Ending, Filter, Found, Job, JobError, JobId,
+    MemoryStore, NewJob, Pushed, Query, QueueNo, QueuePolicy, Run, Selection, SqliteOptions,
+    SqliteStore, StoreEvent, StoreRequest, Ticket, Trouble, View,
 };
 
 /// When every test begins.
@@ -22,7 +22,7 @@ pub(crate) struct World {
     /// What has really passed, however the clock is set.
     passed: Arc<AtomicU64>,
     driver: Option<Box<dyn Driver>>,
-    pub(crate) told: Vec<Told>,
+    pub(crate) events: Vec<StoreEvent>,
     tickets: u64,
 }
 
@@ -48,7 +48,7 @@ impl World {
             clock,
             passed,
             driver: None,
-            told: Vec::new(),
+            events: Vec::new(),
             tickets: 0,
         };
         world.driver = Some(world.open());
@@ -89,16 +89,16 @@ impl World {
 
     /// Ends as a server does that was asked to, and starts again.
     pub(crate) fn reopen(&mut self) {
-        let mut told = Vec::new();
-        self.driver().close(&mut told).unwrap();
-        self.told.append(&mut told);
+        let mut events = Vec::new();
+        self.driver().close(&mut events).unwrap();
+        self.events.append(&mut events);
         self.crash();
     }
 
     /// Ends without a word, and starts again.
     pub(crate) fn crash(&mut self) {
         drop(self.driver.take());
-        self.told.clear();
+        self.events.clear();
         self.driver = Some(self.open());
     }
 
@@ -135,15 +135,15 @@ impl World {
     }
 
     pub(crate) fn queue(&mut self, name: &str) -> QueueNo {
-        self.queue_with(name, Keep::default())
+        self.queue_with(name, QueuePolicy::default())
     }
 
-    pub(crate) fn queue_with(&mut self, name: &str, keep: Keep) -> QueueNo {
-        self.driver().open_queue(name, keep).queue
+    pub(crate) fn queue_with(&mut self, name: &str, policy: QueuePolicy) -> QueueNo {
+        self.driver().open_queue(name, policy).queue
     }
 
-    pub(crate) fn ask(&mut self, ask: Ask) {
-        self.driver().ask(ask);
+    pub(crate) fn send(&mut self, request: StoreRequest) {
+        self.driver().send(request);
     }
 
     pub(crate) fn ticket(&mut self) -> Ticket {
@@ -159,23 +159,24 @@ impl World {
             key: Some(b"no such tenant"[..].into()),
             ..Filter::default()
         };
-        self.ask(Ask::Look {
+        self.send(StoreRequest::Query {
             ticket,
-            look: Look::Count(nothing),
+            query: Query::Count(nothing),
         });
-        self.wait(|told| matches!(told, Told::Found { ticket: of, .. } if *of == ticket));
-        self.told
-            .retain(|told| !matches!(told, Told::Found { ticket: of, .. } if *of == ticket));
+        self.wait(|event| matches!(event, StoreEvent::Found { ticket: of, .. } if *of == ticket));
+        self.events.retain(
+            |event| !matches!(event, StoreEvent::Found { ticket: of, .. } if *of == ticket),
+        );
     }
 
     /// Hears until something was told.
-    pub(crate) fn wait(&mut self, is_it: impl Fn(&Told) -> bool) -> Told {
+    pub(crate) fn wait(&mut self, is_it: impl Fn(&StoreEvent) -> bool) -> StoreEvent {
         self.driver().flush();
         loop {
-            let mut told = std::mem::take(&mut self.told);
-            self.driver().hear(&mut told);
-            self.told = told;
-            if let Some(it) = self.told.iter().find(|told| is_it(told)) {
+            let mut events = std::mem::take(&mut self.events);
+            self.driver().receive(&mut events);
+            self.events = events;
+            if let Some(it) = self.events.iter().find(|event| is_it(event)) {
                 return it.clone();
             }
             let wake = self.driver.as_ref().unwrap().wake();
@@ -185,7 +186,7 @@ impl World {
                 tv_nsec: 0,
             };
             let ready = poll(&mut [PollFd::new(&wake, PollFlags::IN)], Some(&patience)).unwrap();
-            assert!(ready > 0, "it never came; told: {:?}", self.told);
+            assert!(ready > 0, "it never came; told: {:?}", self.events);
         }
     }
 
@@ -196,15 +197,15 @@ impl World {
 
     pub(crate) fn push_to(&mut self, room: bool, job: NewJob) -> Pushed {
         let ticket = self.ticket();
-        self.ask(Ask::Push {
+        self.send(StoreRequest::Push {
             ticket,
             room,
             job: Box::new(job),
         });
-        let told =
-            self.wait(|told| matches!(told, Told::Pushed { ticket: of, .. } if *of == ticket));
-        match told {
-            Told::Pushed { pushed, .. } => pushed,
+        let event = self
+            .wait(|event| matches!(event, StoreEvent::Pushed { ticket: of, .. } if *of == ticket));
+        match event {
+            StoreEvent::Pushed { pushed, .. } => pushed,
             other => panic!("{other:?}"),
         }
     }
@@ -223,7 +224,7 @@ impl World {
     }
 
     /// Pushes a job that must be handed over at once.
-    pub(crate) fn hold(&mut self, job: NewJob) -> Job {
+    pub(crate) fn load(&mut self, job: NewJob) -> Job {
         self.accept(job).1.expect("handed over")
     }
 
@@ -245,16 +246,16 @@ impl World {
         limit: usize,
     ) -> (Vec<Job>, bool) {
         self.settle();
-        self.told
-            .retain(|told| !matches!(told, Told::Refilled { .. }));
-        self.ask(Ask::Refill {
+        self.events
+            .retain(|event| !matches!(event, StoreEvent::Refilled { .. }));
+        self.send(StoreRequest::Refill {
             queue,
             class,
             key: key.into(),
             limit,
         });
-        match self.wait(|told| matches!(told, Told::Refilled { .. })) {
-            Told::Refilled { jobs, more, .. } => (jobs, more),
+        match self.wait(|event| matches!(event, StoreEvent::Refilled { .. })) {
+            StoreEvent::Refilled { jobs, more, .. } => (jobs, more),
             other => panic!("{other:?}"),
         }
     }
@@ -266,15 +267,15 @@ impl World {
         limit: usize,
     ) -> (Vec<stoker_store::Lane>, bool) {
         self.settle();
-        self.told
-            .retain(|told| !matches!(told, Told::RefilledLanes { .. }));
-        self.ask(Ask::RefillLanes {
+        self.events
+            .retain(|event| !matches!(event, StoreEvent::RefilledLanes { .. }));
+        self.send(StoreRequest::RefillLanes {
             queue,
             lanes,
             limit,
         });
-        match self.wait(|told| matches!(told, Told::RefilledLanes { .. })) {
-            Told::RefilledLanes { lanes, more, .. } => (lanes, more),
+        match self.wait(|event| matches!(event, StoreEvent::RefilledLanes { .. })) {
+            StoreEvent::RefilledLanes { lanes, more, .. } => (lanes, more),
             other => panic!("{other:?}"),
         }
     }
@@ -292,25 +293,25 @@ impl World {
     }
 
     pub(crate) fn end_run(&mut self, job: JobId, run: Run, ending: Ending) {
-        let told = self.try_to_end(job, run, ending);
-        assert!(matches!(told, Told::Ended { .. }), "{told:?}");
+        let event = self.try_to_end(job, run, ending);
+        assert!(matches!(event, StoreEvent::Ended { .. }), "{event:?}");
     }
 
     /// Returns whether it has ended or was given up.
-    pub(crate) fn try_to_end(&mut self, job: JobId, run: Run, ending: Ending) -> Told {
+    pub(crate) fn try_to_end(&mut self, job: JobId, run: Run, ending: Ending) -> StoreEvent {
         let ticket = self.ticket();
-        self.ask(Ask::End {
+        self.send(StoreRequest::End {
             job,
             run,
             ending,
-            told: Some(ticket),
+            ticket: Some(ticket),
             output: None,
         });
-        let told = self.wait(|told| {
-            matches!(told, Told::Ended { ticket: of } | Told::GivenUp { ticket: of } if *of == ticket)
+        let event = self.wait(|event| {
+            matches!(event, StoreEvent::Ended { ticket: of } | StoreEvent::EndNotWritten { ticket: of } if *of == ticket)
         });
         self.settle();
-        told
+        event
     }
 
     pub(crate) fn done(&mut self, job: JobId) {
@@ -331,7 +332,7 @@ impl World {
         }
     }
 
-    pub(crate) fn retry(&mut self, job: JobId, due_ms: u64, hold: bool) {
+    pub(crate) fn retry(&mut self, job: JobId, due_ms: u64, park: bool) {
         let error = self.error("not now");
         let run = Run {
             attempt: 1,
@@ -339,41 +340,45 @@ impl World {
             ran_us: 1_000,
             ..Run::default()
         };
-        self.ask(Ask::Retry {
+        self.send(StoreRequest::Retry {
             job,
             run,
             due_ms,
             error,
             output: None,
-            hold,
+            park,
         });
         self.settle();
     }
 
-    pub(crate) fn change(&mut self, which: Which, change: Change) -> Result<Changed, Trouble> {
+    pub(crate) fn change(&mut self, which: Selection, change: Change) -> Result<Changed, Trouble> {
         let ticket = self.ticket();
-        self.ask(Ask::Change {
+        self.send(StoreRequest::Change {
             ticket,
             which,
             change,
         });
-        match self.wait(|told| matches!(told, Told::Changed { ticket: of, .. } if *of == ticket)) {
-            Told::Changed { result, .. } => result,
+        match self
+            .wait(|event| matches!(event, StoreEvent::Changed { ticket: of, .. } if *of == ticket))
+        {
+            StoreEvent::Changed { result, .. } => result,
             other => panic!("{other:?}"),
         }
     }
 
-    pub(crate) fn look(&mut self, look: Look) -> Found {
+    pub(crate) fn query(&mut self, query: Query) -> Found {
         let ticket = self.ticket();
-        self.ask(Ask::Look { ticket, look });
-        match self.wait(|told| matches!(told, Told::Found { ticket: of, .. } if *of == ticket)) {
-            Told::Found { found, .. } => found.unwrap(),
+        self.send(StoreRequest::Query { ticket, query });
+        match self
+            .wait(|event| matches!(event, StoreEvent::Found { ticket: of, .. } if *of == ticket))
+        {
+            StoreEvent::Found { found, .. } => found.unwrap(),
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn view(&mut self, job: JobId) -> Option<View> {
-        match self.look(Look::One(job)) {
+        match self.query(Query::One(job)) {
             Found::One(view) => view.map(|view| *view),
             other => panic!("{other:?}"),
         }
@@ -384,7 +389,7 @@ impl World {
     }
 
     pub(crate) fn list(&mut self, filter: Filter) -> Vec<JobId> {
-        match self.look(Look::List {
+        match self.query(Query::List {
             filter,
             after: None,
             limit: 1_000,
@@ -397,7 +402,7 @@ impl World {
     }
 
     pub(crate) fn count(&mut self, filter: Filter) -> u64 {
-        match self.look(Look::Count(filter)) {
+        match self.query(Query::Count(filter)) {
             Found::Count(count) => count,
             other => panic!("{other:?}"),
         }
@@ -406,8 +411,8 @@ impl World {
     /// What was last told of a queue's counts.
     pub(crate) fn counts(&mut self, queue: QueueNo) -> Counts {
         self.settle();
-        let counts = self.told.iter().rev().find_map(|told| match told {
-            Told::Counts { queue: of, counts } if *of == queue => Some(*counts),
+        let counts = self.events.iter().rev().find_map(|event| match event {
+            StoreEvent::Counts { queue: of, counts } if *of == queue => Some(*counts),
             _ => None,
         });
         counts.expect("counts are told")
@@ -417,8 +422,8 @@ impl World {
     pub(crate) fn backlogs(&mut self) -> Vec<(u8, Vec<u8>)> {
         self.settle();
         let mut lanes = Vec::new();
-        self.told.retain(|told| match told {
-            Told::Backlog { class, key, .. } => {
+        self.events.retain(|event| match event {
+            StoreEvent::Backlog { class, key, .. } => {
                 lanes.push((*class, key.to_vec()));
                 false
             }

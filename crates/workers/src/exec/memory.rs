@@ -19,17 +19,17 @@ pub(super) fn watch(running: Arc<Running>, limit: u64) -> io::Result<()> {
             // Nobody wakes it: the clock alone tells when to look again.
             thread::park_timeout(EVERY);
             let handles: Vec<Arc<Handle>> = running.lock().tasks.values().cloned().collect();
-            handles.iter().for_each(|handle| handle.limit_to(most));
+            handles.iter().for_each(|handle| handle.kill_above(most));
         }
     };
     thread::Builder::new().spawn(look).map(drop)
 }
 
 impl Handle {
-    fn limit_to(&self, most: u64) {
+    fn kill_above(&self, most: u64) {
         // Held until the signal is sent: the group's number can't become another's meanwhile.
         let group = self.group.lock().unwrap_or_else(PoisonError::into_inner);
-        if *group > 0 && takes_more_than(*group, most) {
+        if *group > 0 && uses_more_than(*group, most) {
             self.is_too_large.store(true, Ordering::SeqCst);
             kill_group(*group);
         }
@@ -37,7 +37,7 @@ impl Handle {
 }
 
 /// Forks share their pages, which count once; to look for that takes longer.
-fn takes_more_than(pid: i32, most: u64) -> bool {
+fn uses_more_than(pid: i32, most: u64) -> bool {
     match tree_resident_bytes(pid) {
         Some((resident, 1)) => resident > most,
         Some((resident, _)) if resident > most => {

@@ -1,17 +1,16 @@
 //! `strategy = "exec"`: a program per task. One adapter serves a pool with so many slots, and starts the pool's command for
 //! each task: the payload on stdin, the result from stdout, the verdict from how it ends.
 
-mod crew;
-mod link;
+mod connection;
 mod memory;
 mod output;
 mod program;
 mod run;
 mod task;
+mod thread_pool;
 mod verdict;
 
-use crew::Crew;
-use link::Link;
+use connection::Connection;
 use program::Program;
 use run::kill_group;
 use std::collections::HashMap;
@@ -21,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use stoker_wire::{Frame, MAX_FRAME, Splitter, Type, WireError};
 use task::Task;
+use thread_pool::ThreadPool;
 use verdict::Verdict;
 
 /// Bytes that are read at once.
@@ -36,12 +36,12 @@ struct State {
     /// The programs that run, by the id of their task.
     tasks: HashMap<u32, Arc<Handle>>,
     /// The server said to go.
-    is_told: bool,
+    is_draining: bool,
 }
 
 impl State {
     fn is_over(&self) -> bool {
-        self.is_told && self.tasks.is_empty()
+        self.is_draining && self.tasks.is_empty()
     }
 }
 
@@ -65,18 +65,18 @@ pub fn serve(
 ) -> io::Result<()> {
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
     // The soft signal of a timeout: the CANCEL before it says whom it means.
-    let heard = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGUSR1, heard)?;
-    let link = Arc::new(Link::new(socket.try_clone()?, slots));
+    let ignored = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR1, ignored)?;
+    let connection = Arc::new(Connection::new(socket.try_clone()?, slots));
     let program = Arc::new(Program::new(command));
     let running = Arc::new(Running::default());
     if let Some(limit) = memory_limit {
         memory::watch(running.clone(), limit)?;
     }
-    link.say_hello()?;
-    let mut crew = Crew::default();
+    connection.send_hello()?;
+    let mut threads = ThreadPool::default();
     let ended = read(socket, |frame| {
-        take(frame, &mut crew, &link, &program, &running);
+        take(frame, &mut threads, &connection, &program, &running);
         running.is_over()
     });
     // If any are left the server has gone, and nobody will take their answers.
@@ -107,8 +107,8 @@ fn read(mut socket: UnixStream, mut take: impl FnMut(Frame<'_>) -> bool) -> io::
 
 fn take(
     frame: Frame<'_>,
-    crew: &mut Crew,
-    link: &Arc<Link>,
+    threads: &mut ThreadPool,
+    connection: &Arc<Connection>,
     program: &Arc<Program>,
     running: &Arc<Running>,
 ) {
@@ -117,21 +117,21 @@ fn take(
             let handle = running.add(frame.id);
             let task = Arc::new(Task::of(&frame));
             let run = {
-                let (task, link) = (task.clone(), link.clone());
+                let (task, connection) = (task.clone(), connection.clone());
                 let (program, running) = (program.clone(), running.clone());
                 move || {
-                    task.run(&program, &handle, &link);
-                    running.remove(task.id, &link);
+                    task.run(&program, &handle, &connection);
+                    running.remove(task.id, &connection);
                 }
             };
-            if let Err(error) = crew.run(Box::new(run)) {
-                Verdict::not_started(&error).answer(&task, 1, link);
-                running.remove(task.id, link);
+            if let Err(error) = threads.run(Box::new(run)) {
+                Verdict::not_started(&error).answer(&task, 1, connection);
+                running.remove(task.id, connection);
             }
         }
         Type::Cancel => running.cancel(frame.id),
-        Type::Ping => link.pong(frame.id),
-        Type::Goaway => running.lock().is_told = true,
+        Type::Ping => connection.pong(frame.id),
+        Type::Goaway => running.lock().is_draining = true,
         _ => {}
     }
 }
@@ -144,11 +144,11 @@ impl Running {
     }
 
     /// Its answer is written. After the last one there is nothing more to read.
-    fn remove(&self, id: u32, link: &Link) {
+    fn remove(&self, id: u32, connection: &Connection) {
         let mut state = self.lock();
         state.tasks.remove(&id);
         if state.is_over() {
-            link.close();
+            connection.close();
         }
     }
 

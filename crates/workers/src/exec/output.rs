@@ -13,7 +13,7 @@ const WORDS: usize = 2 << 10;
 const READ: usize = 64 << 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct Captured {
     /// Its standard output, up to [`MOST`].
     pub(super) result: Vec<u8>,
     /// All of its standard output.
@@ -29,12 +29,12 @@ struct Pipes<'a> {
     errors: Option<ChildStderr>,
 }
 
-/// Feeds a program and hears it until it has closed both its outputs, or ended.
-pub(super) fn hear(
+/// Writes a program's input and reads its output until it has closed both outputs, or ended.
+pub(super) fn read_output(
     child: &mut Child,
     body: &[u8],
     mut log: impl FnMut(&[u8]),
-) -> io::Result<Heard> {
+) -> io::Result<Captured> {
     let mut pipes = Pipes {
         input: child.stdin.take(),
         rest: body,
@@ -51,16 +51,16 @@ pub(super) fn hear(
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or(ErrorKind::NotFound)?;
     let process = pidfd_open(pid, PidfdFlags::empty())?;
-    let (mut heard, mut buffer) = (Heard::default(), vec![0; READ]);
+    let (mut captured, mut buffer) = (Captured::default(), vec![0; READ]);
     loop {
         pipes.feed();
         // Looked at first: what it wrote before its end is read then.
         let has_ended = has_ended(pid)?;
-        pipes.hear(&mut heard, &mut buffer, &mut log)?;
+        pipes.read(&mut captured, &mut buffer, &mut log)?;
         let are_closed = pipes.output.is_none() && pipes.errors.is_none();
         // What it started may still hold its outputs: nobody waits for those.
         if has_ended || are_closed {
-            return Ok(heard);
+            return Ok(captured);
         }
         pipes.wait(&process)?;
     }
@@ -81,16 +81,16 @@ impl Pipes<'_> {
         self.input = None;
     }
 
-    fn hear(
+    fn read(
         &mut self,
-        heard: &mut Heard,
+        captured: &mut Captured,
         buffer: &mut [u8],
         log: &mut impl FnMut(&[u8]),
     ) -> io::Result<()> {
-        let is_over = drain(self.output.as_mut(), buffer, |bytes| heard.keep(bytes))?;
+        let is_over = drain(self.output.as_mut(), buffer, |bytes| captured.keep(bytes))?;
         self.output.take_if(|_| is_over);
         let is_over = drain(self.errors.as_mut(), buffer, |bytes| {
-            heard.note(bytes);
+            captured.note(bytes);
             log(bytes);
         })?;
         self.errors.take_if(|_| is_over);
@@ -139,7 +139,7 @@ fn drain(
     }
 }
 
-impl Heard {
+impl Captured {
     fn keep(&mut self, bytes: &[u8]) {
         self.len += bytes.len();
         let room = MOST - self.result.len();

@@ -1,8 +1,8 @@
 //! A task runs: its program is started, fed and read, and how it ends is the answer.
 
 use super::Handle;
-use super::link::Link;
-use super::output::{Heard, hear};
+use super::connection::Connection;
+use super::output::{Captured, read_output};
 use super::program::Program;
 use super::task::Task;
 use super::verdict::Verdict;
@@ -14,40 +14,42 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 impl Task {
-    pub(super) fn run(&self, program: &Program, handle: &Handle, link: &Link) {
-        link.started(self.id);
+    pub(super) fn run(&self, program: &Program, handle: &Handle, connection: &Connection) {
+        connection.started(self.id);
         let began = Instant::now();
         let verdict = match program.command(self).spawn() {
-            Ok(child) => self.follow(child, handle, link),
+            Ok(child) => self.wait_for_end(child, handle, connection),
             Err(error) => Verdict::not_started(&error),
         };
         let worked = u32::try_from(began.elapsed().as_micros()).unwrap_or(u32::MAX);
-        verdict.answer(self, worked.max(1), link);
+        verdict.answer(self, worked.max(1), connection);
     }
 
     /// Until it has ended, and all that it started.
-    fn follow(&self, mut child: Child, handle: &Handle, link: &Link) -> Verdict {
+    fn wait_for_end(&self, mut child: Child, handle: &Handle, connection: &Connection) -> Verdict {
         let group = i32::try_from(child.id()).unwrap_or_default();
         handle.set(group);
         if handle.is_cancelled.load(Ordering::SeqCst) {
             handle.kill();
         }
-        let heard = hear(&mut child, &self.body, |lines| link.log(self.id, lines));
+        let captured = read_output(&mut child, &self.body, |lines| {
+            connection.log(self.id, lines);
+        });
         let ended = end(&mut child, handle, group);
-        match (heard, ended) {
-            (Ok(heard), Ok(status)) => self.judge(&heard, status, handle),
+        match (captured, ended) {
+            (Ok(captured), Ok(status)) => self.verdict_of(&captured, status, handle),
             (Err(error), _) | (_, Err(error)) => Verdict::not_followed(&error),
         }
     }
 
-    fn judge(&self, heard: &Heard, status: ExitStatus, handle: &Handle) -> Verdict {
+    fn verdict_of(&self, captured: &Captured, status: ExitStatus, handle: &Handle) -> Verdict {
         if handle.is_cancelled.load(Ordering::SeqCst) {
             return Verdict::cancelled();
         }
         if handle.is_too_large.load(Ordering::SeqCst) {
             return Verdict::too_large();
         }
-        Verdict::of(status, heard, self.is_job)
+        Verdict::of(status, captured, self.is_job)
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a program ended, as an answer.
 
-use super::link::Link;
-use super::output::{Heard, MOST};
+use super::connection::Connection;
+use super::output::{Captured, MOST};
 use super::task::Task;
 use rustix::process::Signal;
 use std::io;
@@ -59,17 +59,21 @@ impl Verdict {
         )
     }
 
-    pub(super) fn of(status: ExitStatus, heard: &Heard, is_job: bool) -> Self {
-        let words = String::from_utf8_lossy(&heard.words).trim().to_owned();
-        let said = |what: String| match words.as_str() {
+    pub(super) fn of(status: ExitStatus, captured: &Captured, is_job: bool) -> Self {
+        let words = String::from_utf8_lossy(&captured.words).trim().to_owned();
+        let with_words = |what: String| match words.as_str() {
             "" => what,
             words => format!("{what}: {words}"),
         };
         match (status.code(), status.signal()) {
-            (Some(0), _) => Self::done(heard, is_job),
+            (Some(0), _) => Self::done(captured, is_job),
             // A call has one run.
-            (Some(AGAIN), _) if is_job => Self::new(Status::RETRY, said("exit code 75".to_owned())),
-            (Some(code), _) => Self::new(Status::EXCEPTION, said(format!("exit code {code}"))),
+            (Some(AGAIN), _) if is_job => {
+                Self::new(Status::RETRY, with_words("exit code 75".to_owned()))
+            }
+            (Some(code), _) => {
+                Self::new(Status::EXCEPTION, with_words(format!("exit code {code}")))
+            }
             (None, signal) => Self {
                 signal,
                 ..Self::new(Status::CRASHED, words)
@@ -77,22 +81,25 @@ impl Verdict {
         }
     }
 
-    fn done(heard: &Heard, is_job: bool) -> Self {
-        if !is_job && heard.len > MOST {
-            let text = format!("its output has {} bytes, and {MOST} is the most", heard.len);
+    fn done(captured: &Captured, is_job: bool) -> Self {
+        if !is_job && captured.len > MOST {
+            let text = format!(
+                "its output has {} bytes, and {MOST} is the most",
+                captured.len
+            );
             return Self::new(Status::EXCEPTION, text);
         }
         // The work is done: to fail it for its output would be to do it again.
-        let is_kept = !is_job || heard.len <= RESULT;
-        Self::new(Status::OK, if is_kept { &heard.result[..] } else { &[] })
+        let is_kept = !is_job || captured.len <= RESULT;
+        Self::new(Status::OK, if is_kept { &captured.result[..] } else { &[] })
     }
 
-    pub(super) fn answer(&self, task: &Task, worked: u32, link: &Link) {
+    pub(super) fn answer(&self, task: &Task, worked: u32, connection: &Connection) {
         let mut meta = MetaBuf::new();
         if let Some(signal) = self.signal.and_then(|signal| u32::try_from(signal).ok()) {
             meta.push(Key::SIGNAL, &signal.to_be_bytes());
         }
-        link.say(Encode {
+        connection.send(Encode {
             code: self.status.0,
             ttl: worked,
             meta: meta.as_meta(),

@@ -4,7 +4,7 @@ use super::super::{Answered, Caller, Handle, Refused};
 use crate::plane::Plane;
 use crate::sources::jobs::{IS_RUNNING, Operator, Reach};
 use stoker_api::job::{self, Changed, State, Target};
-use stoker_store::{Ask, Bytes, Change, JobId, Which};
+use stoker_store::{Bytes, Change, JobId, Selection, StoreRequest};
 use stoker_wire::{Codec, Status};
 
 impl Handle for job::Retry {
@@ -77,21 +77,21 @@ impl Plane {
         let which = self.which(target)?;
         let state = target.filter.state;
         match &which {
-            Which::One(job) => self.check_running(*job, kind_of(&change))?,
-            Which::Many(filter) if state == Some(State::Running) => {
+            Selection::One(job) => self.check_running(*job, kind_of(&change))?,
+            Selection::Many(filter) if state == Some(State::Running) => {
                 if change != Change::Cancel {
                     return Err(only_cancelled());
                 }
                 self.cancel_running(caller, filter);
                 return Ok(None);
             }
-            Which::Many(_) | Which::Held(_) => {}
+            Selection::Many(_) | Selection::Loaded(_) => {}
         }
-        let alone = matches!(which, Which::One(_));
+        let alone = matches!(which, Selection::One(_));
         let names_states = state.is_some() || !target.filter.states.is_empty();
         let reach = reach_of(&change, alone, names_states);
         let ticket = self.admin_ticket(caller, Operator::Changed(reach));
-        self.jobs.ask(Ask::Change {
+        self.jobs.send(StoreRequest::Change {
             ticket,
             which,
             change,

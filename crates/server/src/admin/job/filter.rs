@@ -6,7 +6,7 @@ use crate::plane::Plane;
 use crate::sources::jobs::stored_state;
 use stoker_api::job;
 use stoker_core::Kind;
-use stoker_store::{Filter, JobId, QueueNo, States, Which};
+use stoker_store::{Filter, JobId, QueueNo, Selection, States};
 use uuid::Uuid;
 
 impl Plane {
@@ -34,10 +34,10 @@ impl Plane {
     }
 
     /// The one job of a request, or all that its filter means.
-    pub(super) fn which(&mut self, target: &job::Target) -> Result<Which, Refused> {
+    pub(super) fn which(&mut self, target: &job::Target) -> Result<Selection, Refused> {
         match target.which() {
-            job::Which::One(id) => self.job_of(id).map(Which::One),
-            job::Which::Many(filter) => self.filter_of(filter).map(Which::Many),
+            job::Which::One(id) => self.job_of(id).map(Selection::One),
+            job::Which::Many(filter) => self.filter_of(filter).map(Selection::Many),
         }
     }
 

@@ -5,19 +5,19 @@ use super::change::only_cancelled;
 use crate::plane::Plane;
 use crate::sources::jobs::{Operator, applicable};
 use stoker_api::job::{self, State};
-use stoker_store::{Ask, Filter, Look, States};
+use stoker_store::{Filter, Query, States, StoreRequest};
 
 impl Handle for job::Show {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Shown> {
         let job = plane.job_of(self.id)?;
-        let (what, look) = match self.note {
+        let (what, query) = match self.note {
             Some(number) => {
                 let number = number.0;
-                (Operator::Note(number), Look::Line { job, number })
+                (Operator::Note(number), Query::Line { job, number })
             }
-            None => (Operator::Show, Look::One(job)),
+            None => (Operator::Show, Query::One(job)),
         };
-        plane.look(caller, what, look);
+        plane.query(caller, what, query);
         Ok(None)
     }
 }
@@ -32,23 +32,23 @@ impl Handle for job::List {
             Some(State::Ready) => Operator::ListReady,
             _ => Operator::List,
         };
-        let look = Look::List {
+        let query = Query::List {
             filter,
             after: plane.after(&self.page)?,
             limit: self.page.limit(),
             newest: self.newest,
             whole: false,
         };
-        plane.look(caller, what, look);
+        plane.query(caller, what, query);
         Ok(None)
     }
 }
 
 impl Handle for job::Export {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Exports> {
-        let look = match self.id {
-            Some(id) => Look::One(plane.job_of(id)?),
-            None => Look::List {
+        let query = match self.id {
+            Some(id) => Query::One(plane.job_of(id)?),
+            None => Query::List {
                 filter: plane.filter_of(&self.filter)?,
                 after: plane.after(&self.page)?,
                 limit: self.page.limit(),
@@ -56,7 +56,7 @@ impl Handle for job::Export {
                 whole: true,
             },
         };
-        plane.look(caller, Operator::Export, look);
+        plane.query(caller, Operator::Export, query);
         Ok(None)
     }
 }
@@ -65,7 +65,7 @@ impl Handle for job::Groups {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::GroupList> {
         let filter = plane.filter_of(&self.filter)?;
         let limit = self.limit.map_or(100, |limit| limit.0 as usize);
-        plane.look(caller, Operator::Groups, Look::Groups { filter, limit });
+        plane.query(caller, Operator::Groups, Query::Groups { filter, limit });
         Ok(None)
     }
 }
@@ -75,7 +75,7 @@ impl Handle for job::Count {
         if let (Some(id), Some(change)) = (self.id, self.of) {
             let job = plane.job_of(id)?;
             plane.check_running(job, change)?;
-            plane.look(caller, Operator::Fits(change), Look::One(job));
+            plane.query(caller, Operator::Fits(change), Query::One(job));
             return Ok(None);
         }
         let filter = plane.filter_of(&self.filter)?;
@@ -89,7 +89,7 @@ impl Handle for job::Count {
         let Some(filter) = narrowed(filter, self.of) else {
             return Ok(Some(job::Counted { count: 0 }));
         };
-        plane.look(caller, Operator::Count, Look::Count(filter));
+        plane.query(caller, Operator::Count, Query::Count(filter));
         Ok(None)
     }
 }
@@ -106,8 +106,8 @@ fn narrowed(filter: Filter, change: Option<job::Change>) -> Option<Filter> {
 }
 
 impl Plane {
-    fn look(&mut self, caller: Caller, what: Operator, look: Look) {
+    fn query(&mut self, caller: Caller, what: Operator, query: Query) {
         let ticket = self.admin_ticket(caller, what);
-        self.jobs.ask(Ask::Look { ticket, look });
+        self.jobs.send(StoreRequest::Query { ticket, query });
     }
 }

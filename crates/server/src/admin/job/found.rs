@@ -11,7 +11,7 @@ use stoker_api::job;
 use stoker_store::{Found, Group, Trouble, View};
 use stoker_wire::Status;
 
-/// What an answer may have of a frame; the rest is what stands around it.
+/// The largest payload of an answer: a frame less its header and metadata.
 const ROOM: usize = MAX_FRAME - 4096;
 
 impl Plane {

@@ -4,7 +4,7 @@ use super::super::{Answered, Caller, Handle, Refused};
 use crate::plane::Plane;
 use crate::sources::jobs::{Operator, Reach, stored_error, stored_options};
 use stoker_api::job::{self, ExportedJob, State};
-use stoker_store::{Ask, Import, NewJob, Run};
+use stoker_store::{Import, NewJob, Run, StoreRequest};
 
 impl Handle for job::Import {
     fn handle(self, plane: &mut Plane, caller: Caller) -> Answered<job::Changed> {
@@ -18,7 +18,7 @@ impl Handle for job::Import {
             jobs.push(plane.import_of(job).map_err(wrong)?);
         }
         let ticket = plane.admin_ticket(caller, Operator::Changed(Reach::None));
-        plane.jobs.ask(Ask::Import { ticket, jobs });
+        plane.jobs.send(StoreRequest::Import { ticket, jobs });
         Ok(None)
     }
 }

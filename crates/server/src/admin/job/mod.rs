@@ -10,13 +10,13 @@ mod running;
 
 use super::Caller;
 use crate::plane::Plane;
-use crate::sources::jobs::{Asked, Operator};
+use crate::sources::jobs::{Operator, Waiter};
 use stoker_store::Ticket;
 
 impl Plane {
     /// A ticket for an answer of the store that an operator waits for.
     fn admin_ticket(&mut self, caller: Caller, what: Operator) -> Ticket {
         let (conn, id) = (caller.answered_at(), caller.id);
-        self.jobs.ticket(Asked::Admin { conn, id, what })
+        self.jobs.ticket(Waiter::Admin { conn, id, what })
     }
 }

@@ -9,10 +9,10 @@ use stoker_store::{Filter, Job, JobId};
 impl Plane {
     /// The jobs that run, in order of their ids.
     pub(super) fn running(&self, filter: &Filter) -> Vec<&Job> {
-        let held = self.jobs.loaded.iter();
-        let runs = held.filter(|(task, held)| self.core.is_running(*task) && !held.acked);
-        let jobs = runs.map(|(_, held)| &held.job);
-        let mut running: Vec<&Job> = jobs.filter(|job| means(filter, job)).collect();
+        let loaded = self.jobs.loaded.iter();
+        let runs = loaded.filter(|(task, loaded)| self.core.is_running(*task) && !loaded.acked);
+        let jobs = runs.map(|(_, loaded)| &loaded.job);
+        let mut running: Vec<&Job> = jobs.filter(|job| matches(filter, job)).collect();
         running.sort_unstable_by_key(|job| job.id);
         running
     }
@@ -45,12 +45,12 @@ impl Plane {
 
     pub(super) fn cancel_running(&mut self, caller: Caller, filter: &Filter) {
         let running: Vec<JobId> = self.running(filter).iter().map(|job| job.id).collect();
-        self.cancel_held(caller.answered_at(), caller.id, 0, running, Reach::Cancel);
+        self.cancel_loaded(caller.answered_at(), caller.id, 0, running, Reach::Cancel);
     }
 }
 
 /// Whether a filter means a job that the core holds.
-fn means(filter: &Filter, job: &Job) -> bool {
+fn matches(filter: &Filter, job: &Job) -> bool {
     let options = job.options.as_deref();
     let kind = options.and_then(|options| options.kind.as_deref());
     let wanted = filter.kind.as_deref();

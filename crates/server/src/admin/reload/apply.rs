@@ -34,7 +34,7 @@ impl Plane {
         if self.core.is_draining() {
             return Err("the server is shutting down".to_owned());
         }
-        base::find_anew(&mut self.launch, &mut self.log).map_err(|error| {
+        base::find_again(&mut self.launch, &mut self.log).map_err(|error| {
             let directory = self.launch.named_base().display();
             format!("cannot find {directory}: {error}")
         })?;
@@ -66,7 +66,7 @@ impl Plane {
         ];
         for (keys, event, what) in lines {
             if !keys.is_empty() {
-                let entry = event.says(format!("{what}: {}", keys.join(", ")));
+                let entry = event.message(format!("{what}: {}", keys.join(", ")));
                 self.log
                     .put(entry.with("file", file).with("keys", keys.as_slice()));
             }
@@ -131,7 +131,7 @@ impl Plane {
                     let text = format!("pool {} is removed; its workers finish", before.name);
                     let name = before.name.as_str();
                     self.log
-                        .put(events::POOL_REMOVED.says(text).with("pool", name));
+                        .put(events::POOL_REMOVED.message(text).with("pool", name));
                     self.remove_pool(id);
                 }
             }
@@ -140,7 +140,7 @@ impl Plane {
             let text = format!("pool {} is added", pool.name);
             let name = pool.name.as_str();
             self.log
-                .put(events::POOL_ADDED.says(text).with("pool", name));
+                .put(events::POOL_ADDED.message(text).with("pool", name));
             self.add_pool(pool);
         }
         fresh
@@ -173,7 +173,7 @@ impl Plane {
             keys.join(", ")
         );
         let entry = events::POOL_CHANGED
-            .says(text)
+            .message(text)
             .with("pool", after.name.as_str());
         self.log.put(entry.with("keys", keys).with("file", file));
     }
@@ -184,7 +184,7 @@ impl Plane {
         let now = size(self.core.pool(id).1);
         let (min, max) = size(&after.core);
         let is_scaled = now != size(&before.core);
-        if is_scaled && u64::from(after.certain_with(now.0)) >= reserved {
+        if is_scaled && u64::from(after.guaranteed_slots_with(now.0)) >= reserved {
             return;
         }
         if is_scaled {
@@ -195,7 +195,7 @@ impl Plane {
             );
             let name = after.name.as_str();
             self.log
-                .put(events::SIZE_RESET.says(text).with("pool", name));
+                .put(events::SIZE_RESET.message(text).with("pool", name));
         }
         if now != (min, max) {
             let pool = id;
@@ -248,7 +248,7 @@ impl Plane {
         let before = self.config.pools[place].clone();
         let reserved = self.config.reserved_of(&name);
         let mut report = Report::default();
-        if before.can_become(after) && u64::from(after.certain()) >= reserved {
+        if before.can_become(after) && u64::from(after.guaranteed_slots()) >= reserved {
             let all = self.config.differences(&new);
             let path = format!("pool.{name}.");
             let ours = all.into_iter().filter(|of| of.key.starts_with(&path));

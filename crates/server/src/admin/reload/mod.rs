@@ -71,7 +71,8 @@ impl Reloads {
         self.failed_boots.get(&pool)
     }
 
-    /// Takes note of how a pool's reload ended, and returns whoever has heard of all of theirs.
+    /// Records how a pool's reload ended, and returns the requests of which all pools have been
+    /// reloaded.
     fn ended(&mut self, pool: PoolId, result: &PoolReload) -> Vec<Reload> {
         for reload in &mut self.waiting {
             if let Some(at) = reload.pending.iter().position(|pending| *pending == pool) {
@@ -129,7 +130,7 @@ impl Plane {
             Err(reason) => {
                 let text = format!("nothing is reloaded: {reason}");
                 self.log
-                    .put(events::RELOAD_REFUSED.says(text).with("reason", reason));
+                    .put(events::RELOAD_REFUSED.message(text).with("reason", reason));
             }
         }
     }
@@ -162,7 +163,7 @@ impl Plane {
         let (name, _, _, version) = self.core.pool(pool);
         if version != before {
             let text = format!("pool {name} is reloaded as version {version}");
-            let entry = events::RELOAD_STARTED.says(text).with("pool", name);
+            let entry = events::RELOAD_STARTED.message(text).with("pool", name);
             self.log.put(entry.with("version", version));
             if let Some(spec) = self.pool_spec(pool).map(|spec| self.spec_to_start(spec)) {
                 self.specs.entry((pool, version)).or_insert(spec);
@@ -184,7 +185,9 @@ impl Plane {
         let before = self.reloads.before.remove(&pool);
         if done {
             let text = format!("pool {name} runs version {version} only");
-            let entry = events::RELOAD_DONE.says(text).with("pool", name.as_str());
+            let entry = events::RELOAD_DONE
+                .message(text)
+                .with("pool", name.as_str());
             self.log.put(entry.with("version", version));
             self.specs
                 .retain(|(of, old), _| *of != pool || *old >= version);
@@ -249,13 +252,13 @@ impl Plane {
         let long = text.len() > MAX_MESSAGE / 6
             && serde_json::to_string(&text).is_ok_and(|json| json.len() + 100 > MAX_MESSAGE);
         if long {
-            self.log.put(events::RELOAD_NOT_KEPT.says(
+            self.log.put(events::RELOAD_NOT_KEPT.message(
                 "the configuration is too large to be kept twice: a server that is started again after \
                  a crash has it as it was at the start",
             ));
             return false;
         }
-        self.ask_angel(&ToAngel::Config { text });
+        self.send_to_angel(&ToAngel::Config { text });
         true
     }
 }

@@ -1,30 +1,30 @@
 //! Cancelling jobs that the core holds. Those that wait are taken back and end in the store; those that run end with
 //! their run. Whoever asked is answered once all of that is in the store, or with an error when it takes too long.
 
-use super::asked::{Asked, Caller, Reach};
 use super::cancelling::Cancelling;
+use super::waiter::{Caller, Reach, Waiter};
 use crate::net::ConnId;
 use crate::plane::{Alarm, Plane};
 use stoker_core::{Event, Span};
-use stoker_store::{Ask, Change, Changed, JobId, Ticket, Trouble, Which};
+use stoker_store::{Change, Changed, JobId, Selection, StoreRequest, Ticket, Trouble};
 use stoker_wire::Status;
 
 /// How long an operator waits for the store at the most.
 pub(crate) const ANSWER_WITHIN: Span = Span::from_millis(10_000);
 
 impl Plane {
-    /// The store has cancelled what nobody held, which was `count`; these the core holds.
-    pub(crate) fn cancel_held(
+    /// The store has cancelled `count` jobs that were not loaded; these are loaded into the core.
+    pub(crate) fn cancel_loaded(
         &mut self,
         conn: ConnId,
         id: u32,
         count: u64,
-        held: Vec<JobId>,
+        loaded: Vec<JobId>,
         reach: Reach,
     ) {
         let spares_running = reach == Reach::CancelWaiting;
         let (running, waiting): (Vec<JobId>, Vec<JobId>) =
-            held.into_iter().partition(|job| self.runs(*job));
+            loaded.into_iter().partition(|job| self.runs(*job));
         let left = if spares_running { running.len() } else { 0 };
         let no = self.jobs.cancellings.begin(Cancelling {
             conn,
@@ -49,41 +49,41 @@ impl Plane {
 
     /// Takes back what waits and has the store end it. Returns what a worker has already.
     fn take_back_to_cancel(&mut self, no: u64, waiting: Vec<JobId>) -> Vec<JobId> {
-        let (mut jobs, mut rests, mut assigned) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut jobs, mut parked, mut assigned) = (Vec::new(), Vec::new(), Vec::new());
         for job in waiting {
             if let Some(job) = self.take_back(job) {
                 jobs.push(job);
-            } else if let Some(rest) = self.jobs.parked.remove(job) {
+            } else if let Some(parked_job) = self.jobs.parked.remove(job) {
                 // Its key stays blocked until it is known that it goes.
-                rests.push(rest);
+                parked.push(parked_job);
             } else if self.jobs.loaded.task_of(job).is_some() {
                 assigned.push(job);
             } else {
                 self.cancel_in_store(no, job);
             }
         }
-        if !jobs.is_empty() || !rests.is_empty() {
+        if !jobs.is_empty() || !parked.is_empty() {
             self.jobs.cancellings.opened(no);
-            self.change_recalled(Caller::Cancelling(no), Change::Cancel, jobs, rests);
+            self.change_recalled(Caller::Cancelling(no), Change::Cancel, jobs, parked);
         }
         assigned
     }
 
-    /// A job that has just gone back to the store, which said that it was held before it knew.
+    /// Cancels a job that was returned to the store just after the store had reported it as loaded.
     fn cancel_in_store(&mut self, no: u64, job: JobId) {
         self.jobs.cancellings.opened(no);
-        let ticket = self.jobs.ticket(Asked::StrayCancelled(no));
-        self.jobs.ask(Ask::Change {
+        let ticket = self.jobs.ticket(Waiter::StrayCancelled(no));
+        self.jobs.send(StoreRequest::Change {
             ticket,
-            which: Which::One(job),
+            which: Selection::One(job),
             change: Change::Cancel,
         });
     }
 
-    /// The store has answered for a job that it did not know to have been returned.
-    pub(super) fn stray_cancelled(&mut self, no: u64, result: Result<Changed, Trouble>) {
+    /// The store's answer for such a job.
+    pub(super) fn on_stray_cancelled(&mut self, no: u64, result: Result<Changed, Trouble>) {
         let result = match result {
-            Ok(changed) => Ok((changed.count, changed.held.len() as u64)),
+            Ok(changed) => Ok((changed.count, changed.loaded.len() as u64)),
             // It has ended in the meantime. For a job that was named, that is the answer.
             Err(Trouble::State(_) | Trouble::NotFound) if !self.jobs.cancellings.is_one(no) => {
                 Ok((0, 0))
@@ -99,13 +99,13 @@ impl Plane {
             // It has ended while the others were taken back.
             return self.cancel_in_store(no, job);
         };
-        if let Some(held) = self.jobs.loaded.get_mut(task) {
+        if let Some(loaded) = self.jobs.loaded.get_mut(task) {
             self.jobs.cancellings.opened(no);
-            if held.claimed && !held.is_safe {
+            if loaded.claimed && !loaded.is_safe {
                 // The store is about to record it as done, so it has to run.
                 return self.not_cancelled(vec![no]);
             }
-            held.cancelled_by.push(no);
+            loaded.cancelled_by.push(no);
         }
         self.step(Event::Cancel { task, kill: true }, None);
     }
@@ -113,7 +113,7 @@ impl Plane {
     /// Has whoever cancels a job wait for its end in the store, which the ticket is for.
     pub(super) fn ticket_of_end(&mut self, cancelled_by: Vec<u64>) -> Option<Ticket> {
         let has_any = !cancelled_by.is_empty();
-        has_any.then(|| self.jobs.ticket(Asked::Cancelled(cancelled_by)))
+        has_any.then(|| self.jobs.ticket(Waiter::Cancelled(cancelled_by)))
     }
 
     /// A job that was to be cancelled has left the core by another way.
@@ -124,7 +124,7 @@ impl Plane {
     }
 
     /// The end of a job that was cancelled is in the store, or can't be.
-    pub(crate) fn end_is_safe(&mut self, cancelled_by: Vec<u64>, result: &Result<(), Trouble>) {
+    pub(crate) fn on_end_saved(&mut self, cancelled_by: Vec<u64>, result: &Result<(), Trouble>) {
         for no in cancelled_by {
             self.part_cancelled(no, result.clone().map(|()| (1, 0)));
         }
@@ -140,7 +140,7 @@ impl Plane {
     }
 
     /// It took too long. What is under way goes on.
-    pub(crate) fn cancelling_is_due(&mut self, no: u64) {
+    pub(crate) fn on_cancel_timeout(&mut self, no: u64) {
         let Some(late) = self.jobs.cancellings.take(no) else {
             return;
         };

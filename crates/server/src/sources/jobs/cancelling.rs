@@ -32,7 +32,7 @@ impl Cancellings {
         self.last
     }
 
-    /// Nothing more is heard of any of them. Returns who waits.
+    /// Ends all of them without a result. Returns who waits.
     pub(super) fn end(&mut self) -> Vec<(ConnId, u32)> {
         let open = self.open.drain(..);
         open.map(|(_, waits)| (waits.conn, waits.id)).collect()

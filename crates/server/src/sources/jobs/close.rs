@@ -7,7 +7,7 @@ use crate::observe::events;
 use crate::plane::{Alarm, Plane};
 use crate::users::UserId;
 use stoker_core::{Core, Kind, NameId, QueueId, Span};
-use stoker_store::{Counts, QueueNo, Told};
+use stoker_store::{Counts, QueueNo, StoreEvent};
 use stoker_wire::Status;
 
 /// A queue that is not in use makes room for another one after so long.
@@ -131,8 +131,8 @@ impl Plane {
         }
         let counts = queue.counts;
         self.jobs.closed.insert(queue.no, Closed { name, counts });
-        self.steered.remove(&id);
-        *self.figures(id) = Default::default();
+        self.overrides.remove(&id);
+        *self.queue_stats(id) = Default::default();
     }
 
     /// The name of a queue of the store, closed ones included.
@@ -144,18 +144,18 @@ impl Plane {
     }
 
     /// Opens a queue again of which the store has something to say, and takes what it counts of the others.
-    pub(crate) fn reopen_closed(&mut self, told: &Told) {
-        let no = match told {
-            Told::Counts { queue, counts } => {
+    pub(crate) fn reopen_closed(&mut self, event: &StoreEvent) {
+        let no = match event {
+            StoreEvent::Counts { queue, counts } => {
                 if let Some(closed) = self.jobs.closed.get_mut(queue) {
                     closed.counts = *counts;
                 }
                 return;
             }
-            Told::Backlog { queue, .. } => *queue,
-            Told::Refilled { queue, jobs, .. } if !jobs.is_empty() => *queue,
-            Told::RefilledLanes { queue, lanes, .. } if !lanes.is_empty() => *queue,
-            Told::Resting { rest } => rest.queue,
+            StoreEvent::Backlog { queue, .. } => *queue,
+            StoreEvent::Refilled { queue, jobs, .. } if !jobs.is_empty() => *queue,
+            StoreEvent::RefilledLanes { queue, lanes, .. } if !lanes.is_empty() => *queue,
+            StoreEvent::Parked { job } => job.queue,
             _ => return,
         };
         self.reopen(no);
@@ -171,7 +171,7 @@ impl Plane {
             None => {
                 let text = format!("there are too many queues to serve {name} from the store");
                 self.log
-                    .put(events::QUEUE_NOT_RESTORED.says(text).with("queue", name));
+                    .put(events::QUEUE_NOT_RESTORED.message(text).with("queue", name));
             }
         }
         self.watch_for_unused();

@@ -100,7 +100,7 @@ impl Plane {
             error.class, error.message
         );
         let entry = event
-            .says(text)
+            .message(text)
             .with("job", id.to_string())
             .with("type", kind)
             .with("queue", name)
@@ -153,14 +153,14 @@ impl Plane {
     pub(crate) fn log_crashed_after_ack(&mut self, job: &Job) {
         let text =
             "crashed: its worker did not end the run; it counts as done and does not run again";
-        let entry = events::RUN_CRASHED.says(text).with("final", true);
+        let entry = events::RUN_CRASHED.message(text).with("final", true);
         let entry = entry.with("reason", "its worker did not end the run");
         self.log_lost_run(job, job.run.crashes, entry);
     }
 
     pub(crate) fn admits_failure(&mut self, queue: QueueId) -> bool {
         let now = self.now;
-        match self.figures(queue).failures.note(now) {
+        match self.queue_stats(queue).failures.note(now) {
             Noted::Logged => true,
             Noted::LeftOut { report_at } => {
                 if let Some(at) = report_at {
@@ -173,7 +173,7 @@ impl Plane {
 
     /// Reports how many failed runs of a queue were not logged.
     pub(crate) fn report_failures(&mut self, queue: QueueId) {
-        let runs = std::mem::take(&mut self.figures(queue).failures.left_out);
+        let runs = std::mem::take(&mut self.queue_stats(queue).failures.left_out);
         let (name, kind) = (self.core.queue(queue).name, self.core.queue(queue).kind);
         let (what, hint) = match kind {
             Kind::Jobs => ("queue", "; `stoker jobs failures` shows them all"),
@@ -183,13 +183,13 @@ impl Plane {
             "{} of {what} {name} failed that are not logged one by one{hint}",
             crate::counted(runs, "more run")
         );
-        let entry = events::RUNS_NOT_LOGGED.says(text).with("queue", name);
+        let entry = events::RUNS_NOT_LOGGED.message(text).with("queue", name);
         self.log.put(entry.with("runs", runs));
     }
 
     pub(crate) fn worker_name(&self, worker: Option<WorkerId>) -> Option<&str> {
-        let link = self.link(worker?)?;
-        Some(&link.name)
+        let handle = self.worker_handle(worker?)?;
+        Some(&handle.name)
     }
 }
 

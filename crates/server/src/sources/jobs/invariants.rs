@@ -1,24 +1,24 @@
 //! What is true of the jobs that the data plane holds after every turn. The simulation calls it; a broken rule panics with
 //! its name.
 
-use super::asked::Asked;
 use super::loaded::LoadedJobs;
 use super::state::Jobs;
+use super::waiter::Waiter;
 use crate::plane::Plane;
 use crate::sources::Origin;
 use crate::users::UserId;
 
 impl Jobs {
-    fn waits_for_store(&self) -> impl Iterator<Item = &Asked> {
-        self.asked_places()
+    fn waits_for_store(&self) -> impl Iterator<Item = &Waiter> {
+        self.waiter_slots()
             .iter()
-            .filter_map(|(_, asked)| asked.as_ref())
+            .filter_map(|(_, waiter)| waiter.as_ref())
     }
 
     /// Whose pushes the store has not answered.
     pub(crate) fn users_of_pushes(&self) -> impl Iterator<Item = UserId> {
-        self.waits_for_store().filter_map(|asked| match asked {
-            Asked::Push { user, .. } => *user,
+        self.waits_for_store().filter_map(|waiter| match waiter {
+            Waiter::Push { user, .. } => *user,
             _ => None,
         })
     }
@@ -34,7 +34,7 @@ impl Plane {
     pub(crate) fn check_jobs(&self) {
         self.jobs.loaded.check();
         self.jobs.parked.check();
-        for (task, held) in self.jobs.loaded.iter() {
+        for (task, loaded) in self.jobs.loaded.iter() {
             assert!(
                 self.core.holds(task),
                 "a job is held that the core does not know"
@@ -42,21 +42,21 @@ impl Plane {
             let origin = self.payload(task).origin;
             assert_eq!(
                 origin,
-                Origin::Job(held.job.id),
+                Origin::Job(loaded.job.id),
                 "a job is held as another task"
             );
         }
-        let (places, free) = (self.jobs.asked_places(), self.jobs.free_places());
+        let (places, free) = (self.jobs.waiter_slots(), self.jobs.free_places());
         assert_eq!(
             places.len(),
             free.len() + self.jobs.waits_for_store().count(),
             "entries of pending store requests"
         );
-        let is_heard = !self.jobs.inline || self.jobs.waits_for_store().next().is_none();
-        assert!(is_heard, "a store that answers at once was heard");
+        let is_received = !self.jobs.inline || self.jobs.waits_for_store().next().is_none();
+        assert!(is_received, "a store that answers at once was heard");
         for (id, queue) in self.jobs.all_queues() {
             let is_its_own =
-                |asked: &&Asked| matches!(asked, Asked::Push { queue, .. } if *queue == id);
+                |waiter: &&Waiter| matches!(waiter, Waiter::Push { queue, .. } if *queue == id);
             let pushes = self.jobs.waits_for_store().filter(is_its_own).count();
             assert_eq!(queue.pending, pushes as u64, "pushes under way of a queue");
         }
@@ -71,11 +71,11 @@ impl Plane {
 
 impl LoadedJobs {
     fn check(&self) {
-        let bytes: usize = self.iter().map(|(_, held)| held.size()).sum();
+        let bytes: usize = self.iter().map(|(_, loaded)| loaded.size()).sum();
         assert_eq!(self.bytes(), bytes, "bytes of jobs that are held");
-        for (task, held) in self.iter() {
+        for (task, loaded) in self.iter() {
             assert_eq!(
-                self.task_of(held.job.id),
+                self.task_of(loaded.job.id),
                 Some(task),
                 "a job is found by its id"
             );

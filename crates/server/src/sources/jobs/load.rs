@@ -8,18 +8,19 @@ use crate::observe::events;
 use crate::plane::{Plane, Todo};
 use crate::sources::Origin;
 use stoker_core::{Event, NameId, NewTask, Origin as Promise, QueueId, Span};
-use stoker_store::{Ask, Counts, Job, JobId, Keep, QueueNo, Rest};
+use stoker_store::{Counts, Job, JobId, ParkedJob, QueueNo, QueuePolicy, StoreRequest};
 use stoker_wire::check_name;
 
-/// Lanes that are handed over at a time where nothing of them was held, and jobs of each: a few of many, so
-/// that tenants are known to each other soon. Whoever has more is asked for it as it runs low.
+/// How many lanes without loaded jobs are requested at a time, and how many jobs of each: a few jobs of
+/// many lanes, so that the scheduler soon knows all tenants. More jobs of a lane are requested when it runs
+/// low.
 const LANES: usize = 256;
 const OF_EACH: usize = 8;
 /// What the job of a queue that has no other in memory may take beyond the limit.
 const BEYOND: usize = crate::MAX_FRAME;
 
 impl Plane {
-    /// Opens a queue in the store, and asks for what waits there.
+    /// Opens a queue in the store, and requests its waiting jobs.
     pub(crate) fn open_queue(&mut self, id: QueueId, config: JobsConfig) {
         let (name, ordered) = {
             let queue = self.core.queue(id);
@@ -28,7 +29,7 @@ impl Plane {
         let opened = self
             .jobs
             .store
-            .open_queue(&name, keep(&config, ordered, self.core.lane_size()));
+            .open_queue(&name, queue_policy(&config, ordered, self.core.lane_size()));
         let Ok(name) = self.core.resolve_job(&name) else {
             return;
         };
@@ -51,38 +52,38 @@ impl Plane {
             self.step(Event::Paused { queue: id, paused }, None);
         }
         self.apply_settings(id, &opened.settings);
-        self.jobs.ask(Ask::RefillLanes {
+        self.jobs.send(StoreRequest::RefillLanes {
             queue: opened.queue,
             lanes: LANES,
             limit: OF_EACH,
         });
     }
 
-    /// What a queue's jobs get from now on that do not say themselves, and what is kept of them.
+    /// Applies a queue's new job defaults and retention.
     pub(crate) fn configure_jobs(&mut self, id: QueueId, config: JobsConfig) {
         let queue = self.core.queue(id);
-        let keep = keep(&config, queue.config.ordered, self.core.lane_size());
-        self.jobs.store.open_queue(queue.name, keep);
+        let policy = queue_policy(&config, queue.config.ordered, self.core.lane_size());
+        self.jobs.store.open_queue(queue.name, policy);
         let Some(of_queue) = self.jobs.queue_mut(id) else {
             return;
         };
         let before = std::mem::replace(&mut of_queue.config, config);
         if before.tries != of_queue.config.tries {
             let queue = of_queue.no;
-            self.renew_tries(queue);
+            self.update_tries(queue);
         }
     }
 
     /// Jobs that the core holds were loaded with the tries that their queue gave then.
-    fn renew_tries(&mut self, queue: QueueNo) {
-        let held = self.jobs.loaded.iter();
-        for (task, held) in held.filter(|(_, held)| held.job.queue == queue) {
-            let tries = self.jobs.tries_of(&held.job);
+    fn update_tries(&mut self, queue: QueueNo) {
+        let loaded = self.jobs.loaded.iter();
+        for (task, loaded) in loaded.filter(|(_, loaded)| loaded.job.queue == queue) {
+            let tries = self.jobs.tries_of(&loaded.job);
             self.core.set_tries(task, tries);
         }
     }
 
-    /// The queue of a name, opened if this is the first that is heard of it.
+    /// The queue of this name, which is opened at its first use.
     pub(crate) fn known_queue(&mut self, name: NameId) -> QueueId {
         let id = self.core.queue_of_name(name);
         match self.jobs.queue_mut(id) {
@@ -101,11 +102,11 @@ impl Plane {
                     "the store has a queue {name:?}, which is not a valid name: its jobs are left alone; `stoker jobs \
                      export` and `import` bring them into another queue"
                 );
-                let entry = events::QUEUE_NOT_RESTORED.says(text);
+                let entry = events::QUEUE_NOT_RESTORED.message(text);
                 self.log.put(entry.with("queue", name.as_str()));
                 continue;
             }
-            if self.core.known_job(&name).is_none() && self.leave_closed(&name) {
+            if self.core.known_job(&name).is_none() && self.is_left_closed(&name) {
                 continue;
             }
             self.watch_for_unused();
@@ -117,16 +118,16 @@ impl Plane {
                 None => {
                     let text = format!("there are too many queues to serve {name} from the store");
                     self.log
-                        .put(events::QUEUE_NOT_RESTORED.says(text).with("queue", name));
+                        .put(events::QUEUE_NOT_RESTORED.message(text).with("queue", name));
                 }
             }
         }
     }
 
     /// A queue of which the store only knows a past need not be in memory. `false` for all others.
-    fn leave_closed(&mut self, name: &str) -> bool {
-        let keep = keep(&JobsConfig::default(), false, self.core.lane_size());
-        let opened = self.jobs.store.open_queue(name, keep);
+    fn is_left_closed(&mut self, name: &str) -> bool {
+        let policy = queue_policy(&JobsConfig::default(), false, self.core.lane_size());
+        let opened = self.jobs.store.open_queue(name, policy);
         let Counts {
             ready,
             delayed,
@@ -150,7 +151,7 @@ impl Plane {
         self.load_as(job, false);
     }
 
-    fn load_as(&mut self, job: Job, rested: bool) {
+    fn load_as(&mut self, job: Job, was_parked: bool) {
         let Some(queue) = self.jobs.queue_id(job.queue) else {
             return;
         };
@@ -179,7 +180,7 @@ impl Plane {
             limit,
             attempt: run.attempt,
             crashes: suspected(run.crashes),
-            rested,
+            was_parked,
             parent: None,
         };
         self.step(Event::Arrived(new), None);
@@ -195,7 +196,7 @@ impl Plane {
         let limit = self.refill_size(queue);
         if let Some(of_queue) = self.jobs.queue(queue) {
             let queue = of_queue.no;
-            self.jobs.ask(Ask::Refill {
+            self.jobs.send(StoreRequest::Refill {
                 queue,
                 class,
                 key,
@@ -211,10 +212,10 @@ impl Plane {
             return self.jobs.postponed.push_back(refill);
         }
         let limit = self.refill_size(queue).min(OF_EACH);
-        let lanes = self.core.key_room(queue).clamp(1, LANES);
+        let lanes = self.core.free_key_slots(queue).clamp(1, LANES);
         if let Some(of_queue) = self.jobs.queue(queue) {
             let queue = of_queue.no;
-            self.jobs.ask(Ask::RefillLanes {
+            self.jobs.send(StoreRequest::RefillLanes {
                 queue,
                 lanes,
                 limit,
@@ -222,7 +223,7 @@ impl Plane {
         }
     }
 
-    /// How many jobs are asked for at a time.
+    /// How many jobs are requested at a time.
     fn refill_size(&self, queue: QueueId) -> usize {
         match self.has_memory_to_load() {
             true => self.core.refill_size(queue),
@@ -276,11 +277,11 @@ impl Plane {
         }
     }
 
-    /// A job waits for its next run, and its key with it.
-    pub(crate) fn park(&mut self, rest: Rest) {
-        if let Some(queue) = self.jobs.queue_id(rest.queue) {
-            self.block_key(queue, &rest.key, true);
-            self.jobs.parked.insert(rest);
+    /// Parks a job until its retry, and blocks its key.
+    pub(crate) fn park(&mut self, parked_job: ParkedJob) {
+        if let Some(queue) = self.jobs.queue_id(parked_job.queue) {
+            self.block_key(queue, &parked_job.key, true);
+            self.jobs.parked.insert(parked_job);
         }
     }
 
@@ -291,29 +292,29 @@ impl Plane {
         }
     }
 
-    /// Fetches a job that rested, when there is memory for it.
+    /// Fetches a parked job that is due, when there is memory for it.
     pub(crate) fn fetch(&mut self, job: JobId) {
         match self.may_load_one() {
-            true => self.jobs.ask(Ask::Fetch { job }),
+            true => self.jobs.send(StoreRequest::Fetch { job }),
             false => self.jobs.postponed.push_back(Todo::Fetch { job }),
         }
     }
 
-    /// A job that rested runs again, unless it has been ended or taken away meanwhile.
+    /// A parked job runs again, unless it has ended or was moved meanwhile.
     pub(crate) fn fetched(&mut self, id: JobId, job: Option<Box<Job>>) {
         let Some(job) = job else {
             self.unpark(id);
             return;
         };
-        if let Some(Rest { run, .. }) = self.jobs.parked.remove(id) {
-            // A disk that fails may not have taken how its last run went.
+        if let Some(ParkedJob { run, .. }) = self.jobs.parked.remove(id) {
+            // The store may not contain its last run yet if the disk fails.
             self.load_as(Job { run, ..*job }, true);
         }
     }
 }
 
-fn keep(config: &JobsConfig, ordered: bool, window: u32) -> Keep {
-    Keep {
+fn queue_policy(config: &JobsConfig, ordered: bool, window: u32) -> QueuePolicy {
+    QueuePolicy {
         window,
         ordered,
         done: config.keep_done as u64,
@@ -322,6 +323,6 @@ fn keep(config: &JobsConfig, ordered: bool, window: u32) -> Keep {
         failed_ms: config.keep_failed_for.as_millis(),
         payload_ms: config.keep_payloads.as_millis(),
         result_ms: config.keep_results.as_millis(),
-        ..Keep::default()
+        ..QueuePolicy::default()
     }
 }

@@ -1,14 +1,14 @@
 //! Jobs that are loaded into the core, and what is gathered of their runs.
 
 use stoker_core::{TaskId, Time};
-use stoker_store::{Ask, Job, JobId, MAX_OUTPUT};
+use stoker_store::{Job, JobId, MAX_OUTPUT, StoreRequest};
 use stoker_wire::IdMap;
 
 /// A job that stands in the core, and what is gathered of its run.
 #[derive(Debug)]
 pub(crate) struct LoadedJob {
     pub(crate) job: Job,
-    /// Crashes that the core was not told of (see `suspected`).
+    /// Crashes that are not held against it by the core (see `suspected`).
     pub(crate) spared: u8,
     /// The end of what its run wrote.
     pub(crate) output: Vec<u8>,
@@ -16,16 +16,16 @@ pub(crate) struct LoadedJob {
     pub(crate) acked: bool,
     /// And that is on the disk.
     pub(crate) is_safe: bool,
-    /// The store was asked to count it as done before a worker gets it.
+    /// The store was requested to record it as done before it is delivered.
     pub(crate) claimed: bool,
     /// A worker got it in this process's life.
     pub(crate) delivered: bool,
-    /// What its code told last of itself and the store has not heard: it hears so much a second only.
+    /// The last progress that was not reported to the store yet, because reports are limited in rate.
     pub(crate) progress: Option<(u8, String)>,
     pub(crate) checkpointed: bool,
-    pub(crate) told_at: Time,
-    /// An alarm is set for what the store has not heard.
-    pub(crate) is_put_off: bool,
+    pub(crate) reported_at: Time,
+    /// An alarm is set for the next report.
+    pub(crate) has_report_alarm: bool,
     /// The log says that its run was cut off.
     pub(crate) is_cut_off: bool,
     /// Operators who wait for its end.
@@ -44,8 +44,8 @@ impl LoadedJob {
             delivered: false,
             progress: None,
             checkpointed: false,
-            told_at: Time::ZERO,
-            is_put_off: false,
+            reported_at: Time::ZERO,
+            has_report_alarm: false,
             is_cut_off: false,
             cancelled_by: Vec::new(),
         }
@@ -66,22 +66,22 @@ impl LoadedJob {
         self.output.extend_from_slice(bytes);
     }
 
-    /// What the store has not heard of the run.
-    pub(crate) fn untold(&mut self) -> [Option<Ask>; 2] {
+    /// Takes what has not been reported to the store yet.
+    pub(crate) fn take_unreported(&mut self) -> [Option<StoreRequest>; 2] {
         let job = self.job.id;
         let progress = self.progress.take();
         let saved = self.job.checkpoint.as_deref();
         let saved = saved.filter(|_| std::mem::take(&mut self.checkpointed));
         [
-            progress.map(|(percent, text)| Ask::Progress { job, percent, text }),
-            saved.map(|bytes| Ask::Checkpoint {
+            progress.map(|(percent, text)| StoreRequest::Progress { job, percent, text }),
+            saved.map(|bytes| StoreRequest::Checkpoint {
                 job,
                 bytes: bytes.to_vec(),
             }),
         ]
     }
 
-    pub(crate) fn has_untold(&self) -> bool {
+    pub(crate) fn has_unreported(&self) -> bool {
         self.progress.is_some() || self.checkpointed
     }
 
@@ -116,34 +116,34 @@ impl LoadedJobs {
             self.slots.resize_with(task.index() + 1, || None);
         }
         self.by_id.insert(job.id, task);
-        let held = LoadedJob::new(job);
-        self.bytes += held.size();
-        self.slots[task.index()] = Some(held);
+        let loaded = LoadedJob::new(job);
+        self.bytes += loaded.size();
+        self.slots[task.index()] = Some(loaded);
     }
 
     pub(crate) fn remove(&mut self, task: TaskId) -> Option<LoadedJob> {
-        let held = self.slots.get_mut(task.index())?.take()?;
-        self.by_id.remove(&held.job.id);
-        self.bytes -= held.size();
-        Some(held)
+        let loaded = self.slots.get_mut(task.index())?.take()?;
+        self.by_id.remove(&loaded.job.id);
+        self.bytes -= loaded.size();
+        Some(loaded)
     }
 
     /// Adds to what a job's run wrote.
     pub(crate) fn write(&mut self, task: TaskId, bytes: &[u8]) {
-        if let Some(held) = self.slots.get_mut(task.index()).and_then(Option::as_mut) {
-            let before = held.size();
-            held.write(bytes);
-            self.bytes = self.bytes + held.size() - before;
+        if let Some(loaded) = self.slots.get_mut(task.index()).and_then(Option::as_mut) {
+            let before = loaded.size();
+            loaded.write(bytes);
+            self.bytes = self.bytes + loaded.size() - before;
         }
     }
 
     /// Keeps what a job's run saved for the next one.
     pub(crate) fn save(&mut self, task: TaskId, checkpoint: &[u8]) {
-        if let Some(held) = self.slots.get_mut(task.index()).and_then(Option::as_mut) {
-            let before = held.size();
-            held.job.checkpoint = Some(checkpoint.into());
-            held.checkpointed = true;
-            self.bytes = self.bytes + held.size() - before;
+        if let Some(loaded) = self.slots.get_mut(task.index()).and_then(Option::as_mut) {
+            let before = loaded.size();
+            loaded.job.checkpoint = Some(checkpoint.into());
+            loaded.checkpointed = true;
+            self.bytes = self.bytes + loaded.size() - before;
         }
     }
 
@@ -161,6 +161,6 @@ impl LoadedJobs {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (TaskId, &LoadedJob)> {
         let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(at, held)| Some((TaskId(at as u32), held.as_ref()?)))
+        slots.filter_map(|(at, loaded)| Some((TaskId(at as u32), loaded.as_ref()?)))
     }
 }

@@ -1,13 +1,11 @@
 //! Jobs: pushed to their store, handed to the core as it has room, and ended in their store.
 
-mod asked;
 mod cancel;
 mod cancelling;
 mod claim;
 mod close;
 mod exchange;
 pub(crate) mod failures;
-mod hear;
 #[cfg(feature = "sim")]
 mod invariants;
 mod load;
@@ -20,9 +18,10 @@ mod recall;
 mod run;
 mod shutdown;
 mod state;
+mod store_events;
 mod view;
+mod waiter;
 
-pub(crate) use asked::{Asked, Operator, Reach};
 pub(crate) use cancel::ANSWER_WITHIN;
 pub(crate) use exchange::{
     applicable, exported_error, exported_options, shown_state, stored_error, stored_options,
@@ -33,3 +32,4 @@ pub(crate) use push::refusal_of;
 pub(crate) use recall::IS_RUNNING;
 pub(crate) use state::Jobs;
 pub(crate) use view::{failure, history_line, shown_job, view_of, whole_job};
+pub(crate) use waiter::{Operator, Reach, Waiter};

@@ -39,7 +39,7 @@ pub(crate) fn open_store(
 }
 
 fn warn(log: &mut Log, text: String) {
-    let entry = events::STORE_WARNING.says(text.clone());
+    let entry = events::STORE_WARNING.message(text.clone());
     log.put(entry.with("reason", text));
 }
 
@@ -57,7 +57,7 @@ fn open_file(
     is_restart: bool,
     log: &mut Log,
 ) -> io::Result<Box<dyn Driver>> {
-    use stoker_store::{HeldBy, SqliteOptions, SqliteStore, StoreError, tools};
+    use stoker_store::{LockOwner, SqliteOptions, SqliteStore, StoreError, tools};
     let options = SqliteOptions {
         sync: options.sync,
         socket: options.socket,
@@ -67,7 +67,7 @@ fn open_file(
     let opened = tools::is_lost(path).and_then(|was_lost| {
         let store = match open() {
             Err(StoreError::Locked {
-                by: HeldBy { pid: Some(pid), .. },
+                by: LockOwner { pid: Some(pid), .. },
                 ..
             }) if ends_soon(pid) => open(),
             other => other,
@@ -86,7 +86,7 @@ fn open_file(
             Ok(Box::new(store))
         }
         // It was open before, and the disk may come back.
-        Err(error) if is_restart && error.may_pass() => Err(match path.parent() {
+        Err(error) if is_restart && error.is_temporary() => Err(match path.parent() {
             Some(directory) if matches!(directory.try_exists(), Ok(false)) => {
                 io::Error::other(format!(
                     "the job store {} is gone, and so is its directory: if that was an old release, its jobs went with \

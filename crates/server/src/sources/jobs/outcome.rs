@@ -4,9 +4,11 @@ use super::failures::BadRun;
 use super::loaded::LoadedJob;
 use crate::clock::wall_ms;
 use crate::plane::{Plane, Todo};
-use crate::sources::end::{ABANDONED, Victim, exit_text, is_error, ran, words_of};
+use crate::sources::end::{ABANDONED, Victim, error_in_answer, exit_text, is_error, ran};
 use stoker_core::{Backoff, Cause, Facts, Outcome, QueueId, Rng, Span, TaskId};
-use stoker_store::{Ask, Bytes, Ending, Job, JobError, MAX_RESULT, Rest, Run, What, steady_ms};
+use stoker_store::{
+    Bytes, Ending, Job, JobError, MAX_RESULT, ParkedJob, Run, StoreRequest, What, steady_ms,
+};
 use stoker_wire::{Codec, Frame, Status};
 
 impl Plane {
@@ -18,7 +20,7 @@ impl Plane {
         facts: Facts,
         answer: Option<&Frame<'_>>,
     ) {
-        let Some((_, mut held)) = self.let_go(task, facts, answer) else {
+        let Some((_, mut loaded)) = self.unload(task, facts, answer) else {
             return;
         };
         let ending = match outcome {
@@ -28,9 +30,9 @@ impl Plane {
             Outcome::Cancelled => Ending::Cancelled,
             outcome => {
                 let mut error = error_of(outcome, answer);
-                let link = facts.worker.and_then(|worker| self.link(worker));
-                let died_of = link
-                    .and_then(|link| link.why_it_died())
+                let handle = facts.worker.and_then(|worker| self.worker_handle(worker));
+                let died_of = handle
+                    .and_then(|handle| handle.death_reason())
                     .filter(|_| is_a_death(outcome));
                 if let Some(died_of) = died_of {
                     error.message = format!("{}: {died_of}", error.message);
@@ -38,22 +40,22 @@ impl Plane {
                 Ending::Failed(error)
             }
         };
-        let run = run_of(&held, facts, answer);
+        let run = run_of(&loaded, facts, answer);
         if let Ending::Failed(error) = &ending {
             self.log_bad_run(&BadRun {
-                job: &held.job,
+                job: &loaded.job,
                 run,
                 worker: facts.worker,
                 error,
                 next_in_ms: None,
             });
         }
-        self.end_in_store(&mut held, run, ending);
+        self.end_in_store(&mut loaded, run, ending);
     }
 
-    fn end_in_store(&mut self, held: &mut LoadedJob, run: Run, ending: Ending) {
-        let cancelled_by = std::mem::take(&mut held.cancelled_by);
-        let told = match ending {
+    fn end_in_store(&mut self, loaded: &mut LoadedJob, run: Run, ending: Ending) {
+        let cancelled_by = std::mem::take(&mut loaded.cancelled_by);
+        let ticket = match ending {
             Ending::Cancelled => self.ticket_of_end(cancelled_by),
             // It finished anyway, so it does not count as cancelled.
             Ending::Done { .. } | Ending::Failed(_) => {
@@ -61,12 +63,12 @@ impl Plane {
                 None
             }
         };
-        self.jobs.ask(Ask::End {
-            job: held.job.id,
+        self.jobs.send(StoreRequest::End {
+            job: loaded.job.id,
             run,
             ending,
-            told,
-            output: held.kept_output(),
+            ticket,
+            output: loaded.kept_output(),
         });
     }
 
@@ -79,23 +81,23 @@ impl Plane {
         facts: Facts,
         answer: Option<&Frame<'_>>,
     ) {
-        let Some((queue, mut held)) = self.let_go(task, facts, answer) else {
+        let Some((queue, mut loaded)) = self.unload(task, facts, answer) else {
             return;
         };
-        let run = run_of(&held, facts, answer);
+        let run = run_of(&loaded, facts, answer);
         let error = match cause {
             Cause::Answered => error_of(Outcome::Failed, answer),
             Cause::TimedOut => error_of(Outcome::TimedOut, None),
             Cause::Abandoned => error_of(Outcome::Abandoned, None),
         };
         let ordered = self.core.queue(queue).config.ordered;
-        let is_last = is_last(&held, run, cause);
-        let wait = after.unwrap_or_else(|| self.backoff_of(queue, &held, facts.attempt));
+        let is_last = is_last(&loaded, run, cause);
+        let wait = after.unwrap_or_else(|| self.backoff_of(queue, &loaded, facts.attempt));
         // Code that puts its job off has not failed.
         let is_bad = is_last || answer.is_none_or(|answer| is_error(answer.status()));
         if is_bad {
             self.log_bad_run(&BadRun {
-                job: &held.job,
+                job: &loaded.job,
                 run,
                 worker: facts.worker,
                 error: &error,
@@ -104,25 +106,25 @@ impl Plane {
         }
         if is_last {
             if ordered {
-                let key = held.job.key.clone();
+                let key = loaded.job.key.clone();
                 self.todo.push_back(Todo::Unblock { queue, key });
             }
-            return self.end_in_store(&mut held, run, Ending::Failed(error));
+            return self.end_in_store(&mut loaded, run, Ending::Failed(error));
         }
-        self.not_cancelled(std::mem::take(&mut held.cancelled_by));
+        self.not_cancelled(std::mem::take(&mut loaded.cancelled_by));
         let due_ms = steady_ms().saturating_add(wait.0.div_ceil(1_000));
-        let output = held.kept_output();
-        self.jobs.ask(Ask::Retry {
-            job: held.job.id,
+        let output = loaded.kept_output();
+        self.jobs.send(StoreRequest::Retry {
+            job: loaded.job.id,
             run,
             due_ms,
             error,
             output,
-            hold: ordered,
+            park: ordered,
         });
         if ordered {
-            let Job { id, queue, key, .. } = held.job;
-            self.jobs.parked.insert(Rest {
+            let Job { id, queue, key, .. } = loaded.job;
+            self.jobs.parked.insert(ParkedJob {
                 id,
                 queue,
                 key,
@@ -132,73 +134,73 @@ impl Plane {
         }
     }
 
-    /// The job was not run and the server goes: it stays in its store.
+    /// The job did not run and the server is shutting down: it stays in its store.
     pub(crate) fn return_job(&mut self, task: TaskId) {
-        if let Some(mut held) = self.jobs.loaded.remove(task) {
-            self.tell_untold(&mut held);
-            self.not_cancelled(std::mem::take(&mut held.cancelled_by));
-            if held.claimed {
-                self.push_again(held);
+        if let Some(mut loaded) = self.jobs.loaded.remove(task) {
+            self.report_unreported(&mut loaded);
+            self.not_cancelled(std::mem::take(&mut loaded.cancelled_by));
+            if loaded.claimed {
+                self.push_again(loaded);
             }
         }
     }
 
-    /// A job whose source has heard has ended after all. What it did meanwhile is worth telling if it failed.
+    /// A job whose outcome was reported early has really ended. A failure since then is recorded.
     pub(crate) fn drop_job(&mut self, task: TaskId, answer: Option<&Frame<'_>>) {
-        let Some(mut held) = self.jobs.loaded.remove(task) else {
+        let Some(mut loaded) = self.jobs.loaded.remove(task) else {
             return;
         };
         self.jobs.runs_changed = true;
-        let is_cancelled = !held.cancelled_by.is_empty();
+        let is_cancelled = !loaded.cancelled_by.is_empty();
         // It had ended in the store before.
-        self.not_cancelled(std::mem::take(&mut held.cancelled_by));
-        let job = held.job.id;
-        if let Some(bytes) = held.kept_output() {
-            self.jobs.ask(Ask::Output { job, bytes });
+        self.not_cancelled(std::mem::take(&mut loaded.cancelled_by));
+        let job = loaded.job.id;
+        if let Some(bytes) = loaded.kept_output() {
+            self.jobs.send(StoreRequest::Output { job, bytes });
         }
         let text = match answer {
             Some(answer) if answer.status() == Status::OK => return,
             Some(answer) => {
-                let error = words_of(Some(answer));
+                let error = error_in_answer(Some(answer));
                 if !is_cancelled {
-                    self.log_failed_after_ack(&held.job, &error);
+                    self.log_failed_after_ack(&loaded.job, &error);
                 }
                 format!("{}: {}", error.class, error.message)
             }
             None => {
-                if !is_cancelled && held.delivered && !held.is_cut_off {
-                    self.log_crashed_after_ack(&held.job);
+                if !is_cancelled && loaded.delivered && !loaded.is_cut_off {
+                    self.log_crashed_after_ack(&loaded.job);
                 }
                 "its worker did not end the run".to_owned()
             }
         };
         let what = What::AfterAck;
-        self.jobs.ask(Ask::Note { job, what, text });
+        self.jobs.send(StoreRequest::Note { job, what, text });
     }
 
     /// Takes a job out of the core's hands and notes how its run went.
-    fn let_go(
+    fn unload(
         &mut self,
         task: TaskId,
         facts: Facts,
         answer: Option<&Frame<'_>>,
     ) -> Option<(QueueId, LoadedJob)> {
-        let mut held = self.jobs.loaded.remove(task)?;
-        self.tell_untold(&mut held);
-        let queue = self.jobs.queue_id(held.job.queue)?;
+        let mut loaded = self.jobs.loaded.remove(task)?;
+        self.report_unreported(&mut loaded);
+        let queue = self.jobs.queue_id(loaded.job.queue)?;
         self.jobs.runs_changed = true;
         let now = self.now;
-        let figures = self.figures(queue);
-        figures.waited.record(now, facts.waited);
+        let stats = self.queue_stats(queue);
+        stats.waited.record(now, facts.waited);
         if facts.worker.is_some() {
-            figures.ran.record(now, ran(facts, answer));
+            stats.ran.record(now, ran(facts, answer));
         }
-        Some((queue, held))
+        Some((queue, loaded))
     }
 
-    fn backoff_of(&self, queue: QueueId, held: &LoadedJob, runs: u16) -> Span {
-        let mut rng = Rng::new(held.job.id.0 ^ u64::from(runs));
-        let own = held.job.options.as_deref();
+    fn backoff_of(&self, queue: QueueId, loaded: &LoadedJob, runs: u16) -> Span {
+        let mut rng = Rng::new(loaded.job.id.0 ^ u64::from(runs));
+        let own = loaded.job.options.as_deref();
         let own = own
             .map(|options| options.backoff_ms.as_slice())
             .unwrap_or_default();
@@ -214,23 +216,23 @@ impl Plane {
 }
 
 /// What a job has been through, this run included.
-pub(super) fn run_of(held: &LoadedJob, facts: Facts, answer: Option<&Frame<'_>>) -> Run {
+pub(super) fn run_of(loaded: &LoadedJob, facts: Facts, answer: Option<&Frame<'_>>) -> Run {
     let is_exception = answer.is_some_and(|answer| is_error(answer.status()));
     Run {
         attempt: facts.attempt,
-        exceptions: held
+        exceptions: loaded
             .job
             .run
             .exceptions
             .saturating_add(u16::from(is_exception)),
-        crashes: facts.crashes.saturating_add(held.spared),
+        crashes: facts.crashes.saturating_add(loaded.spared),
         ran_us: ran(facts, answer).0,
     }
 }
 
 /// Whether a job that failed a run has had its last, by rules that need the wall clock or more than a count.
-fn is_last(held: &LoadedJob, run: Run, cause: Cause) -> bool {
-    let Some(options) = held.job.options.as_deref() else {
+fn is_last(loaded: &LoadedJob, run: Run, cause: Cause) -> bool {
+    let Some(options) = loaded.job.options.as_deref() else {
         return false;
     };
     options
@@ -267,7 +269,7 @@ fn error_of(outcome: Outcome, answer: Option<&Frame<'_>>) -> JobError {
             "it exceeded its timeout, and its worker was killed".into(),
         ),
         Outcome::Abandoned => ("Abandoned", ABANDONED.into()),
-        _ => return words_of(answer),
+        _ => return error_in_answer(answer),
     };
     JobError {
         class: class.into(),

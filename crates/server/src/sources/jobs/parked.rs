@@ -1,45 +1,45 @@
 //! Jobs of ordered queues that wait for their next run.
 
 use std::collections::{BTreeSet, HashMap};
-use stoker_store::{JobId, Rest};
+use stoker_store::{JobId, ParkedJob};
 
 /// Jobs of ordered queues between two runs. Their payloads wait in the store.
 #[derive(Debug, Default)]
 pub(crate) struct ParkedJobs {
-    jobs: HashMap<JobId, Rest>,
+    jobs: HashMap<JobId, ParkedJob>,
     /// Those that are not being fetched, by when they are due.
     by_due: BTreeSet<(u64, JobId)>,
 }
 
 impl ParkedJobs {
-    pub(crate) fn insert(&mut self, rest: Rest) {
-        self.by_due.insert((rest.due_ms, rest.id));
-        self.jobs.insert(rest.id, rest);
+    pub(crate) fn insert(&mut self, job: ParkedJob) {
+        self.by_due.insert((job.due_ms, job.id));
+        self.jobs.insert(job.id, job);
     }
 
     pub(crate) fn contains(&self, id: JobId) -> bool {
         self.jobs.contains_key(&id)
     }
 
-    /// A job rests no more, be it that it has been fetched.
-    pub(crate) fn remove(&mut self, id: JobId) -> Option<Rest> {
-        let rest = self.jobs.remove(&id)?;
-        self.by_due.remove(&(rest.due_ms, id));
-        Some(rest)
+    /// A job is no longer parked, because it was fetched, for example.
+    pub(crate) fn remove(&mut self, id: JobId) -> Option<ParkedJob> {
+        let job = self.jobs.remove(&id)?;
+        self.by_due.remove(&(job.due_ms, id));
+        Some(job)
     }
 
-    /// A job need not wait any longer. `false` if it does not rest.
-    pub(crate) fn hasten(&mut self, id: JobId) -> bool {
-        let Some(rest) = self.jobs.get(&id) else {
+    /// Makes a parked job due at once. `false` if it is not parked.
+    pub(crate) fn make_due(&mut self, id: JobId) -> bool {
+        let Some(job) = self.jobs.get(&id) else {
             return false;
         };
-        if self.by_due.contains(&(rest.due_ms, id)) {
-            let rest = Rest {
+        if self.by_due.contains(&(job.due_ms, id)) {
+            let job = ParkedJob {
                 due_ms: 0,
-                ..rest.clone()
+                ..job.clone()
             };
             self.remove(id);
-            self.insert(rest);
+            self.insert(job);
         }
         true
     }
@@ -55,7 +55,7 @@ impl ParkedJobs {
     #[cfg(feature = "sim")]
     pub(crate) fn check(&self) {
         for (due, id) in &self.by_due {
-            let of_job = self.jobs.get(id).map(|rest| rest.due_ms);
+            let of_job = self.jobs.get(id).map(|job| job.due_ms);
             assert_eq!(of_job, Some(*due), "a parked job has one due time");
         }
     }

@@ -1,6 +1,6 @@
 //! `stoker.push`: checks a job, hands it to the store, and answers once it is safe.
 
-use super::asked::Asked;
+use super::waiter::Waiter;
 use crate::clock::wall_ms;
 use crate::counted;
 use crate::net::ConnId;
@@ -9,7 +9,9 @@ use crate::sources::RETRY_MS;
 use crate::users::UserId;
 use std::sync::Arc;
 use stoker_core::{Kind, QueueId};
-use stoker_store::{Ask, Holder, JobId, NewJob, Options, Owner, Pushed, Trouble, Unique, lossless};
+use stoker_store::{
+    Holder, JobId, NewJob, Options, Owner, Pushed, StoreRequest, Trouble, Unique, lossless,
+};
 use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
 use uuid::Uuid;
 
@@ -17,7 +19,7 @@ use uuid::Uuid;
 const MAX_META: usize = 28 << 10;
 
 impl Plane {
-    /// `stoker.push`: accepts a job, or says why not. The answer comes when the store has it safe.
+    /// `stoker.push`: accepts a job, or says why not. The answer is sent once the job is durable.
     pub(crate) fn push(&mut self, conn: ConnId, frame: &Frame<'_>) {
         match self.accept_push(conn, frame) {
             Ok(()) => {}
@@ -62,7 +64,7 @@ impl Plane {
         if let Some(user) = user {
             self.memory.users[user].pushes += 1;
         }
-        let ticket = self.jobs.ticket(Asked::Push {
+        let ticket = self.jobs.ticket(Waiter::Push {
             queue,
             to,
             user,
@@ -71,7 +73,7 @@ impl Plane {
         if let Some(of_queue) = self.jobs.queue_mut(queue) {
             of_queue.pending += 1;
         }
-        self.jobs.ask(Ask::Push { ticket, room, job });
+        self.jobs.send(StoreRequest::Push { ticket, room, job });
         Ok(())
     }
 
@@ -94,7 +96,8 @@ impl Plane {
         if let Some((conn, id)) = to {
             self.answer_push(conn, id, owner, &pushed);
         }
-        // A store that tells at once tells its counts at the end of the turn only; another one with this.
+        // An inline store reports its counts only at the end of the turn; any other one reports them
+        // together with this event.
         let counted = matches!(pushed, Pushed::Accepted { .. });
         let uncounted = self.jobs.inline && counted;
         if let Some(of_queue) = self.jobs.queue_mut(queue) {
@@ -233,7 +236,7 @@ impl Plane {
     }
 }
 
-/// A store's trouble as a producer hears it.
+/// The status and text by which a producer is informed of a store's trouble.
 pub(crate) fn refusal_of(trouble: &Trouble) -> (Status, String) {
     let status = match trouble {
         Trouble::State(_) => Status::FAILED_PRECONDITION,
@@ -259,7 +262,7 @@ fn bytes_of(meta: Meta<'_>, body: &[u8]) -> (usize, Arc<[u8]>) {
     }
 }
 
-/// What a push says beyond the usual, if anything.
+/// The options of a push, if it has any.
 fn options_of(meta: Meta<'_>) -> Option<Options> {
     let short = |key: Key| meta.uint(key).map(|value| value as u16);
     let unique = meta.get(Key::UNIQUE).map(|key| Unique {

@@ -1,12 +1,14 @@
 //! What an operator changes of jobs that the core holds: those that run end or stay, those that wait are
 //! taken back for it.
 
-use super::asked::{Asked, Caller, Operator, Reach, Recalled};
+use super::waiter::{Caller, Operator, Reach, Recalled, Waiter};
 use crate::net::ConnId;
 use crate::plane::Plane;
 use std::collections::HashSet;
 use stoker_core::Event;
-use stoker_store::{Ask, Change, Changed, Job, JobId, QueueNo, Rest, Trouble, Which};
+use stoker_store::{
+    Change, Changed, Job, JobId, ParkedJob, QueueNo, Selection, StoreRequest, Trouble,
+};
 use stoker_wire::Status;
 
 /// Why a running job that was named is not changed.
@@ -17,29 +19,30 @@ impl Plane {
     /// The store has changed jobs, but for those that the core holds.
     pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
         let Changed {
-            count, mut held, ..
+            count, mut loaded, ..
         } = changed;
-        // What rests comes last: the first that waits behind it would begin as soon as it is gone.
-        held.sort_by_key(|job| self.jobs.parked.contains(*job));
+        // Parked jobs come last: the first job that waits behind one would begin as soon as it is
+        // gone.
+        loaded.sort_by_key(|job| self.jobs.parked.contains(*job));
         let reached = match what {
             Operator::Changed(Reach::Move { to, alone }) => {
-                return self.recall(conn, id, count, held, Change::Move { to }, alone);
+                return self.recall(conn, id, count, loaded, Change::Move { to }, alone);
             }
             Operator::Changed(Reach::Suspend { alone }) => {
-                return self.recall(conn, id, count, held, Change::Suspend, alone);
+                return self.recall(conn, id, count, loaded, Change::Suspend, alone);
             }
             Operator::Changed(
                 reach @ (Reach::Cancel | Reach::CancelOne | Reach::CancelWaiting),
             ) => {
-                return self.cancel_held(conn, id, count, held, reach);
+                return self.cancel_loaded(conn, id, count, loaded, reach);
             }
             Operator::Changed(Reach::Release) => {
-                let hastened = held.iter().filter(|job| self.jobs.parked.hasten(**job));
-                hastened.count()
+                let released = loaded.iter().filter(|job| self.jobs.parked.make_due(**job));
+                released.count()
             }
             _ => 0,
         };
-        let left = (held.len() - reached) as u64;
+        let left = (loaded.len() - reached) as u64;
         self.answer_changed(conn, id, Ok((count + reached as u64, left)));
     }
 
@@ -54,19 +57,19 @@ impl Plane {
         conn: ConnId,
         id: u32,
         count: u64,
-        held: Vec<JobId>,
+        loaded: Vec<JobId>,
         change: Change,
         alone: bool,
     ) {
-        let (mut running, mut jobs, mut rests) = (0, Vec::new(), Vec::new());
-        for job in held {
+        let (mut running, mut jobs, mut parked) = (0, Vec::new(), Vec::new());
+        for job in loaded {
             if let Some(job) = self.take_back(job) {
                 jobs.push(job);
-            } else if let Some(rest) = self.jobs.parked.remove(job) {
+            } else if let Some(parked_job) = self.jobs.parked.remove(job) {
                 // Its key stays blocked until it is known that it goes.
-                rests.push(rest);
+                parked.push(parked_job);
             } else if alone && self.jobs.loaded.task_of(job).is_none() {
-                return self.ask_again(conn, id, job, change);
+                return self.request_again(conn, id, job, change);
             } else {
                 running += 1;
             }
@@ -74,7 +77,7 @@ impl Plane {
         if alone && running > 0 {
             return self.status(conn, id, Status::FAILED_PRECONDITION, IS_RUNNING, None);
         }
-        if jobs.is_empty() && rests.is_empty() {
+        if jobs.is_empty() && parked.is_empty() {
             return self.answer_changed(conn, id, Ok((count, running)));
         }
         let caller = Caller::Operator {
@@ -83,22 +86,22 @@ impl Plane {
             count,
             running,
         };
-        self.change_recalled(caller, change, jobs, rests);
+        self.change_recalled(caller, change, jobs, parked);
     }
 
-    /// The job that was named has just been returned to the store, after the store had reported it as held. It is
-    /// requested once more; a second time it counts as running.
-    fn ask_again(&mut self, conn: ConnId, id: u32, job: JobId, change: Change) {
+    /// The named job was returned to the store just after the store had reported it as loaded. The change is
+    /// requested once more; the second time the job counts as running.
+    fn request_again(&mut self, conn: ConnId, id: u32, job: JobId, change: Change) {
         let alone = false;
         let reach = match change {
             Change::Move { to } => Reach::Move { to, alone },
             _ => Reach::Suspend { alone },
         };
         let what = Operator::Changed(reach);
-        let ticket = self.jobs.ticket(Asked::Admin { conn, id, what });
-        self.jobs.ask(Ask::Change {
+        let ticket = self.jobs.ticket(Waiter::Admin { conn, id, what });
+        self.jobs.send(StoreRequest::Change {
             ticket,
-            which: Which::One(job),
+            which: Selection::One(job),
             change,
         });
     }
@@ -109,17 +112,19 @@ impl Plane {
         caller: Caller,
         change: Change,
         jobs: Vec<Job>,
-        rests: Vec<Rest>,
+        parked: Vec<ParkedJob>,
     ) {
         let waiting = jobs.iter().map(|job| job.id);
-        let ids = waiting.chain(rests.iter().map(|rest| rest.id)).collect();
-        let which = Which::Held(ids);
-        let ticket = self.jobs.ticket(Asked::Recalled(Box::new(Recalled {
+        let ids = waiting
+            .chain(parked.iter().map(|parked_job| parked_job.id))
+            .collect();
+        let which = Selection::Loaded(ids);
+        let ticket = self.jobs.ticket(Waiter::Recalled(Box::new(Recalled {
             caller,
             jobs,
-            rests,
+            parked,
         })));
-        self.jobs.ask(Ask::Change {
+        self.jobs.send(StoreRequest::Change {
             ticket,
             which,
             change,
@@ -130,29 +135,33 @@ impl Plane {
     /// has to run.
     pub(super) fn take_back(&mut self, job: JobId) -> Option<Job> {
         let task = self.jobs.loaded.task_of(job)?;
-        let is_claimed = self.jobs.loaded.get(task).is_some_and(|held| held.claimed);
+        let is_claimed = self
+            .jobs
+            .loaded
+            .get(task)
+            .is_some_and(|loaded| loaded.claimed);
         if is_claimed || self.core.is_assigned(task) {
             return None;
         }
-        // Nobody is told of its end, because it has not ended.
-        let mut held = self.jobs.loaded.remove(task)?;
-        self.tell_untold(&mut held);
-        // Should it come back: it may have run, and goes before all others of its key then.
-        held.job.order = self.core.order_of(task);
+        // No outcome is reported, because the job has not ended.
+        let mut loaded = self.jobs.loaded.remove(task)?;
+        self.report_unreported(&mut loaded);
+        // If it is loaded again: it may have run, and then goes before all others of its key.
+        loaded.job.order = self.core.order_of(task);
         let (attempt, crashes) = self.core.counts_of(task);
-        held.job.run.attempt = attempt;
-        held.job.run.crashes = crashes.saturating_add(held.spared);
+        loaded.job.run.attempt = attempt;
+        loaded.job.run.crashes = crashes.saturating_add(loaded.spared);
         // Until it is known that it goes, nothing may overtake it.
-        self.block(held.job.queue, &held.job.key, true);
+        self.block(loaded.job.queue, &loaded.job.key, true);
         self.step(Event::Cancel { task, kill: false }, None);
-        Some(held.job)
+        Some(loaded.job)
     }
 
-    /// A job rests no more, and nothing waits for it.
-    pub(crate) fn unpark(&mut self, job: JobId) -> Option<Rest> {
-        let rest = self.jobs.parked.remove(job)?;
-        self.block(rest.queue, &rest.key, false);
-        Some(rest)
+    /// A job is no longer parked, and its key is free.
+    pub(crate) fn unpark(&mut self, job: JobId) -> Option<ParkedJob> {
+        let parked_job = self.jobs.parked.remove(job)?;
+        self.block(parked_job.queue, &parked_job.key, false);
+        Some(parked_job)
     }
 
     fn block(&mut self, queue: QueueNo, key: &[u8], blocked: bool) {
@@ -166,27 +175,29 @@ impl Plane {
         let Recalled {
             caller,
             jobs,
-            rests,
+            parked,
         } = recalled;
-        // What was not changed is the scheduler's again.
+        // Jobs that were not changed go back to the scheduler.
         let (result, left) = match result {
             Ok(changed) => {
-                let left = changed.held.len() as u64;
+                let left = changed.loaded.len() as u64;
                 let result = changed.trouble.map_or(Ok((changed.count, left)), Err);
-                (result, changed.held)
+                (result, changed.loaded)
             }
             Err(trouble) => {
                 let all = jobs.iter().map(|job| job.id);
-                let left = all.chain(rests.iter().map(|rest| rest.id)).collect();
+                let left = all
+                    .chain(parked.iter().map(|parked_job| parked_job.id))
+                    .collect();
                 (Err(trouble), left)
             }
         };
         let left: HashSet<JobId> = left.into_iter().collect();
-        for rest in rests {
-            match left.contains(&rest.id) {
+        for parked_job in parked {
+            match left.contains(&parked_job.id) {
                 // Its key was never unblocked.
-                true => self.jobs.parked.insert(rest),
-                false => self.block(rest.queue, &rest.key, false),
+                true => self.jobs.parked.insert(parked_job),
+                false => self.block(parked_job.queue, &parked_job.key, false),
             }
         }
         for job in jobs {

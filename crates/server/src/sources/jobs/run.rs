@@ -1,62 +1,62 @@
 //! What happens between a job's delivery and its end.
 
-use super::asked::Asked;
 use super::loaded::LoadedJob;
 use super::outcome::run_of;
+use super::waiter::Waiter;
 use crate::observe::Stream;
 use crate::plane::{Alarm, Plane};
 use crate::sources::Origin;
 use serde_json::Value;
 use stoker_core::{Event, Facts, Span, TaskId, WorkerId};
-use stoker_store::{Ask, Ending, JobId, MAX_CHECKPOINT, MAX_LINE};
+use stoker_store::{Ending, JobId, MAX_CHECKPOINT, MAX_LINE, StoreRequest};
 use stoker_wire::{Encode, EventKind, Frame, Type};
 
 /// How often a job's progress and checkpoints reach the store.
-const TELL_EVERY: Span = Span::from_millis(100);
+const REPORT_INTERVAL: Span = Span::from_millis(100);
 
 impl Plane {
     /// A worker is about to get a job.
     pub(crate) fn note_delivery(&mut self, task: TaskId) {
-        let Some(held) = self.jobs.loaded.get_mut(task) else {
+        let Some(loaded) = self.jobs.loaded.get_mut(task) else {
             return;
         };
         self.jobs.runs_changed = true;
-        let first = !std::mem::replace(&mut held.delivered, true);
-        let job = held.job.id;
-        let options = held.job.options.as_deref();
+        let first = !std::mem::replace(&mut loaded.delivered, true);
+        let job = loaded.job.id;
+        let options = loaded.job.options.as_deref();
         let unique = options.and_then(|options| options.unique.as_ref());
         if first && unique.is_some_and(|unique| unique.until_start) {
-            self.jobs.ask(Ask::Started { job });
+            self.jobs.send(StoreRequest::Started { job });
         }
     }
 
     /// The core has taken a job's acknowledgement; now its store must.
     pub(crate) fn acknowledge(&mut self, task: TaskId, facts: Facts) {
-        let Some(held) = self.jobs.loaded.get_mut(task) else {
+        let Some(loaded) = self.jobs.loaded.get_mut(task) else {
             return;
         };
-        if std::mem::replace(&mut held.acked, true) {
+        if std::mem::replace(&mut loaded.acked, true) {
             return;
         }
-        let (job, mut run) = (held.job.id, run_of(held, facts, None));
+        let (job, mut run) = (loaded.job.id, run_of(loaded, facts, None));
         // This is the run that did it.
         run.attempt = run.attempt.saturating_add(1);
         // It goes on writing; what it wrote until now stays the beginning of that.
-        let (untold, output) = (held.untold(), held.kept_output());
+        let (unreported, output) = (loaded.take_unreported(), loaded.kept_output());
         let Some(worker) = facts.worker else {
             return;
         };
-        untold
+        unreported
             .into_iter()
             .flatten()
-            .for_each(|ask| self.jobs.ask(ask));
-        let told = Some(self.jobs.ticket(Asked::Ack { worker, task, job }));
+            .for_each(|request| self.jobs.send(request));
+        let ticket = Some(self.jobs.ticket(Waiter::Ack { worker, task, job }));
         let ending = Ending::Done { result: None };
-        self.jobs.ask(Ask::End {
+        self.jobs.send(StoreRequest::End {
             job,
             run,
             ending,
-            told,
+            ticket,
             output,
         });
     }
@@ -66,14 +66,14 @@ impl Plane {
         if !self.is_job(task, job) {
             return;
         }
-        if let Some(held) = self.jobs.loaded.get_mut(task) {
-            held.is_safe = true;
+        if let Some(loaded) = self.jobs.loaded.get_mut(task) {
+            loaded.is_safe = true;
         }
-        self.tell_acked(worker, task);
+        self.confirm_ack(worker, task);
     }
 
-    /// Tells a worker that its acknowledgement is safe.
-    fn tell_acked(&mut self, worker: WorkerId, task: TaskId) {
+    /// Confirms to a worker that its acknowledgement is durable.
+    fn confirm_ack(&mut self, worker: WorkerId, task: TaskId) {
         let event = Encode {
             code: EventKind::ACK.0,
             ..Encode::new(Type::Event, self.payloads.number(task))
@@ -81,7 +81,7 @@ impl Plane {
         self.put_to(worker, event);
     }
 
-    /// What a worker tells of a job that it runs.
+    /// A worker's event about a job that it runs.
     pub(crate) fn job_event(&mut self, worker: WorkerId, task: TaskId, frame: &Frame<'_>) {
         if !self
             .core
@@ -96,21 +96,25 @@ impl Plane {
         match EventKind(frame.code) {
             EventKind::ACK => {
                 // A repeated acknowledgement is confirmed only once the first one is on the disk.
-                let again = self.jobs.loaded.get(task).is_some_and(|held| held.is_safe);
+                let again = self
+                    .jobs
+                    .loaded
+                    .get(task)
+                    .is_some_and(|loaded| loaded.is_safe);
                 self.step(Event::Acknowledged { worker, task }, None);
                 if again {
-                    self.tell_acked(worker, task);
+                    self.confirm_ack(worker, task);
                 }
             }
             EventKind::PROGRESS => {
-                if let Some(held) = self.jobs.loaded.get_mut(task) {
-                    held.progress = progress_of(frame.body).or(held.progress.take());
-                    self.tell_progress(task);
+                if let Some(loaded) = self.jobs.loaded.get_mut(task) {
+                    loaded.progress = progress_of(frame.body).or(loaded.progress.take());
+                    self.report_progress(task);
                 }
             }
             EventKind::CHECKPOINT if frame.body.len() <= MAX_CHECKPOINT => {
                 self.jobs.loaded.save(task, frame.body);
-                self.tell_progress(task);
+                self.report_progress(task);
             }
             EventKind::CHECKPOINT => {
                 // As the worker's own words, which have a bound.
@@ -124,45 +128,46 @@ impl Plane {
         }
     }
 
-    /// Passes on what a job told of itself, so much a second at the most: a loop that tells at every turn must
-    /// not keep the store from its work. What comes in between is told a moment later.
-    fn tell_progress(&mut self, task: TaskId) {
+    /// Reports a job's progress and checkpoints to the store, at a limited rate: a job that reports in a tight
+    /// loop must not overload the store. Reports in between are sent a moment later.
+    fn report_progress(&mut self, task: TaskId) {
         let now = self.now;
-        let Some(held) = self.jobs.loaded.get_mut(task) else {
+        let Some(loaded) = self.jobs.loaded.get_mut(task) else {
             return;
         };
-        if now.since(held.told_at) >= TELL_EVERY {
-            held.told_at = now;
-            let asks = held.untold();
-            asks.into_iter()
+        if now.since(loaded.reported_at) >= REPORT_INTERVAL {
+            loaded.reported_at = now;
+            let requests = loaded.take_unreported();
+            requests
+                .into_iter()
                 .flatten()
-                .for_each(|ask| self.jobs.ask(ask));
-        } else if !std::mem::replace(&mut held.is_put_off, true) {
-            let at = held.told_at + TELL_EVERY;
-            self.alarms.set(at, Alarm::Untold(task));
+                .for_each(|request| self.jobs.send(request));
+        } else if !std::mem::replace(&mut loaded.has_report_alarm, true) {
+            let at = loaded.reported_at + REPORT_INTERVAL;
+            self.alarms.set(at, Alarm::Unreported(task));
         }
     }
 
-    /// A job told something of itself too soon after what it had told before. Now is the time.
-    pub(crate) fn tell_what_waited(&mut self, task: TaskId) {
-        if let Some(held) = self.jobs.loaded.get_mut(task) {
-            held.is_put_off = false;
-            if held.has_untold() {
-                self.tell_progress(task);
+    /// Sends a report that came too soon after the one before it.
+    pub(crate) fn report_delayed_progress(&mut self, task: TaskId) {
+        if let Some(loaded) = self.jobs.loaded.get_mut(task) {
+            loaded.has_report_alarm = false;
+            if loaded.has_unreported() {
+                self.report_progress(task);
             }
         }
     }
 
-    /// Tells the store what it has not heard of a job.
-    pub(crate) fn tell_untold(&mut self, held: &mut LoadedJob) {
-        for ask in held.untold().into_iter().flatten() {
-            self.jobs.ask(ask);
+    /// Sends the reports of a job that the store has not received.
+    pub(crate) fn report_unreported(&mut self, loaded: &mut LoadedJob) {
+        for request in loaded.take_unreported().into_iter().flatten() {
+            self.jobs.send(request);
         }
     }
 
-    /// Tells a durable store which jobs run, so that they count as crashed if this process does not come to
-    /// say how they ended.
-    pub(crate) fn tell_running(&mut self) {
+    /// Reports the running jobs to a durable store, so that they count as crashed if this process dies
+    /// before it reports their outcomes.
+    pub(crate) fn report_running(&mut self) {
         if self.jobs.inline || !std::mem::take(&mut self.jobs.runs_changed) {
             return;
         }
@@ -170,17 +175,17 @@ impl Plane {
         for worker in self.core.workers() {
             let slots = usize::from(worker.slots).max(1);
             for task in self.core.assigned_to(worker.id).take(slots) {
-                if let Some(held) = self
+                if let Some(loaded) = self
                     .jobs
                     .loaded
                     .get(task)
-                    .filter(|held| !held.claimed && !held.acked)
+                    .filter(|loaded| !loaded.claimed && !loaded.acked)
                 {
-                    jobs.push(held.job.id);
+                    jobs.push(loaded.job.id);
                 }
             }
         }
-        self.jobs.ask(Ask::Running { jobs });
+        self.jobs.send(StoreRequest::Running { jobs });
     }
 }
 

@@ -12,11 +12,11 @@ impl Plane {
              jobs after the next start. To send a push again is safe if it has an idempotency key"
         );
         let cancellings = self.jobs.cancellings.end();
-        let asked = self.jobs.open_tickets();
-        let asked = asked
+        let waiters = self.jobs.open_tickets();
+        let waiters = waiters
             .into_iter()
             .filter_map(|ticket| self.jobs.leave(ticket));
-        let waiting: Vec<_> = cancellings.into_iter().chain(asked).collect();
+        let waiting: Vec<_> = cancellings.into_iter().chain(waiters).collect();
         for (conn, id) in waiting {
             self.status(conn, id, Status::UNKNOWN, &text, None);
         }

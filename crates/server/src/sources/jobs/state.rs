@@ -1,29 +1,32 @@
 //! The state that the data plane keeps of jobs: its store, its queues, and who waits for the store.
 
-use super::asked::Asked;
 use super::cancelling::Cancellings;
 use super::close::Closed;
 use super::loaded::LoadedJobs;
 use super::parked::ParkedJobs;
+use super::waiter::Waiter;
 use crate::config::JobsConfig;
 use crate::net::ConnId;
 use crate::plane::Todo;
 use crate::users::UserId;
 use std::collections::{HashMap, VecDeque};
 use stoker_core::{NameId, QueueId, Time};
-use stoker_store::{Ask, Counts, Driver, Job, JobId, QueueNo, Ticket, Told, Trouble};
+use stoker_store::{
+    Counts, Driver, Job, JobId, QueueNo, StoreEvent, StoreRequest, Ticket, Trouble,
+};
 
 /// What the data plane knows of jobs and of the store in which they live.
 pub(crate) struct Jobs {
     pub(crate) store: Box<dyn Driver>,
-    /// It tells at once what it was asked, as the one in memory does.
+    /// It reports events at once, as the one in memory does.
     pub(crate) inline: bool,
-    /// It was asked something since it was last heard. Calls alone never have it heard.
-    pub(crate) asking: bool,
-    /// It was asked something that its counts may not show yet.
+    /// It was sent requests since its events were last received. Calls never lead to a look at the
+    /// store.
+    pub(crate) has_requests: bool,
+    /// It was sent a request that its counts may not include yet.
     pub(crate) is_uncounted: bool,
-    /// What it has told and nobody has looked at.
-    pub(crate) told: Vec<Told>,
+    /// Its events that have not been handled yet.
+    pub(crate) events: Vec<StoreEvent>,
     pub(crate) loaded: LoadedJobs,
     /// By the queue's number in the core; services have none.
     queues: Vec<Option<JobQueue>>,
@@ -31,7 +34,7 @@ pub(crate) struct Jobs {
     /// Jobs of ordered queues between two runs: they keep their places.
     pub(crate) parked: ParkedJobs,
     /// With their generations: a place is used again.
-    asked: Vec<(u32, Option<Asked>)>,
+    waiters: Vec<(u32, Option<Waiter>)>,
     free: Vec<usize>,
     /// Queues that were closed and of which the store still knows.
     pub(crate) closed: HashMap<QueueNo, Closed>,
@@ -42,7 +45,7 @@ pub(crate) struct Jobs {
     /// A job is being loaded although there is little memory.
     pub(crate) loads_beyond: bool,
     pub(crate) cancellings: Cancellings,
-    /// Why the store takes nothing now.
+    /// Why the store rejects pushes now.
     pub(crate) failing: Option<Trouble>,
     /// A job began or ended in this turn.
     pub(crate) runs_changed: bool,
@@ -83,15 +86,15 @@ impl Jobs {
     pub(crate) fn new(store: Box<dyn Driver>) -> Self {
         Self {
             inline: store.wake().is_none(),
-            asking: false,
+            has_requests: false,
             is_uncounted: false,
             store,
-            told: Vec::new(),
+            events: Vec::new(),
             loaded: LoadedJobs::default(),
             queues: Vec::new(),
             by_no: HashMap::new(),
             parked: ParkedJobs::default(),
-            asked: Vec::new(),
+            waiters: Vec::new(),
             free: Vec::new(),
             closed: HashMap::new(),
             watches_unused: false,
@@ -103,58 +106,58 @@ impl Jobs {
         }
     }
 
-    pub(crate) fn ask(&mut self, ask: Ask) {
-        self.asking = true;
+    pub(crate) fn send(&mut self, request: StoreRequest) {
+        self.has_requests = true;
         self.is_uncounted = true;
-        self.store.ask(ask);
+        self.store.send(request);
     }
 
     /// A ticket for whoever waits.
-    pub(crate) fn ticket(&mut self, asked: Asked) -> Ticket {
+    pub(crate) fn ticket(&mut self, waiter: Waiter) -> Ticket {
         let at = self.free.pop().unwrap_or_else(|| {
-            self.asked.push((0, None));
-            self.asked.len() - 1
+            self.waiters.push((0, None));
+            self.waiters.len() - 1
         });
-        let (generation, place) = &mut self.asked[at];
+        let (generation, place) = &mut self.waiters[at];
         *generation = generation.wrapping_add(1);
-        *place = Some(asked);
+        *place = Some(waiter);
         Ticket(at as u64, *generation)
     }
 
-    pub(crate) fn asked(&mut self, ticket: Ticket) -> Option<Asked> {
+    pub(crate) fn take_waiter(&mut self, ticket: Ticket) -> Option<Waiter> {
         let at = usize::try_from(ticket.0).ok()?;
-        let asked = self.place_of(ticket)?.take()?;
+        let waiter = self.place_of(ticket)?.take()?;
         self.free.push(at);
-        Some(asked)
+        Some(waiter)
     }
 
-    /// What the store has not told about yet.
+    /// The tickets of events that are still outstanding.
     pub(super) fn open_tickets(&self) -> Vec<Ticket> {
-        let all = (0..).zip(&self.asked);
-        let open = all.filter(|(_, (_, asked))| asked.is_some());
+        let all = (0..).zip(&self.waiters);
+        let open = all.filter(|(_, (_, waiter))| waiter.is_some());
         open.map(|(at, (generation, _))| Ticket(at, *generation))
             .collect()
     }
 
-    fn place_of(&mut self, ticket: Ticket) -> Option<&mut Option<Asked>> {
+    fn place_of(&mut self, ticket: Ticket) -> Option<&mut Option<Waiter>> {
         let at = usize::try_from(ticket.0).ok()?;
-        let (generation, place) = self.asked.get_mut(at)?;
+        let (generation, place) = self.waiters.get_mut(at)?;
         (*generation == ticket.1).then_some(place)
     }
 
     /// Who waits for an answer need not wait any longer. It is returned; a worker waits on.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> Option<(ConnId, u32)> {
         match self.place_of(ticket)?.as_mut()? {
-            Asked::Push { to, .. } => to.take(),
-            Asked::Reply { conn, id, .. } | Asked::Admin { conn, id, .. } => {
+            Waiter::Push { to, .. } => to.take(),
+            Waiter::Reply { conn, id, .. } | Waiter::Admin { conn, id, .. } => {
                 Some((std::mem::replace(conn, ConnId::NOBODY), *id))
             }
-            Asked::Recalled(recalled) => recalled.leave(),
-            Asked::Cancelled(_)
-            | Asked::StrayCancelled(_)
-            | Asked::Ack { .. }
-            | Asked::Claim { .. }
-            | Asked::Counted { .. } => None,
+            Waiter::Recalled(recalled) => recalled.leave(),
+            Waiter::Cancelled(_)
+            | Waiter::StrayCancelled(_)
+            | Waiter::Ack { .. }
+            | Waiter::Claim { .. }
+            | Waiter::Counted { .. } => None,
         }
     }
 
@@ -203,7 +206,7 @@ impl Jobs {
     /// Runs that a job may have, 0 for no bound.
     pub(crate) fn tries_of(&self, job: &Job) -> u16 {
         let options = job.options.as_deref();
-        // As in Laravel: who says until when does not mean how often.
+        // As in Laravel: a job with a retry deadline has no limit of attempts.
         if options.is_some_and(|options| options.retry_until_ms.is_some()) {
             return 0;
         }
@@ -223,15 +226,15 @@ impl Jobs {
             .sum()
     }
 
-    /// Free entries of `asked_places`.
+    /// Free entries of `waiter_slots`.
     #[cfg(feature = "sim")]
     pub(super) fn free_places(&self) -> &[usize] {
         &self.free
     }
 
     #[cfg(feature = "sim")]
-    pub(super) fn asked_places(&self) -> &[(u32, Option<Asked>)] {
-        &self.asked
+    pub(super) fn waiter_slots(&self) -> &[(u32, Option<Waiter>)] {
+        &self.waiters
     }
 
     #[cfg(feature = "sim")]

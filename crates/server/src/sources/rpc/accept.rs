@@ -18,7 +18,7 @@ const ACCEPTS: usize = 64;
 const MOST_WAITING: usize = 4_096;
 /// Reads of one connection in one turn, so that nobody's flood holds up the others.
 const READS: usize = 4;
-/// How long the listener rests after an accept failed.
+/// How long the listener is paused after a failed accept.
 const ACCEPT_AGAIN: Span = Span::from_millis(100);
 /// How long a peer may take nothing of what waits for it.
 const STALL: Span = Span::from_secs(10);
@@ -29,14 +29,14 @@ impl Plane {
         for _ in 0..ACCEPTS {
             match stoker_os::accept(&self.listener) {
                 Ok(socket) => {
-                    if !self.let_in(Conn::new(socket)) {
+                    if !self.admit_connection(Conn::new(socket)) {
                         return false;
                     }
                 }
                 Err(Errno::MFILE | Errno::NFILE) if self.free_descriptor() => {}
                 Err(Errno::AGAIN | Errno::CONNABORTED | Errno::INTR) => return false,
                 Err(error) => {
-                    self.cannot_accept(error);
+                    self.on_accept_failed(error);
                     return false;
                 }
             }
@@ -45,7 +45,7 @@ impl Plane {
     }
 
     /// Gives a connection a place, or turns it away. False if it waits for one, and all behind it do.
-    fn let_in(&mut self, conn: Conn) -> bool {
+    fn admit_connection(&mut self, conn: Conn) -> bool {
         let user = self.memory.users.of(conn.peer.uid);
         match self.find_place(user) {
             Ok(Place::Free) => {
@@ -54,11 +54,13 @@ impl Plane {
             }
             Ok(Place::FreeAt(at)) if self.places.next.is_none() => {
                 self.places.next = Some(conn);
-                self.rest_listener(at);
+                self.pause_listener(at);
                 return false;
             }
-            Ok(Place::FreeAt(_)) => turn_away(&conn.fd, "others wait for a place before this one"),
-            Err(why) => turn_away(&conn.fd, &why),
+            Ok(Place::FreeAt(_)) => {
+                refuse_connection(&conn.fd, "others wait for a place before this one");
+            }
+            Err(why) => refuse_connection(&conn.fd, &why),
         }
         true
     }
@@ -76,24 +78,24 @@ impl Plane {
         if let Err(error) = self.poller.add(&self.listener, Source::Listener) {
             self.log.put(
                 events::CANNOT_WATCH
-                    .says(format!("cannot watch the listening socket: {error}"))
+                    .message(format!("cannot watch the listening socket: {error}"))
                     .with("reason", error.to_string()),
             );
         }
     }
 
-    /// No descriptor or no memory is left: whoever knocks waits a moment in the listen queue. Asking
-    /// again at once would only keep the loop spinning.
-    fn cannot_accept(&mut self, error: Errno) {
+    /// No descriptor or memory is left: new connections wait in the listen queue for a moment.
+    /// Retrying at once would only keep the loop spinning.
+    fn on_accept_failed(&mut self, error: Errno) {
         self.log.put(
             events::CANNOT_ACCEPT
-                .says(format!("cannot accept connections for a moment: {error}"))
+                .message(format!("cannot accept connections for a moment: {error}"))
                 .with("reason", error.to_string()),
         );
-        self.rest_listener(self.now + ACCEPT_AGAIN);
+        self.pause_listener(self.now + ACCEPT_AGAIN);
     }
 
-    fn rest_listener(&mut self, until: Time) {
+    fn pause_listener(&mut self, until: Time) {
         self.poller
             .set(&self.listener, Source::Listener, false, false);
         self.alarms.set(until, Alarm::Accept);
@@ -101,7 +103,7 @@ impl Plane {
 
     pub(crate) fn accept_again(&mut self) {
         if let Some(next) = self.places.next.take()
-            && !self.let_in(next)
+            && !self.admit_connection(next)
         {
             return;
         }
@@ -128,7 +130,7 @@ impl Plane {
         {
             self.log.put(
                 events::CANNOT_WATCH
-                    .says(format!("cannot watch a connection: {error}"))
+                    .message(format!("cannot watch a connection: {error}"))
                     .with("reason", error.to_string()),
             );
         }
@@ -138,7 +140,7 @@ impl Plane {
     /// Reads what a connection has and applies its frames.
     pub(crate) fn read_conn(&mut self, id: ConnId, buffer: &mut [u8]) {
         for _ in 0..READS {
-            if self.rests(id) || !self.may_read(id) {
+            if self.pauses_for_log(id) || !self.may_read(id) {
                 return;
             }
             let Some(conn) = self.conns.get(id).filter(|conn| !conn.closing) else {
@@ -156,17 +158,18 @@ impl Plane {
         }
     }
 
-    /// Whether a connection is not read for now: a worker whose log is full, until that has caught up.
-    fn rests(&mut self, id: ConnId) -> bool {
+    /// Whether a connection is paused: a worker whose output fills the log is not read until the log
+    /// has caught up.
+    fn pauses_for_log(&mut self, id: ConnId) -> bool {
         let Some(Role::Worker(worker)) = self.conns.get(id).map(|conn| &conn.role) else {
             return false;
         };
         let worker = *worker;
         let overfull = self
-            .link(worker)
-            .is_some_and(|link| link.log.is_overfull() && link.exit.is_none());
+            .worker_handle(worker)
+            .is_some_and(|handle| handle.log.is_overfull() && handle.exit.is_none());
         if overfull {
-            self.rest_socket(worker, id);
+            self.pause_socket(worker, id);
         }
         overfull
     }
@@ -177,7 +180,7 @@ impl Plane {
             return false;
         };
         if matches!(conn.role, Role::New) && conn.splitter.held() == 0 && bytes[0] != 0 {
-            self.refuse_stranger(id, bytes[0]);
+            self.refuse_foreign_protocol(id, bytes[0]);
             return false;
         }
         // The splitter leaves its connection meanwhile, so that frames can be applied to everything.
@@ -219,7 +222,7 @@ impl Plane {
         // A worker's answer is the end of a body that was let in; to refuse it would be to kill it.
         let counts = conn.partial > 0 && !matches!(conn.role, Role::Worker(_));
         if counts && conn.half_frame.is_none() {
-            self.look_at_half_frame(id);
+            self.check_half_frame(id);
         }
         if counts && self.has_too_many_half_frames() {
             return self.skip_request(id);
@@ -255,7 +258,7 @@ impl Plane {
 
     /// A half-read frame is looked at twice within its time; one that was there the first time too is
     /// given up.
-    fn look_at_half_frame(&mut self, id: ConnId) {
+    fn check_half_frame(&mut self, id: ConnId) {
         let at = self.now + Span(self.config.frame_timeout.0 / 2);
         if let Some(conn) = self.conns.get_mut(id) {
             conn.half_frame = Some(self.alarms.set(at, Alarm::HalfFrame(id)));
@@ -263,13 +266,13 @@ impl Plane {
     }
 
     /// A client that began a frame some time ago. Whoever never ends one must not hold its bytes for ever.
-    pub(crate) fn half_frame_due(&mut self, id: ConnId) {
+    pub(crate) fn on_half_frame_timeout(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
         conn.half_frame = None;
         if conn.partial > 0 && !std::mem::replace(&mut conn.was_half, true) {
-            self.look_at_half_frame(id);
+            self.check_half_frame(id);
         } else if conn.partial > 0 {
             let text = "a frame was begun and not ended in time (stoker.frame_timeout)";
             self.fault(
@@ -307,8 +310,8 @@ impl Plane {
         }
     }
 
-    /// Says what speaks here to whoever came with something else.
-    fn refuse_stranger(&mut self, id: ConnId, first: u8) {
+    /// Explains the protocol to a client that speaks another one.
+    fn refuse_foreign_protocol(&mut self, id: ConnId, first: u8) {
         let text: &[u8] = match first {
             b'A'..=b'Z' => {
                 b"HTTP/1.1 501 Not Implemented\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
@@ -322,7 +325,7 @@ impl Plane {
             conn.out.raw(text);
             conn.closing = true;
         }
-        self.mark(id);
+        self.mark_dirty(id);
     }
 
     /// Ends a connection whose bytes can't be trusted any more, with the reason as its last frame.
@@ -332,12 +335,12 @@ impl Plane {
         };
         if let Role::Worker(worker) = conn.role {
             let name = self
-                .link(worker)
-                .map(|link| link.name.clone())
+                .worker_handle(worker)
+                .map(|handle| handle.name.clone())
                 .unwrap_or_default();
             self.log.put(
                 events::WORKER_MISBEHAVED
-                    .says(format!("{name} broke the protocol: {}", fault.text()))
+                    .message(format!("{name} broke the protocol: {}", fault.text()))
                     .with("worker", name)
                     .with("reason", fault.text().to_string()),
             );
@@ -376,7 +379,7 @@ impl Plane {
             self.memory.forget(&conn);
             let alarms = [conn.half_frame, conn.stall_alarm];
             let alarms = alarms.into_iter().flatten();
-            alarms.for_each(|alarm| self.alarms.take_back(alarm));
+            alarms.for_each(|alarm| self.alarms.cancel(alarm));
             self.poller.remove(&conn.fd);
         }
     }
@@ -423,13 +426,13 @@ impl Plane {
                 _ => return self.close(id),
             }
         }
-        self.say_last_word(id);
+        self.shut_down_write(id);
         self.watch(id);
     }
 
-    /// The end of the stream tells a worker to go that reads no GOAWAY. It is said when nothing is left to
-    /// be told to it: a cancellation of its last task, say.
-    fn say_last_word(&mut self, id: ConnId) {
+    /// Ends the stream to a worker, so that one that reads no GOAWAY leaves too. This waits until nothing
+    /// else is to be sent, such as a cancellation of its last task.
+    fn shut_down_write(&mut self, id: ConnId) {
         let Some(conn) = self
             .conns
             .get(id)
@@ -452,8 +455,8 @@ impl Plane {
         };
         let is_worker = matches!(conn.role, Role::Worker(_));
         // A worker is always read: not reading its answers because much waits for it would be a deadlock.
-        let rests = conn.closing || conn.is_paused || conn.unread;
-        let read = !rests && (is_worker || !conn.is_clogged());
+        let is_paused = conn.closing || conn.is_paused || conn.unread;
+        let read = !is_paused && (is_worker || !conn.is_clogged());
         let write = !conn.out.is_empty();
         self.memory.count_output(conn);
         if write && !is_worker && conn.stall_alarm.is_none() {
@@ -487,15 +490,16 @@ impl Plane {
         if !is_worker {
             self.log.put(
                 events::CLIENT_STALLED
-                    .says("a client took none of its answers for 10 s and is disconnected"),
+                    .message("a client took none of its answers for 10 s and is disconnected"),
             );
             self.close(id);
         }
     }
 }
 
-/// Tells one connection too many why it is not served. It may not hear it; it is gone either way.
-fn turn_away(socket: &Fd, text: &str) {
+/// Sends the reason to a connection above the limit. It may not arrive, and the connection is
+/// closed either way.
+fn refuse_connection(socket: &Fd, text: &str) {
     let mut out = Vec::new();
     let (code, body) = (Status::RESOURCE_EXHAUSTED.0, text.as_bytes());
     encode(

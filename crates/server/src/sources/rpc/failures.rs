@@ -3,7 +3,7 @@
 use crate::observe::{Entry, LogEvent, events};
 use crate::plane::Plane;
 use crate::sources::Origin;
-use crate::sources::end::{Victim, exit_text, ran, words_of};
+use crate::sources::end::{Victim, error_in_answer, exit_text, ran};
 use stoker_core::{Exit, Facts, Outcome, TaskId, WorkerId};
 use stoker_wire::{Frame, Status};
 
@@ -36,7 +36,7 @@ impl Plane {
         let words = answer.filter(|_| outcome == Outcome::Answered);
         let (class, reason) = match words {
             Some(_) => {
-                let error = words_of(words);
+                let error = error_in_answer(words);
                 (Some(error.class), error.message)
             }
             None => (None, super::reply::explain(outcome, Victim::of(answer)).1),
@@ -116,8 +116,8 @@ impl Plane {
         if !self.admits_failure(self.core.queue_of_name(name)) {
             return None;
         }
-        let link = bad.worker.and_then(|worker| self.link(worker));
-        let pool = link.map(|link| self.core.pool(link.pool).0);
+        let handle = bad.worker.and_then(|worker| self.worker_handle(worker));
+        let pool = handle.map(|handle| self.core.pool(handle.pool).0);
         let attempt = bad.attempt.max(1);
         let label = self.task_label(task);
         let next = if bad.is_last { "" } else { "; it runs again" };
@@ -128,12 +128,12 @@ impl Plane {
         );
         let entry = bad
             .event
-            .says(text)
+            .message(text)
             .with("task", label)
             .with("type", "call");
         let entry = entry.with("name", self.core.name(name)).with("pool", pool);
         let entry = entry.with("attempt", attempt).with("crashes", bad.crashes);
-        let entry = entry.with("worker", link.map(|link| link.name.as_str()));
+        let entry = entry.with("worker", handle.map(|handle| handle.name.as_str()));
         Some(entry.with("reason", bad.reason).with("final", bad.is_last))
     }
 }

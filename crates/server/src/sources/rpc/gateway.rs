@@ -1,4 +1,4 @@
-//! Gateways: clients that ask for others.
+//! Gateways: clients that send requests on behalf of users.
 
 use super::fault::Fault;
 use crate::net::{ConnId, Role};
@@ -57,7 +57,7 @@ impl Plane {
             WARNING => &events::GATEWAY_WARNING,
             _ => &events::GATEWAY,
         };
-        let entry = event.says(format!("gateway {name}: {text}"));
+        let entry = event.message(format!("gateway {name}: {text}"));
         self.log.put(entry.with("gateway", name.into_string()));
         Ok(())
     }
@@ -71,7 +71,8 @@ impl Plane {
             stuck,
         } = about;
         let Some((end, restart)) = end else {
-            let entry = events::GATEWAY_STARTED.says(format!("gateway {name} started (pid {pid})"));
+            let entry =
+                events::GATEWAY_STARTED.message(format!("gateway {name} started (pid {pid})"));
             self.log.put(entry.with("gateway", name).with("pid", pid));
             return;
         };
@@ -90,7 +91,7 @@ impl Plane {
             ms => format!("; it is started again in {ms} ms"),
         });
         let text = format!("gateway {name} (pid {pid}) ended with {exit}{why}{again}");
-        let entry = events::GATEWAY_DIED.says(text).with("gateway", name);
+        let entry = events::GATEWAY_DIED.message(text).with("gateway", name);
         self.log.put(entry.with("pid", pid).with("exit", exit));
     }
 }

@@ -5,16 +5,16 @@ use crate::MAX_FRAME;
 use crate::net::{Client, ConnId, Role};
 use crate::plane::Plane;
 use stoker_core::{Kind, NotItsOwn, Offer, WorkerId};
-use stoker_wire::{Encode, Frame, Hello, Role as Said, Status, Type, Welcome};
+use stoker_wire::{Encode, Frame, Hello, Role as HelloRole, Status, Type, Welcome};
 
 impl Plane {
     /// The first frame of a connection that was made from outside.
     pub(crate) fn hello(&mut self, id: ConnId, frame: &Frame<'_>) -> Result<(), Fault> {
         let hello = Hello::parse(frame.body)?;
         match hello.role {
-            Said::Client => self.greet_client(id, &hello),
-            Said::Worker => self.greet_dialled(id, &hello)?,
-            Said::Gateway => self.greet_gateway(id, &hello)?,
+            HelloRole::Client => self.greet_client(id, &hello),
+            HelloRole::Worker => self.greet_dialled(id, &hello)?,
+            HelloRole::Gateway => self.greet_gateway(id, &hello)?,
         }
         Ok(())
     }
@@ -87,11 +87,11 @@ impl Plane {
     }
 
     fn worker_named(&self, name: &str) -> Option<WorkerId> {
-        self.links
+        self.worker_handles
             .iter()
             .flatten()
-            .find(|link| link.name == name)
-            .map(|link| link.id)
+            .find(|handle| handle.name == name)
+            .map(|handle| handle.id)
     }
 
     /// Answers a HELLO.
@@ -112,7 +112,7 @@ impl Plane {
                 ..Encode::new(Type::Welcome, 0)
             });
         }
-        self.mark(id);
+        self.mark_dirty(id);
     }
 }
 

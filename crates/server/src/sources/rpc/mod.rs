@@ -1,4 +1,4 @@
-//! Calls over the one socket: who connects, what they ask, what they are told.
+//! Calls over the one socket: connections, requests and replies.
 
 mod accept;
 mod failures;

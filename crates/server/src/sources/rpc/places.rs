@@ -1,7 +1,7 @@
-//! Who has a place among the connections, and who makes room when there is none: first those that have said
-//! nothing, then those that have asked for nothing for long. A few places beyond are kept for administrators,
-//! so that their commands get in however many others there are. Nobody makes room before there was time to
-//! speak, and before what was said has been read.
+//! Limits the number of connections, and closes some when a new one needs a place: first those that have not
+//! sent HELLO, then those that have been idle longest. A few extra places are reserved for administrators, so
+//! that their commands always get through. No connection is closed before it had time to send something, and
+//! before that has been read.
 
 use super::fault::Fault;
 use crate::net::{Conn, ConnId, Role};
@@ -65,7 +65,7 @@ impl Plane {
                 "max_connections = {wanted} needs more than the {limit} descriptors that this process may have: \
                  {max} connections are accepted (raise LimitNOFILE= of the unit, or `ulimit -n`)"
             );
-            let entry = events::FEW_DESCRIPTORS.says(text);
+            let entry = events::FEW_DESCRIPTORS.message(text);
             self.log.put(entry.with("accepted", max as u64));
         }
     }
@@ -133,7 +133,7 @@ impl Plane {
     }
 
     /// Disconnects those that did not say HELLO in time, and forgets those that did.
-    pub(crate) fn end_silence(&mut self) {
+    pub(crate) fn disconnect_silent(&mut self) {
         while let Some((since, id)) = self.places.silent.front().copied() {
             if self.is_silent(id) {
                 if since + self.config.hello_timeout > self.now {
@@ -229,7 +229,8 @@ impl Plane {
         self.conns.get(id).is_none()
     }
 
-    /// Says why, if the peer can still hear it, and closes the connection at once: its place is needed.
+    /// Sends the reason, if the peer can still receive it, and closes the connection at once: its place
+    /// is needed.
     fn close_for_room(&mut self, id: ConnId) {
         let text = "others needed this place, and nothing was asked here (stoker.max_connections)";
         self.status(id, 0, Status::RESOURCE_EXHAUSTED, text, None);

@@ -37,7 +37,7 @@ impl Plane {
         }
         match answer.filter(|_| outcome == Outcome::Answered) {
             Some(answer) => self.pass_on(conn, id, facts, answer),
-            None => self.tell_outcome(conn, id, outcome, facts, answer),
+            None => self.send_outcome(conn, id, outcome, facts, answer),
         }
     }
 
@@ -54,16 +54,16 @@ impl Plane {
             self.answer_sizes.record(name, answer.body.len());
         }
         let queue = self.core.queue_of_name(name);
-        let figures = self.figures(queue);
+        let stats = self.queue_stats(queue);
         let well = outcome == Outcome::Answered && answer.is_some_and(|answer| answer.code == 0);
         match well {
-            true => figures.done += 1,
-            false => figures.failed += 1,
+            true => stats.done += 1,
+            false => stats.failed += 1,
         }
-        figures.waited.record(now, facts.waited);
+        stats.waited.record(now, facts.waited);
         let ran = ran(facts, answer);
         if ran > Span::ZERO {
-            figures.ran.record(now, ran);
+            stats.ran.record(now, ran);
         }
         if !well {
             return self.log_failed_call(task, outcome, facts, answer);
@@ -78,8 +78,8 @@ impl Plane {
         meta.clear();
         let waited = u32::try_from(facts.waited.0).unwrap_or(u32::MAX);
         meta.push(Key::QUEUE_TIME, &waited.to_be_bytes());
-        if let Some(link) = facts.worker.and_then(|worker| self.link(worker)) {
-            meta.push(Key::WORKER, link.name.as_bytes());
+        if let Some(handle) = facts.worker.and_then(|worker| self.worker_handle(worker)) {
+            meta.push(Key::WORKER, handle.name.as_bytes());
         }
         add_passed(&mut meta, answer.meta);
         if let Some(conn) = self.conns.get_mut(conn) {
@@ -93,10 +93,10 @@ impl Plane {
             });
         }
         self.meta = meta;
-        self.mark(conn);
+        self.mark_dirty(conn);
     }
 
-    fn tell_outcome(
+    fn send_outcome(
         &mut self,
         conn: ConnId,
         id: u32,
@@ -108,7 +108,7 @@ impl Plane {
         if status == Status::WORKER_DIED || status == Status::QUARANTINED {
             let words = facts
                 .worker
-                .and_then(|worker| self.link(worker)?.why_it_died());
+                .and_then(|worker| self.worker_handle(worker)?.death_reason());
             text.extend(words.into_iter().flat_map(|words| ["\n".to_owned(), words]));
         }
         let untouched = !facts.has_run && facts.worker.is_none();
@@ -183,7 +183,7 @@ impl Plane {
                 ..Encode::new(Type::Res, id)
             });
         }
-        self.mark(conn);
+        self.mark_dirty(conn);
     }
 
     /// Answers one of the broker's own methods.
@@ -211,7 +211,7 @@ impl Plane {
                 ..Encode::new(Type::Res, id)
             });
         }
-        self.mark(conn);
+        self.mark_dirty(conn);
     }
 
     fn answer_bytes(&mut self, conn: ConnId, id: u32, codec: Codec, body: Vec<u8>) {
@@ -232,13 +232,16 @@ impl Plane {
             };
             conn.put_with(head, body);
         }
-        self.mark(conn);
+        self.mark_dirty(conn);
     }
 
     /// A request to the broker itself is answered: its id is free.
     fn own_answered(&mut self, conn: ConnId, id: u32) {
-        if let Some(client) = self.client(conn).filter(|client| !client.asked.is_empty()) {
-            client.asked.remove(&id);
+        if let Some(client) = self
+            .client(conn)
+            .filter(|client| !client.own_requests.is_empty())
+        {
+            client.own_requests.remove(&id);
         }
     }
 
@@ -246,7 +249,7 @@ impl Plane {
         if let Some(conn) = self.conns.get_mut(id) {
             conn.put(Encode::new(Type::Pong, ping));
         }
-        self.mark(id);
+        self.mark_dirty(id);
     }
 
     /// Tells clients that nothing new is taken.
@@ -261,7 +264,7 @@ impl Plane {
             && matches!(conn.role, Role::Client(_))
         {
             conn.put(Encode::new(Type::Goaway, 0));
-            self.mark(id);
+            self.mark_dirty(id);
         }
     }
 }
@@ -294,7 +297,8 @@ fn add_passed(meta: &mut MetaBuf, passed: Meta<'_>) {
     }
 }
 
-/// An outcome that is not a worker's own words, as a caller hears it.
+/// The status and text by which a caller is informed of an outcome that is not a worker's own
+/// answer.
 pub(super) fn explain(outcome: Outcome, victim: Victim) -> (Status, String, Option<u32>) {
     let ms = |span: Span| u32::try_from(span.as_millis().max(1)).unwrap_or(u32::MAX);
     match outcome {

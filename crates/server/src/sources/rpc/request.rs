@@ -43,7 +43,7 @@ impl Plane {
         } else if frame.name.starts_with("stoker.") {
             let client = self.client(id).filter(|_| !frame.flags.has(Flags::ONEWAY));
             if let Some(client) = client {
-                client.asked.insert(frame.id, ());
+                client.own_requests.insert(frame.id, ());
             }
             self.own_method(id, frame);
         } else if !self.has_memory_for(frame.body.len()) {
@@ -100,7 +100,7 @@ impl Plane {
             limit: None,
             attempt: 0,
             crashes: 0,
-            rested: false,
+            was_parked: false,
             parent,
         };
         self.step(Event::Arrived(new), None);

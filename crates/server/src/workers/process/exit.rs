@@ -2,7 +2,7 @@
 
 use crate::net::Flow;
 use crate::plane::Plane;
-use crate::workers::Link;
+use crate::workers::WorkerHandle;
 use stoker_angel::{End, WorkerKey};
 use stoker_core::{Event, Exit, WorkerId};
 
@@ -17,17 +17,17 @@ impl Plane {
             End::Code(code) => Exit::Code(code),
             End::Signal(signal) => Exit::Signal(signal),
         };
-        self.worker_gone(Link::of_key(key), exit);
+        self.worker_gone(WorkerHandle::of_key(key), exit);
     }
 
     /// A worker's process has ended. What it wrote before is read first: an answered task stays
     /// answered. Only then is judged what it died on.
     pub(crate) fn worker_gone(&mut self, id: WorkerId, exit: Exit) {
-        let Some(link) = self.link_mut(id) else {
+        let Some(handle) = self.worker_handle_mut(id) else {
             return;
         };
-        link.exit = Some(exit);
-        let conn = link.conn;
+        handle.exit = Some(exit);
+        let conn = handle.conn;
         self.read_output_dry(id);
         if let Some(conn) = conn {
             let mut buffer = vec![0; READ];
@@ -51,22 +51,23 @@ impl Plane {
     /// Forgets a worker whose end has been dealt with.
     pub(crate) fn release(&mut self, id: WorkerId) {
         self.report_dropped(id);
-        let Some(slot) = self.links.get_mut(id.slot as usize) else {
+        let Some(slot) = self.worker_handles.get_mut(id.slot as usize) else {
             return;
         };
-        if slot.as_ref().is_none_or(|link| link.id != id) {
+        if slot.as_ref().is_none_or(|handle| handle.id != id) {
             return;
         }
-        let Some(link) = slot.take() else { return };
-        link.pipes
+        let Some(handle) = slot.take() else { return };
+        handle
+            .pipes
             .iter()
             .filter(|pipe| !pipe.is_paused)
             .for_each(|pipe| self.poller.remove(&pipe.fd));
-        if let Some(pidfd) = &link.pidfd {
+        if let Some(pidfd) = &handle.pidfd {
             self.poller.remove(pidfd);
         }
-        self.log.closed(&link.log);
-        if let Some(conn) = link.conn {
+        self.log.closed(&handle.log);
+        if let Some(conn) = handle.conn {
             self.forget_conn(conn);
         }
     }

@@ -4,7 +4,7 @@ use crate::net::ConnId;
 use crate::observe::Stream;
 use crate::plane::Plane;
 use crate::sources::Origin;
-use crate::workers::Link;
+use crate::workers::WorkerHandle;
 use stoker_core::{TaskId, WorkerId};
 use stoker_os::{Errno, read};
 
@@ -24,8 +24,8 @@ impl Plane {
     }
 
     pub(crate) fn worker_of_token(&self, token: ConnId) -> Option<WorkerId> {
-        let link = self.links.get(token.slot as usize)?.as_ref()?;
-        (Link::token(link.id) == token).then_some(link.id)
+        let handle = self.worker_handles.get(token.slot as usize)?.as_ref()?;
+        (WorkerHandle::token(handle.id) == token).then_some(handle.id)
     }
 
     /// Reads once. True while there may be more. `last` tells that these are a task's last words, which
@@ -33,26 +33,26 @@ impl Plane {
     fn read_pipe(&mut self, id: WorkerId, stream: Stream, buffer: &mut [u8], last: bool) -> bool {
         let behind = self.log.is_behind();
         let tag = |plane: &Self| plane.present_task(id);
-        let Some(link) = self.link_mut(id) else {
+        let Some(handle) = self.worker_handle_mut(id) else {
             return false;
         };
         let full = match last {
-            true => link.log.is_overfull(),
-            false => behind || link.log.is_full(),
+            true => handle.log.is_overfull(),
+            false => behind || handle.log.is_full(),
         };
-        if full && link.exit.is_none() {
-            self.rest(id, stream);
+        if full && handle.exit.is_none() {
+            self.pause_output(id, stream);
             return false;
         }
-        let Some(pipe) = link.pipes.iter().find(|pipe| pipe.stream == stream) else {
+        let Some(pipe) = handle.pipes.iter().find(|pipe| pipe.stream == stream) else {
             return false;
         };
         match read(&pipe.fd, &mut *buffer) {
             Ok(count) if count > 0 => {
                 // Until it is ready, all that it writes may tell why it does not get so: PHP says on stdout what
                 // it can't parse, unless it was told otherwise.
-                if stream == Stream::Stderr || !link.ready {
-                    link.remember_stderr(&buffer[..count]);
+                if stream == Stream::Stderr || !handle.ready {
+                    handle.remember_stderr(&buffer[..count]);
                 }
                 let tag = tag(self);
                 self.keep_output(id, &buffer[..count]);
@@ -68,42 +68,42 @@ impl Plane {
     }
 
     fn close_pipe(&mut self, id: WorkerId, stream: Stream) {
-        let Some(link) = self
-            .links
+        let Some(handle) = self
+            .worker_handles
             .get_mut(id.slot as usize)
             .and_then(Option::as_mut)
         else {
             return;
         };
-        if let Some(at) = link.pipes.iter().position(|pipe| pipe.stream == stream) {
-            let pipe = link.pipes.swap_remove(at);
+        if let Some(at) = handle.pipes.iter().position(|pipe| pipe.stream == stream) {
+            let pipe = handle.pipes.swap_remove(at);
             self.poller.remove(&pipe.fd);
         }
     }
 
     /// Stops reading a pipe until the log has caught up. Its worker may block; nobody else does.
-    fn rest(&mut self, id: WorkerId, stream: Stream) {
+    fn pause_output(&mut self, id: WorkerId, stream: Stream) {
         self.set_paused(id, stream, true);
-        let token = Link::token(id);
+        let token = WorkerHandle::token(id);
         if !self.paused_outputs.contains(&token) {
             self.paused_outputs.push(token);
         }
     }
 
     /// Stops reading a worker's socket until the log has caught up: its events are log lines too.
-    pub(crate) fn rest_socket(&mut self, id: WorkerId, conn: ConnId) {
+    pub(crate) fn pause_socket(&mut self, id: WorkerId, conn: ConnId) {
         if let Some(conn) = self.conns.get_mut(conn) {
             conn.is_paused = true;
         }
         self.watch(conn);
-        let token = Link::token(id);
+        let token = WorkerHandle::token(id);
         if !self.paused_outputs.contains(&token) {
             self.paused_outputs.push(token);
         }
     }
 
-    fn wake_socket(&mut self, id: WorkerId) {
-        let Some(conn) = self.link(id).and_then(|link| link.conn) else {
+    fn resume_socket(&mut self, id: WorkerId) {
+        let Some(conn) = self.worker_handle(id).and_then(|handle| handle.conn) else {
             return;
         };
         if let Some(conn) = self.conns.get_mut(conn) {
@@ -113,15 +113,15 @@ impl Plane {
     }
 
     fn set_paused(&mut self, id: WorkerId, stream: Stream, is_paused: bool) {
-        let Some(link) = self
-            .links
+        let Some(handle) = self
+            .worker_handles
             .get_mut(id.slot as usize)
             .and_then(Option::as_mut)
         else {
             return;
         };
-        let token = Link::token(id);
-        for pipe in link.pipes.iter_mut().filter(|pipe| pipe.stream == stream) {
+        let token = WorkerHandle::token(id);
+        for pipe in handle.pipes.iter_mut().filter(|pipe| pipe.stream == stream) {
             pipe.is_paused = is_paused;
             let source = crate::net::Source::Output {
                 worker: token,
@@ -137,8 +137,8 @@ impl Plane {
         }
     }
 
-    /// The log has room again.
-    pub(crate) fn log_woke(&mut self) {
+    /// The log has caught up: resumes the paused outputs.
+    pub(crate) fn on_log_ready(&mut self) {
         self.log.catch_up();
         if self.log.is_behind() {
             return;
@@ -147,12 +147,14 @@ impl Plane {
             let Some(id) = self.worker_of_token(token) else {
                 continue;
             };
-            let Some(link) = self.link(id) else { continue };
-            if link.log.is_full() {
+            let Some(handle) = self.worker_handle(id) else {
+                continue;
+            };
+            if handle.log.is_full() {
                 self.paused_outputs.push(token);
                 continue;
             }
-            let is_paused = link
+            let is_paused = handle
                 .pipes
                 .iter()
                 .filter(|pipe| pipe.is_paused)
@@ -160,7 +162,7 @@ impl Plane {
             for stream in is_paused.collect::<Vec<Stream>>() {
                 self.set_paused(id, stream, false);
             }
-            self.wake_socket(id);
+            self.resume_socket(id);
         }
     }
 

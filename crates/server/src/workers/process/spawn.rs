@@ -7,7 +7,7 @@ use crate::net::{Role, Source};
 use crate::observe::events;
 use crate::observe::{Allowance, Stream, WorkerLog};
 use crate::plane::Plane;
-use crate::workers::{Link, Pipe, Shared};
+use crate::workers::{Pipe, Shared, WorkerHandle};
 use std::path::Path;
 use std::sync::Arc;
 use stoker_angel::{Spec, ToAngel, WorkerKey};
@@ -25,7 +25,7 @@ impl Plane {
         };
         let name = format!("{}-{number}", spec.name);
         let log = WorkerLog::new(&spec.name, &name, 0);
-        self.add_link(Link {
+        self.add_worker_handle(WorkerHandle {
             id: worker,
             pool,
             name: name.clone(),
@@ -39,13 +39,13 @@ impl Plane {
             ready: false,
             last_words: None,
             last_stderr: Vec::new(),
-            killed_for: None,
+            kill_reason: None,
             exit: None,
             spawned: true,
             pidfd: None,
         });
         let message = ToAngel::Spawn {
-            worker: Link::key(worker),
+            worker: WorkerHandle::key(worker),
             name,
             spec: Spec {
                 protocol: spec.core.protocol,
@@ -57,7 +57,7 @@ impl Plane {
                 user: spec.user.clone(),
             },
         };
-        self.ask_angel(&message);
+        self.send_to_angel(&message);
     }
 
     /// How workers of a version are started. The first of a new version finds it as the pool is now.
@@ -68,7 +68,7 @@ impl Plane {
                 return Some(spec.clone());
             }
             // A release was removed before a reload led its workers to the next one, whose code is all that is left.
-            base::leave_removed(&mut self.launch, &mut self.log);
+            base::leave_removed_directory(&mut self.launch, &mut self.log);
         }
         let spec = self.spec_to_start(self.pool_spec(pool)?);
         self.specs.insert((pool, version), spec.clone());
@@ -76,7 +76,7 @@ impl Plane {
     }
 
     /// Sends a message to the angel. One that can't be sent means that there is no angel any more.
-    pub(crate) fn ask_angel(&mut self, message: &ToAngel) {
+    pub(crate) fn send_to_angel(&mut self, message: &ToAngel) {
         if self.channel.send(message, Vec::new()).is_err() {
             self.lost_angel = true;
         }
@@ -95,13 +95,13 @@ impl Plane {
 
     /// A worker was started: takes its socket and its output.
     pub(crate) fn spawned(&mut self, key: WorkerKey, pid: i32, fds: Vec<Fd>) {
-        let id = Link::of_key(key);
+        let id = WorkerHandle::of_key(key);
         let mut fds = fds.into_iter();
         let (Some(stdout), Some(stderr)) = (fds.next(), fds.next()) else {
             return;
         };
-        if self.link(id).is_none() {
-            return self.ask_angel(&ToAngel::Kill { worker: key });
+        if self.worker_handle(id).is_none() {
+            return self.send_to_angel(&ToAngel::Kill { worker: key });
         }
         let conn = fds
             .next()
@@ -110,7 +110,7 @@ impl Plane {
         let pool = pool
             .map(|pool| self.core.pool(pool).0.to_owned())
             .unwrap_or_default();
-        let token = Link::token(id);
+        let token = WorkerHandle::token(id);
         let pipes = [(stdout, Stream::Stdout), (stderr, Stream::Stderr)].map(|(fd, stream)| {
             let source = Source::Output {
                 worker: token,
@@ -119,7 +119,7 @@ impl Plane {
             if let Err(error) = self.poller.add(&fd, source) {
                 self.log.put(
                     events::CANNOT_WATCH
-                        .says(format!("cannot watch a worker's output: {error}"))
+                        .message(format!("cannot watch a worker's output: {error}"))
                         .with("reason", error.to_string()),
                 );
             }
@@ -129,11 +129,11 @@ impl Plane {
                 is_paused: false,
             }
         });
-        if let Some(link) = self.link_mut(id) {
-            link.pid = pid;
-            link.conn = conn;
-            link.log = WorkerLog::new(&pool, &link.name, pid);
-            link.pipes = pipes.into();
+        if let Some(handle) = self.worker_handle_mut(id) {
+            handle.pid = pid;
+            handle.conn = conn;
+            handle.log = WorkerLog::new(&pool, &handle.name, pid);
+            handle.pipes = pipes.into();
         }
         if conn.is_none() {
             self.greet_for(id);
@@ -155,12 +155,12 @@ impl Plane {
     }
 
     pub(crate) fn not_spawned(&mut self, key: WorkerKey, error: &str) {
-        let id = Link::of_key(key);
-        let Some(link) = self.link(id) else {
+        let id = WorkerHandle::of_key(key);
+        let Some(handle) = self.worker_handle(id) else {
             return;
         };
         let is_root = own_user() == 0;
-        let user = self.pool_spec(link.pool);
+        let user = self.pool_spec(handle.pool);
         let user = user.and_then(|pool| pool.user.as_deref());
         let hint = match user {
             Some(user) if !is_root => {
@@ -168,8 +168,8 @@ impl Plane {
             }
             _ => String::new(),
         };
-        if let Some(link) = self.link_mut(id) {
-            link.last_words = Some(format!("{error}{hint}"));
+        if let Some(handle) = self.worker_handle_mut(id) {
+            handle.last_words = Some(format!("{error}{hint}"));
         }
         self.step(
             Event::Exited {

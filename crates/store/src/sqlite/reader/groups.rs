@@ -1,14 +1,14 @@
 //! Failed jobs, grouped by what they failed of.
 
 use super::filter::{Source, sources};
-use super::{Looking, Scan};
+use super::{Lookup, Scan};
 use crate::{Filter, Group, State, View, fingerprint};
 use std::collections::HashMap;
 
 /// Failed jobs that are read at a time.
 const PAGE: usize = 1_024;
 
-impl Looking<'_> {
+impl Lookup<'_> {
     /// Failed jobs by what they failed of.
     pub(super) fn groups(&self, filter: &Filter, limit: usize) -> rusqlite::Result<Vec<Group>> {
         let mut groups = HashMap::new();

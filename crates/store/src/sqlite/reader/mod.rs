@@ -1,4 +1,5 @@
-//! Who looks, with a connection of its own: a long list never makes a commit wait.
+//! The reader: it answers queries with a connection of its own, so a long list never delays a
+//! commit.
 
 mod filter;
 mod groups;
@@ -15,11 +16,11 @@ pub(super) use stepped::ToReader;
 pub(super) use view::{OF_ENDED, OF_JOBS, OF_REMAINS};
 
 use super::kinds::signed;
-use super::post::Post;
+use super::mailbox::Mailbox;
 use super::schema;
 use super::seal::{ENDED, JOBS, REMAINS};
 use crate::job::WHOLE_BYTES;
-use crate::{Filter, Found, JobId, Look, State, Ticket, Told, Trouble, View, Whole};
+use crate::{Filter, Found, JobId, Query, State, StoreEvent, Ticket, Trouble, View, Whole};
 use rusqlite::{Connection, OptionalExtension, params};
 use scrub::Scrub;
 use std::path::PathBuf;
@@ -28,13 +29,13 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-pub(super) struct Question {
+pub(super) struct PendingQuery {
     pub(super) ticket: Ticket,
-    pub(super) look: Look,
+    pub(super) query: Query,
 }
 
 pub(super) enum Message {
-    Look(Question),
+    Query(PendingQuery),
     /// Let go of the file, and say when that is done. It is opened again for the next question.
     Close(SyncSender<()>),
     /// The file is open: all of it may be read.
@@ -47,14 +48,14 @@ pub(super) type ToReader = SyncSender<Message>;
 
 pub(super) struct Reader {
     path: PathBuf,
-    post: Arc<Post>,
+    mailbox: Arc<Mailbox>,
     clock: crate::Clock,
     db: Option<Connection>,
     scrub: Scrub,
 }
 
 /// A connection, and what answers take beside it.
-struct Looking<'a> {
+struct Lookup<'a> {
     db: &'a Connection,
     clock: &'a crate::Clock,
 }
@@ -63,10 +64,10 @@ struct Looking<'a> {
 const PAGE: usize = 256;
 
 impl Reader {
-    pub(super) fn new(path: PathBuf, post: Arc<Post>, clock: crate::Clock) -> Self {
+    pub(super) fn new(path: PathBuf, mailbox: Arc<Mailbox>, clock: crate::Clock) -> Self {
         Self {
             path,
-            post,
+            mailbox,
             clock,
             db: None,
             scrub: Scrub::new(),
@@ -75,10 +76,11 @@ impl Reader {
 
     pub(super) fn handle(&mut self, message: Message) {
         match message {
-            Message::Look(Question { ticket, look }) => {
-                let found = self.look(&look);
-                self.post.questions.fetch_sub(1, Ordering::Relaxed);
-                self.post.tell(&mut vec![Told::Found { ticket, found }]);
+            Message::Query(PendingQuery { ticket, query }) => {
+                let found = self.query(&query);
+                self.mailbox.queries.fetch_sub(1, Ordering::Relaxed);
+                self.mailbox
+                    .publish(&mut vec![StoreEvent::Found { ticket, found }]);
             }
             Message::Scrub => self.scrub.allow(),
             Message::Close(done) => {
@@ -96,14 +98,14 @@ impl Reader {
     }
 
     pub(super) fn scrub(&mut self) {
-        // What keeps it from reading is told to whoever wants to read something.
+        // An error that prevents reading is reported to the next query.
         self.connection().ok();
         let scrubbed = self.db.as_ref().map(|db| self.scrub.go_on(db));
         let mut found = scrubbed.and_then(Result::ok).unwrap_or_default();
         if !found.items.is_empty() {
-            self.post.send(&mut found.items);
+            self.mailbox.send(&mut found.items);
         }
-        self.post.tell(&mut found.told);
+        self.mailbox.publish(&mut found.events);
     }
 
     fn connection(&mut self) -> Result<&Connection, Trouble> {
@@ -116,30 +118,30 @@ impl Reader {
         }
     }
 
-    fn look(&mut self, look: &Look) -> Result<Found, Trouble> {
+    fn query(&mut self, query: &Query) -> Result<Found, Trouble> {
         let clock = self.clock.clone();
-        let looking = Looking {
+        let lookup = Lookup {
             db: self.connection()?,
             clock: &clock,
         };
-        looking
-            .look(look)
+        lookup
+            .query(query)
             .map_err(|error| Trouble::Io(error.to_string()))
     }
 }
 
-impl Looking<'_> {
-    fn look(&self, look: &Look) -> rusqlite::Result<Found> {
-        match look {
-            Look::One(id) => {
+impl Lookup<'_> {
+    fn query(&self, query: &Query) -> rusqlite::Result<Found> {
+        match query {
+            Query::One(id) => {
                 let whole = |view: &View| view::whole(self.db, view, (self.clock)());
                 self.one(*id, whole).map(Found::One)
             }
-            Look::Line { job, number } => {
+            Query::Line { job, number } => {
                 let line = |_: &View| view::line(self.db, *job, *number);
                 self.one(*job, line).map(Found::One)
             }
-            Look::List {
+            Query::List {
                 filter,
                 after,
                 limit,
@@ -152,8 +154,8 @@ impl Looking<'_> {
                 };
                 self.list(filter, order, *limit, *whole)
             }
-            Look::Count(filter) => self.count(filter).map(Found::Count),
-            Look::Groups { filter, limit } => self.groups(filter, *limit).map(Found::Groups),
+            Query::Count(filter) => self.count(filter).map(Found::Count),
+            Query::Groups { filter, limit } => self.groups(filter, *limit).map(Found::Groups),
         }
     }
 
@@ -245,7 +247,7 @@ impl Looking<'_> {
         Ok(count)
     }
 
-    /// What the queues' counters tell without a look at any job.
+    /// A count that the queues' counters know without reading any job.
     fn counted(&self, filter: &Filter) -> rusqlite::Result<Option<u64>> {
         let column = match filter.states.single() {
             Some(State::Ready) => "ready",

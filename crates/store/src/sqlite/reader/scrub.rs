@@ -1,9 +1,9 @@
 //! Reads every record again and again, so that damage is known before somebody needs it: for a second when the store
 //! is opened, and then for a hundredth of the time at the most.
 
-use crate::sqlite::post::{Damaged, Item};
+use crate::sqlite::mailbox::{Damaged, Item};
 use crate::sqlite::seal::{ALL, ENDED, Table};
-use crate::{JobId, QueueNo, Told};
+use crate::{JobId, QueueNo, StoreEvent};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ pub(super) struct Scrub {
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) items: Vec<Item>,
-    pub(super) told: Vec<Told>,
+    pub(super) events: Vec<StoreEvent>,
 }
 
 impl Scrub {
@@ -197,7 +197,7 @@ impl Scrub {
                             .collect::<Vec<_>>()
                             .join(", ")
                     );
-                    found.told.push(Told::Damage(what));
+                    found.events.push(StoreEvent::Damage(what));
                 }
                 return;
             }

@@ -17,8 +17,8 @@ pub struct Checked {
     pub notes: Vec<String>,
 }
 
-/// Problems of one sort that are told; the rest is counted.
-const TOLD: usize = 10;
+/// Problems of one kind that are listed; the rest is only counted.
+const MOST_REPORTED: usize = 10;
 
 /// What must find nothing, and what it means if it does. The first column names what was found.
 const RULES: [(&str, &str); 13] = [
@@ -176,7 +176,7 @@ fn broken(db: &Connection, rule: &str, meaning: &str) -> rusqlite::Result<Vec<St
     let mut rows = statement.query([])?;
     let (mut problems, mut more) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
-        if problems.len() == TOLD {
+        if problems.len() == MOST_REPORTED {
             more += 1;
             continue;
         }

@@ -97,7 +97,7 @@ pub fn compact(path: &Path) -> Result<(), StoreError> {
     let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
     exists(path)?;
     let lock = Lock::take(path, None)?;
-    log::write_anew(lock.path())?;
+    log::rewrite(lock.path())?;
     let db = schema::open(lock.path(), 16 << 10)?;
     db.execute_batch("VACUUM").map_err(error)?;
     let busy: bool = db
@@ -135,7 +135,7 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
 }
 
 fn exists(path: &Path) -> Result<(), StoreError> {
-    log::has_its_store(path)?;
+    log::check_has_store(path)?;
     stoker_os::stat(path)
         .map(drop)
         .map_err(|error| StoreError::io(path, &error))

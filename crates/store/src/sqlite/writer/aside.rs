@@ -1,9 +1,9 @@
 //! Jobs whose rows are damaged, which their checksums show: they are set aside, in a table of their own, and named.
 
 use super::Writer;
-use crate::sqlite::post::Damaged;
+use crate::sqlite::mailbox::Damaged;
 use crate::sqlite::seal::{ENDED, JOBS, PAYLOAD_SUM, Table};
-use crate::{JobId, QueueNo, State, Told};
+use crate::{JobId, QueueNo, State, StoreEvent};
 use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 
@@ -57,16 +57,16 @@ impl Writer {
             let id = self.ids.uuid(damaged.job());
             match (done, was_damaged) {
                 (Ok(_), Some((queue, part))) => {
-                    self.let_go(damaged.job());
+                    self.unload(damaged.job());
                     let name = self.queues.get(queue).map(|queue| queue.name.as_str());
                     let name = name.unwrap_or("an unknown queue");
-                    self.told.push(Told::Damage(format!(
+                    self.events.push(StoreEvent::Damage(format!(
                         "job {id} of {name} is damaged (the checksum of its {part} is wrong) and was set aside; it \
                          does not run. See `stoker store check`"
                     )));
                 }
                 (Ok(_), None) => {}
-                (Err(error), _) => self.told.push(Told::Damage(format!(
+                (Err(error), _) => self.events.push(StoreEvent::Damage(format!(
                     "job {id} is damaged and can't be set aside; it does not run: {error}"
                 ))),
             }

@@ -1,10 +1,11 @@
 //! What one transaction does, beyond its rows.
 
-use crate::{Ask, JobId, Pushed, QueueNo, State};
+use crate::{JobId, Pushed, QueueNo, State, StoreRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What one transaction does, beyond rows: seen to once it is committed, dropped if it is not.
+/// The effects of one transaction beyond its rows: applied once it is committed, dropped if it
+/// fails.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) now: u64,
@@ -14,7 +15,7 @@ pub(super) struct Batch {
     pub(super) makes_room: bool,
     /// All of it is done, and the commit has begun: if that fails it may be in the file all the same.
     pub(super) is_committing: bool,
-    /// One for each ask, in their order.
+    /// One for each request, in their order.
     pub(super) effects: Vec<Effect>,
     /// Lanes in which jobs became ready, each with the lowest place of one that goes before others.
     pub(super) woken: BTreeMap<(QueueNo, u8, Box<[u8]>), u64>,
@@ -23,14 +24,14 @@ pub(super) struct Batch {
     /// Jobs that ended, as `ages` keeps them, by queue and kind.
     pub(super) ended: BTreeMap<(QueueNo, u8), Vec<u8>>,
     /// When the first of those is due that wait for their time from now on.
-    pub(super) due: Dues,
+    pub(super) due: NextDue,
 }
 
 /// When something is due first: by the wall clock, and by the steady one.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::sqlite) struct Dues(pub(super) [Option<u64>; 2]);
+pub(in crate::sqlite) struct NextDue(pub(super) [Option<u64>; 2]);
 
-impl Dues {
+impl NextDue {
     /// It has to be looked up.
     pub(super) const NOW: Self = Self([Some(0), Some(0)]);
 
@@ -64,10 +65,10 @@ pub(super) enum Effect {
         /// Its place in its lane, if it is ready.
         order: u64,
     },
-    /// The scheduler holds it no more.
+    /// The job is no longer loaded.
     Left,
-    /// The scheduler holds it until it is due.
-    Rests,
+    /// The job is parked until it is due.
+    Parked,
 }
 
 /// Which of the two orders of ages a job that ended is in.
@@ -118,11 +119,14 @@ impl Batch {
     }
 }
 
-/// Whether what it does must have reached the disk before anything is told of it. The others are hints that a
-/// crash may take: to lose one costs a run that is repeated.
-pub(super) fn must_last(ask: &Ask) -> bool {
+/// Whether it must be durable before any event is published. The others are hints that a crash may lose,
+/// which costs at most a repeated run.
+pub(super) fn must_be_durable(request: &StoreRequest) -> bool {
     !matches!(
-        ask,
-        Ask::Running { .. } | Ask::Started { .. } | Ask::Checkpoint { .. } | Ask::Progress { .. }
+        request,
+        StoreRequest::Running { .. }
+            | StoreRequest::Started { .. }
+            | StoreRequest::Checkpoint { .. }
+            | StoreRequest::Progress { .. }
     )
 }

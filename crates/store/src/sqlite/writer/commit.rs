@@ -1,7 +1,7 @@
 //! Transactions: begun, committed, and judged when they fail.
 
 use super::fold::Folding;
-use super::{Batch, Dues, Writer, doubt::Fate, pace::Pace};
+use super::{Batch, NextDue, Writer, backoff::Backoff, doubt::Fate};
 use crate::Trouble;
 use crate::sqlite::trouble::{broken, trouble, unseen};
 use rusqlite::params;
@@ -24,7 +24,7 @@ pub(in crate::sqlite) enum Level {
 #[derive(Debug)]
 pub(in crate::sqlite) struct Failing {
     pub(super) trouble: Trouble,
-    pub(super) pace: Pace,
+    pub(super) backoff: Backoff,
 }
 
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
@@ -33,19 +33,19 @@ const SERIAL: &str = "INSERT OR REPLACE INTO store (key, value) VALUES ('serial'
 const AGE: &str = "INSERT INTO ages (queue, kind, no, at, ids) VALUES (?1, ?2, ?3, ?4, ?5)";
 
 impl Writer {
-    /// Does work in a transaction: all of it, or nothing. With `must_last` it is on the disk when this
+    /// Does work in a transaction: all of it, or nothing. With `must_be_durable` it is on the disk when this
     /// returns.
     pub(super) fn transact(
         &mut self,
-        must_last: bool,
+        must_be_durable: bool,
         work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<Batch> {
         let mut batch = Batch::new((self.clock)(), (self.steady)());
         self.unknown = None;
         let began = stoker_os::steady();
-        let done = self.try_to(must_last, &mut batch, work);
+        let done = self.try_to(must_be_durable, &mut batch, work);
         let took = stoker_os::steady().saturating_sub(began);
-        let counters = &self.post.counters;
+        let counters = &self.mailbox.counters;
         counters.commit(done.is_ok(), took.as_micros() as u64);
         counters.sizes(self.files.size, self.files.journal_size);
         // To see what became of it the file may be opened anew, and then its own number is taken over.
@@ -55,39 +55,39 @@ impl Writer {
             if !matches!(fate, Fate::Committed) {
                 self.queues.undo();
                 // What this commit found out about them may be wrong.
-                self.next_due = Dues::NOW;
+                self.next_due = NextDue::NOW;
                 self.tidy_at.set(0);
                 self.unknown = matches!(fate, Fate::Unknown).then_some((batch, under_way));
                 return Err(error);
             }
         }
         self.serial = under_way;
-        if must_last && self.sync {
+        if must_be_durable && self.sync {
             self.durable = self.serial;
         }
-        let told = &mut self.told;
+        let events = &mut self.events;
         self.queues
-            .settle(|queue, counts| told.push(crate::Told::Counts { queue, counts }));
+            .settle(|queue, counts| events.push(crate::StoreEvent::Counts { queue, counts }));
         self.next_due.merge(batch.due);
         Ok(batch)
     }
 
     fn try_to(
         &mut self,
-        must_last: bool,
+        must_be_durable: bool,
         batch: &mut Batch,
         work: impl FnOnce(&mut Self, &mut Batch) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
         self.distrusts_log |= self.folding.as_ref().is_some_and(Folding::has_failed);
         self.reopen().map_err(|error| broken(&error))?;
-        let is_short = self.find_files().map_err(|error| unseen(&error))?;
+        let is_short = self.check_files().map_err(|error| unseen(&error))?;
         let frames = u64::from(self.frames.load(Ordering::Relaxed));
-        self.set_level(must_last)?;
+        self.set_level(must_be_durable)?;
         self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         self.queues.save_new(&self.db)?;
         work(self, batch)?;
         self.write_counts(batch)?;
-        if must_last && !self.queues.are_touched() {
+        if must_be_durable && !self.queues.are_touched() {
             // Or nobody could tell after a failed sync whether this commit is in the file.
             let serial = self.serial as i64 + 1;
             self.db.prepare_cached(SERIAL)?.execute([serial])?;
@@ -118,8 +118,8 @@ impl Writer {
         self.queues.save(&self.db, last, self.serial + 1)
     }
 
-    fn set_level(&mut self, must_last: bool) -> rusqlite::Result<()> {
-        let level = match (self.sync, must_last) {
+    fn set_level(&mut self, must_be_durable: bool) -> rusqlite::Result<()> {
+        let level = match (self.sync, must_be_durable) {
             (false, _) => Level::Off,
             (true, false) => Level::Normal,
             (true, true) => Level::Full,
@@ -139,30 +139,31 @@ impl Writer {
     /// A commit failed: when to try again.
     pub(super) fn fail(&mut self, error: &rusqlite::Error) -> Trouble {
         let trouble = trouble(error);
-        let (pace, is_known) = match &self.failing {
+        let (backoff, is_known) = match &self.failing {
             Some(failing) => (
-                failing.pace.slower(LONGEST_WAIT),
+                failing.backoff.slower(LONGEST_WAIT),
                 failing.trouble == trouble,
             ),
-            None => (Pace::new(), false),
+            None => (Backoff::new(), false),
         };
         if !is_known {
-            self.told.push(crate::Told::Failing(Some(trouble.clone())));
+            self.events
+                .push(crate::StoreEvent::Failing(Some(trouble.clone())));
         }
         self.failing = Some(Failing {
             trouble: trouble.clone(),
-            pace,
+            backoff,
         });
         trouble
     }
 
     pub(super) fn recovered(&mut self) {
         if self.failing.take().is_some() {
-            self.told.push(crate::Told::Failing(None));
-            self.hasten_parked();
-            self.making_ready.hasten();
-            self.tidying.hasten();
-            self.making_room.hasten();
+            self.events.push(crate::StoreEvent::Failing(None));
+            self.retry_deferred_soon();
+            self.making_ready.retry_soon();
+            self.tidying.retry_soon();
+            self.making_room.retry_soon();
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Commits of which nobody knows whether they are in the file.
 
-use super::long::Slice;
+use super::bulk::Slice;
 use super::{Batch, Writer};
-use crate::{Ask, Told, Trouble};
+use crate::{StoreEvent, StoreRequest, Trouble};
 use std::time::Duration;
 use stoker_os::steady;
 
@@ -14,62 +14,67 @@ pub(super) enum Fate {
     Unknown,
 }
 
-/// A commit of which nobody knows yet whether it is in the file. To refuse a push that is there all the same
-/// would be a lie, and so who waits for it waits on.
+/// A commit of which it is unknown whether it is in the file. Its pushes may be there, so they can't be
+/// rejected yet, and their callers go on waiting.
 pub(super) struct Doubt {
-    pub(super) work: Doubtful,
+    pub(super) work: InDoubtWork,
     pub(super) batch: Batch,
     pub(super) serial: u64,
     trouble: Trouble,
-    /// When those who wait for it are told, if they are not yet.
-    told_at: Option<Duration>,
+    /// When its callers are informed, if they have not been yet.
+    report_at: Option<Duration>,
 }
 
-/// How long those who wait for a commit in doubt are told nothing: mostly it is known at once.
+/// How long a commit may be in doubt before its callers are informed: mostly the outcome is known
+/// at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was done in it.
-pub(super) enum Doubtful {
-    Asks(Vec<Ask>),
+pub(super) enum InDoubtWork {
+    Requests(Vec<StoreRequest>),
     Slice(Box<Slice>),
 }
 
 impl Writer {
     /// Nobody knows what became of a commit.
-    pub(super) fn doubt(&mut self, work: Doubtful, batch: Batch, serial: u64, trouble: Trouble) {
+    pub(super) fn doubt(&mut self, work: InDoubtWork, batch: Batch, serial: u64, trouble: Trouble) {
         self.doubt = Some(Doubt {
             work,
             batch,
             serial,
             trouble,
-            told_at: Some(steady() + PATIENCE),
+            report_at: Some(steady() + PATIENCE),
         });
     }
 
-    /// How long until those who wait are told that nobody knows.
-    pub(super) fn time_to_tell_doubt(&self) -> Option<Duration> {
-        let told_at = self.doubt.as_ref()?.told_at?;
-        Some(told_at.saturating_sub(steady()))
+    /// How long until callers are informed that the outcome is unknown.
+    pub(super) fn time_to_report_doubt(&self) -> Option<Duration> {
+        let report_at = self.doubt.as_ref()?.report_at?;
+        Some(report_at.saturating_sub(steady()))
     }
 
-    /// A disk may stay broken for hours. Who waits is told what there is to tell, and can decide.
-    pub(super) fn tell_doubt(&mut self) {
-        if self.time_to_tell_doubt() != Some(Duration::ZERO) {
+    /// A disk may stay broken for hours. Callers are informed that the outcome is unknown, and can
+    /// decide what to do.
+    pub(super) fn report_doubt(&mut self) {
+        if self.time_to_report_doubt() != Some(Duration::ZERO) {
             return;
         }
         let Some(doubt) = &mut self.doubt else {
             return;
         };
-        doubt.told_at = None;
-        let in_doubt = |ticket| Told::InDoubt {
+        doubt.report_at = None;
+        let in_doubt = |ticket| StoreEvent::InDoubt {
             ticket,
             trouble: doubt.trouble.clone(),
         };
         match &doubt.work {
-            Doubtful::Asks(asks) => self
-                .told
-                .extend(asks.iter().filter_map(Ask::ticket).map(in_doubt)),
-            Doubtful::Slice(slice) => self.told.push(in_doubt(slice.long.ticket)),
+            InDoubtWork::Requests(requests) => self.events.extend(
+                requests
+                    .iter()
+                    .filter_map(StoreRequest::ticket)
+                    .map(in_doubt),
+            ),
+            InDoubtWork::Slice(slice) => self.events.push(in_doubt(slice.bulk.ticket)),
         }
     }
 
@@ -91,15 +96,15 @@ impl Writer {
             self.durable = self.durable.max(serial);
         }
         match work {
-            Doubtful::Asks(asks) if is_there => self.settle(asks, batch),
-            Doubtful::Slice(slice) if is_there => self.settle_slice(*slice, batch),
-            Doubtful::Asks(asks) => {
-                // What is owed was asked later.
-                let later = std::mem::take(&mut self.owed);
-                self.put_off(asks, &trouble);
-                self.owed.extend(later);
+            InDoubtWork::Requests(requests) if is_there => self.settle(requests, batch),
+            InDoubtWork::Slice(slice) if is_there => self.settle_slice(*slice, batch),
+            InDoubtWork::Requests(requests) => {
+                // The pending writes came later.
+                let later = std::mem::take(&mut self.pending_writes);
+                self.postpone(requests, &trouble);
+                self.pending_writes.extend(later);
             }
-            Doubtful::Slice(slice) => self.cut_short(slice.long, trouble),
+            InDoubtWork::Slice(slice) => self.abort_bulk_change(slice.bulk, trouble),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Jobs whose time has come are made ready.
 
-use super::{Batch, Dues, Writer};
+use super::{Batch, NextDue, Writer};
 use crate::sqlite::kinds::DELAY;
 use crate::sqlite::seal::JOBS;
 use crate::{JobId, QueueNo, State};
@@ -93,7 +93,7 @@ impl Writer {
             next.query_row([clock], |row| row.get::<_, u64>(0))
                 .optional()
         };
-        self.next_due = Dues([next(CLOCKS[0])?, next(CLOCKS[1])?]);
+        self.next_due = NextDue([next(CLOCKS[0])?, next(CLOCKS[1])?]);
         Ok(())
     }
 }

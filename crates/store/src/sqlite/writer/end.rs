@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, params};
 use std::sync::LazyLock;
 
 /// What ending, retrying and changing a job needs to know of its row.
-pub(super) struct Brief {
+pub(super) struct JobBrief {
     pub(super) id: JobId,
     pub(super) queue: QueueNo,
     pub(super) state: State,
@@ -85,13 +85,13 @@ const OPTIONS: &str = "SELECT options FROM jobs WHERE id = ?1";
 const RELEASE: &str = "DELETE FROM uniques WHERE queue = ?1 AND key = ?2 AND job = ?3";
 static NOTE: LazyLock<String> =
     LazyLock::new(|| HISTORY.insert("INSERT OR REPLACE", &["?1", "?2", "?3", "?4", "?5"]));
-const UNNOTE: &str = "DELETE FROM history WHERE job = ?1 AND no <= ?2";
+const DELETE_NOTES: &str = "DELETE FROM history WHERE job = ?1 AND no <= ?2";
 
 impl Writer {
-    pub(super) fn brief(&self, job: JobId) -> rusqlite::Result<Option<Brief>> {
+    pub(super) fn brief(&self, job: JobId) -> rusqlite::Result<Option<JobBrief>> {
         let mut brief = self.db.prepare_cached(BRIEF)?;
         let row = brief.query_row([job.0 as i64], |row| {
-            Ok(Brief {
+            Ok(JobBrief {
                 id: job_id(row)?,
                 queue: QueueNo(row.get(1)?),
                 state: State::from_code(row.get(2)?).unwrap_or(State::Ready),
@@ -123,7 +123,7 @@ impl Writer {
     /// Moves a job to those that have ended. Without a run it keeps what it had been through.
     pub(super) fn finish(
         &mut self,
-        mut brief: Brief,
+        mut brief: JobBrief,
         run: Option<Run>,
         ending: &Ending,
         batch: &mut Batch,
@@ -157,16 +157,16 @@ impl Writer {
 
     fn keep_of_done(
         &self,
-        brief: &mut Brief,
+        brief: &mut JobBrief,
         result: Option<&crate::Bytes>,
         now: u64,
     ) -> rusqlite::Result<()> {
-        let keep = self.queues.keep(brief.queue);
+        let policy = self.queues.policy(brief.queue);
         if let Some(result) = result {
             let own = self
                 .options(brief.id)?
                 .and_then(|options| options.keep_result_ms);
-            let until = now.saturating_add(own.unwrap_or(keep.result_ms));
+            let until = now.saturating_add(own.unwrap_or(policy.result_ms));
             self.keep(brief, RESULT, Some(until), result.codec, &result.bytes)?;
         }
         if brief.marks & KEPT != 0 {
@@ -174,8 +174,8 @@ impl Writer {
                 .prepare_cached(DROP)?
                 .execute(params![brief.id.0 as i64, CHECKPOINT])?;
         }
-        if keep.payload_ms > 0 {
-            let until = now.saturating_add(keep.payload_ms);
+        if policy.payload_ms > 0 {
+            let until = now.saturating_add(policy.payload_ms);
             self.expire(until);
             let until = signed(until);
             self.db
@@ -186,7 +186,7 @@ impl Writer {
         Ok(())
     }
 
-    fn move_done(&self, brief: &Brief, run: Run, now: u64) -> rusqlite::Result<()> {
+    fn move_done(&self, brief: &JobBrief, run: Run, now: u64) -> rusqlite::Result<()> {
         self.db.prepare_cached(&MOVE_DONE)?.execute(params![
             brief.id.0 as i64,
             now as i64,
@@ -202,7 +202,7 @@ impl Writer {
 
     fn move_whole(
         &self,
-        brief: &Brief,
+        brief: &JobBrief,
         state: State,
         run: Option<Run>,
         error: Option<&JobError>,
@@ -226,7 +226,7 @@ impl Writer {
 
     pub(super) fn keep(
         &self,
-        brief: &mut Brief,
+        brief: &mut JobBrief,
         kind: u8,
         until: Option<u64>,
         codec: u8,
@@ -236,8 +236,8 @@ impl Writer {
             self.expire(until);
         }
         let until = until.map(signed);
-        let mut keep = self.db.prepare_cached(&KEEP)?;
-        keep.execute(params![brief.id.0 as i64, kind, until, codec, bytes])?;
+        let mut statement = self.db.prepare_cached(&KEEP)?;
+        statement.execute(params![brief.id.0 as i64, kind, until, codec, bytes])?;
         brief.marks |= KEPT;
         Ok(())
     }
@@ -245,7 +245,7 @@ impl Writer {
     /// Writes a row of a job's history. Whoever calls writes `notes` to the job's own row.
     pub(super) fn note(
         &self,
-        brief: &mut Brief,
+        brief: &mut JobBrief,
         now: u64,
         what: What,
         text: &str,
@@ -256,7 +256,7 @@ impl Writer {
         note.execute(params![job, brief.notes, now as i64, what as u8, text])?;
         if brief.notes > NOTES {
             self.db
-                .prepare_cached(UNNOTE)?
+                .prepare_cached(DELETE_NOTES)?
                 .execute(params![job, brief.notes - NOTES])?;
         }
         Ok(())
@@ -275,7 +275,7 @@ impl Writer {
     /// Frees the job's unique key, if it is one that is meant and still this job's.
     pub(super) fn release_unique(
         &self,
-        brief: &Brief,
+        brief: &JobBrief,
         is_meant: impl Fn(&crate::Unique) -> bool,
     ) -> rusqlite::Result<()> {
         let unique = self.options(brief.id)?.and_then(|options| options.unique);

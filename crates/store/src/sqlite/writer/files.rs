@@ -35,7 +35,7 @@ pub(in crate::sqlite) struct Files {
 }
 
 /// What is wrong with the files.
-enum Wrong {
+enum FileProblem {
     /// It may be put right from outside.
     Moved(String),
     /// The journal has no name any more, but is still open here.
@@ -75,18 +75,18 @@ impl Files {
     }
 
     /// Whether the store's path leads to the file that is locked.
-    pub(super) fn is_ours(&self) -> Result<(), StoreError> {
-        match self.look_at_store() {
-            Err(Wrong::Moved(text) | Wrong::JournalGone(text) | Wrong::Lost(text)) => {
-                Err(self.replaced(text))
-            }
-            Err(Wrong::Unseen(error)) => Err(error),
+    pub(super) fn check_identity(&self) -> Result<(), StoreError> {
+        match self.check_store() {
+            Err(
+                FileProblem::Moved(text) | FileProblem::JournalGone(text) | FileProblem::Lost(text),
+            ) => Err(self.replaced(text)),
+            Err(FileProblem::Unseen(error)) => Err(error),
             Ok(_) => Ok(()),
         }
     }
 
-    /// What a commit has lost that was told as safe.
-    pub(super) fn lose(&mut self, text: String) -> StoreError {
+    /// Records that something is lost that was reported as durable.
+    pub(super) fn mark_lost(&mut self, text: String) -> StoreError {
         self.lost = Some(text.clone());
         self.replaced(text)
     }
@@ -98,30 +98,32 @@ impl Files {
         }
     }
 
-    fn look_at_store(&self) -> Result<Stat, Wrong> {
+    fn check_store(&self) -> Result<Stat, FileProblem> {
         let name = self.store.display();
         match stoker_os::stat(&self.store) {
             Ok(found) if found.identity == self.identity => Ok(found),
-            Ok(_) => Err(Wrong::Moved(format!(
+            Ok(_) => Err(FileProblem::Moved(format!(
                 "another file was put in the place of {name}. Stop Stoker; it starts with that file"
             ))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Wrong::Moved(format!(
-                "{name} was deleted or renamed. Put it back, or stop Stoker and restore a backup"
-            ))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(FileProblem::Moved(format!(
+                    "{name} was deleted or renamed. Put it back, or stop Stoker and restore a backup"
+                )))
+            }
             Err(error) => Err(unseen(&self.store, &error)),
         }
     }
 
     /// Returns whether the journal is shorter than what is known to be in it. Two system calls, and no more as
     /// long as all is well.
-    fn look(&mut self, frames: u64) -> Result<bool, Wrong> {
+    fn check(&mut self, frames: u64) -> Result<bool, FileProblem> {
         if let Some(text) = &self.lost {
-            return Err(Wrong::Lost(text.clone()));
+            return Err(FileProblem::Lost(text.clone()));
         }
-        let store = self.look_at_store()?;
+        let store = self.check_store()?;
         let size = store.len;
         if size < self.size && self.is_cut(size)? {
-            return Err(Wrong::Lost(format!(
+            return Err(FileProblem::Lost(format!(
                 "{} was truncated to {size} bytes. Stop Stoker, and restore a backup",
                 self.store.display()
             )));
@@ -137,7 +139,7 @@ impl Files {
                 self.journal_identity = Some(found.identity);
                 Ok(false)
             }
-            Ok(found) if found.len > 0 => Err(Wrong::Moved(format!(
+            Ok(found) if found.len > 0 => Err(FileProblem::Moved(format!(
                 "another file was put in the place of the journal {name}. Put the former one back; else stop \
                  Stoker and restore a backup"
             ))),
@@ -146,7 +148,7 @@ impl Files {
             }
             // The first commit makes it.
             Err(_) if self.journal_identity.is_none() => Ok(false),
-            _ => Err(Wrong::JournalGone(format!(
+            _ => Err(FileProblem::JournalGone(format!(
                 "the journal {name} was deleted"
             ))),
         }
@@ -166,7 +168,7 @@ impl Files {
     }
 
     /// Whether the store's file, which became shorter, has less than its header says. A VACUUM makes it shorter, too.
-    fn is_cut(&self, size: u64) -> Result<bool, Wrong> {
+    fn is_cut(&self, size: u64) -> Result<bool, FileProblem> {
         let mut pages = [0; 4];
         match stoker_os::read_exact_at(&self.file, &mut pages, 28) {
             Ok(()) => Ok(u64::from(u32::from_be_bytes(pages)) * self.page > size),
@@ -184,8 +186,8 @@ impl Files {
     }
 }
 
-fn unseen(file: &Path, error: &io::Error) -> Wrong {
-    Wrong::Unseen(StoreError::io(file, error))
+fn unseen(file: &Path, error: &io::Error) -> FileProblem {
+    FileProblem::Unseen(StoreError::io(file, error))
 }
 
 /// Whether what was to be read is not there. Any other error says nothing about it.
@@ -196,17 +198,17 @@ fn is_missing(error: &io::Error) -> bool {
 
 impl Writer {
     /// Before a commit: that it goes where everybody finds it. Returns whether the journal is suspiciously short.
-    pub(super) fn find_files(&mut self) -> Result<bool, StoreError> {
+    pub(super) fn check_files(&mut self) -> Result<bool, StoreError> {
         let frames = u64::from(self.frames.load(Ordering::Relaxed));
-        let wrong = match self.files.look(frames) {
+        let wrong = match self.files.check(frames) {
             Ok(is_short) => return Ok(is_short),
             Err(wrong) => wrong,
         };
         Err(match wrong {
-            Wrong::Moved(text) => self.files.replaced(text),
-            Wrong::Lost(text) => self.files.lose(text),
-            Wrong::Unseen(error) => error,
-            Wrong::JournalGone(text) => {
+            FileProblem::Moved(text) => self.files.replaced(text),
+            FileProblem::Lost(text) => self.files.mark_lost(text),
+            FileProblem::Unseen(error) => error,
+            FileProblem::JournalGone(text) => {
                 // This connection still has it. Once all of it is in the store a new one can be begun. Whoever reads
                 // the store at this moment may keep a part of it back until the next commit is tried.
                 let is_all = checkpoint(&self.db).is_ok_and(|all| all);
@@ -237,6 +239,6 @@ impl Writer {
             "the journal {name} was truncated, and what was committed since it was last folded into the store is \
              lost. Restart Stoker to go on with what is left"
         );
-        Err(self.files.lose(text))
+        Err(self.files.mark_lost(text))
     }
 }

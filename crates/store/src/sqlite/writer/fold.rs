@@ -62,7 +62,7 @@ impl Writer {
         let pages = self.pages.load(Ordering::Relaxed);
         let Some(folding) = self.folding.take() else {
             // The fold opens the file by its name.
-            if pages >= MANY && self.find_files().is_ok() {
+            if pages >= MANY && self.check_files().is_ok() {
                 self.folding = start(&self.path, pages, self.sync);
             }
             return;
@@ -89,9 +89,9 @@ fn start(path: &Path, pages: u32, sync: bool) -> Option<Folding> {
     // have been open, or the thread's own sync would not be told, and it would fold what may be lost.
     let db = schema::open_to_fold(path, sync).ok()?;
     let failed = Arc::new(AtomicBool::new(false));
-    let tell = failed.clone();
+    let flag = failed.clone();
     let run = move || {
-        tell.store(is_io_error(&checkpoint(&db)), Ordering::Release);
+        flag.store(is_io_error(&checkpoint(&db)), Ordering::Release);
     };
     Some(Folding {
         thread: stoker_os::spawn("stoker-folds", run).ok()?,

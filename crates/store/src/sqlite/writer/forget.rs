@@ -4,7 +4,7 @@ use super::{Batch, Writer};
 use crate::sqlite::kinds::signed;
 use crate::sqlite::seal::{ENDED, REMAINS};
 use crate::sqlite::trouble::trouble;
-use crate::{JobId, QueueNo, State, Told, Trouble};
+use crate::{JobId, QueueNo, State, StoreEvent, Trouble};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Statement, params};
 use std::sync::LazyLock;
@@ -24,11 +24,11 @@ const OLDEST: &str =
 const OLDEST_AT: &str = "SELECT at FROM ages WHERE queue = ?1 AND kind = ?2 ORDER BY no LIMIT 1";
 const DROP_AGE: &str = "DELETE FROM ages WHERE queue = ?1 AND kind = ?2 AND no = ?3";
 const CUT_AGE: &str = "UPDATE ages SET ids = ?4 WHERE queue = ?1 AND kind = ?2 AND no = ?3";
-// One that was revived and ended again has a later place as well, and so has one that left something after its end: what
-// it left goes with it there. KEPT is 2.
+// A job that was retried and ended again has a later place as well, and so has one that left something after its end:
+// what it left goes with it there. KEPT is 2.
 const FORGET: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3 AND ended <= ?4 \
                       AND (?5 OR (notes = 0 AND marks & 2 = 0))";
-const LASTS: &str = "SELECT max(until) FROM kept WHERE job = ?1 AND until > ?2";
+const KEPT_UNTIL: &str = "SELECT max(until) FROM kept WHERE job = ?1 AND until > ?2";
 static LEAVE: LazyLock<String> = LazyLock::new(|| {
     ENDED.copy(
         "INSERT OR REPLACE",
@@ -123,7 +123,7 @@ impl Writer {
             }
             Err(error) => {
                 let text = format!("what need not be kept can't be forgotten: {error}");
-                self.told.push(Told::Damage(text));
+                self.events.push(StoreEvent::Damage(text));
             }
         }
     }
@@ -188,12 +188,12 @@ impl Writer {
         let Some(of_queue) = self.queues.get(queue).filter(|of_queue| of_queue.is_open) else {
             return (0, u64::MAX);
         };
-        let (tally, keep) = (&of_queue.tally, &of_queue.keep);
+        let (tally, policy) = (&of_queue.tally, &of_queue.policy);
         match kind {
-            0 => (tally.kept.saturating_sub(keep.done), keep.done_ms),
+            0 => (tally.kept.saturating_sub(policy.done), policy.done_ms),
             _ => (
-                tally.counts.failed.saturating_sub(keep.failed),
-                keep.failed_ms,
+                tally.counts.failed.saturating_sub(policy.failed),
+                policy.failed_ms,
             ),
         }
     }
@@ -307,7 +307,7 @@ impl Writer {
     ) -> rusqlite::Result<bool> {
         let (job, eventful) = (JobId(entry & !EVENTFUL), entry & EVENTFUL != 0);
         let until = match eventful {
-            true => self.lasts(job, now)?,
+            true => self.kept_until(job, now)?,
             false => None,
         };
         let mut is_gone = false;
@@ -335,9 +335,9 @@ impl Writer {
     }
 
     /// Until when something of a job is to be kept that has ended.
-    fn lasts(&self, job: JobId, now: u64) -> rusqlite::Result<Option<u64>> {
-        let mut lasts = self.db.prepare_cached(LASTS)?;
-        lasts.query_row(params![job.0 as i64, now as i64], |row| row.get(0))
+    fn kept_until(&self, job: JobId, now: u64) -> rusqlite::Result<Option<u64>> {
+        let mut kept_until = self.db.prepare_cached(KEPT_UNTIL)?;
+        kept_until.query_row(params![job.0 as i64, now as i64], |row| row.get(0))
     }
 
     /// Forgets a job's history, and what else of it need not be kept.

@@ -1,22 +1,23 @@
-//! What the scheduler holds of each lane.
+//! Which jobs of each lane are loaded into the scheduler.
 
 use crate::{JobId, JobMap, QueueNo};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// What the scheduler holds. Only in memory: with the process that held them, jobs are held no more.
+/// The jobs that are loaded into the scheduler. This is only kept in memory: after a restart no job
+/// is loaded.
 ///
-/// Within a lane jobs are handed over in their order, so its ready jobs up to the cursor are held. So are some above it
-/// where it was moved back, for a job that goes before others. A lane of which nothing is held is forgotten; a million tenants with
-/// something waiting cost nothing here.
+/// Jobs of a lane are loaded in their order, so all its ready jobs up to the cursor are loaded. So are some above it
+/// if the cursor was moved back for a job that goes before others. A lane of which no job is loaded is forgotten, so
+/// a million waiting tenants cost nothing here.
 #[derive(Default)]
 pub(in crate::sqlite) struct Lanes {
     lanes: Vec<Lane>,
     free: Vec<u32>,
     /// By queue and class.
     numbers: BTreeMap<(QueueNo, u8), Numbers>,
-    held: JobMap<Held>,
-    /// By queue: how many held jobs are ready ones.
+    loaded: JobMap<LoadedJob>,
+    /// By queue: how many of the loaded jobs are ready.
     ready: Vec<u64>,
 }
 
@@ -29,15 +30,15 @@ pub(in crate::sqlite) struct Lane {
     key: Arc<[u8]>,
     /// Where to go on handing over: the place of the last job that was, mostly.
     pub(super) cursor: u64,
-    pub(super) held: u32,
+    pub(super) loaded: u32,
     /// There may be ready jobs above the cursor.
     pub(super) backlog: bool,
 }
 
-struct Held {
+struct LoadedJob {
     lane: u32,
-    /// It failed a run and is held until the next one; its row is not a ready one.
-    resting: bool,
+    /// It waits for its retry and keeps its place; its row is not a ready one.
+    parked: bool,
 }
 
 impl Lane {
@@ -54,71 +55,72 @@ impl Lanes {
         self.lanes.get_mut(number as usize)
     }
 
-    pub(super) fn is_held(&self, job: JobId) -> bool {
-        self.held.contains_key(&job)
+    pub(super) fn is_loaded(&self, job: JobId) -> bool {
+        self.loaded.contains_key(&job)
     }
 
-    /// How many ready jobs of a queue are held.
-    pub(super) fn held_ready(&self, queue: QueueNo) -> u64 {
+    /// How many ready jobs of a queue are loaded.
+    pub(super) fn loaded_ready(&self, queue: QueueNo) -> u64 {
         self.ready.get(queue.0 as usize).copied().unwrap_or(0)
     }
 
-    /// The scheduler holds one more job of a lane, the one with this order number. Returns the lane.
-    pub(super) fn hold(
+    /// Records that the job with this order number is loaded. Returns its lane.
+    pub(super) fn add_loaded(
         &mut self,
         queue: QueueNo,
         class: u8,
         key: &[u8],
         job: JobId,
-        resting: bool,
+        parked: bool,
     ) -> &mut Lane {
         let number = self.number(queue, class, key);
-        let held = Held {
+        let loaded = LoadedJob {
             lane: number,
-            resting,
+            parked,
         };
-        let before = self.held.insert(job, held);
-        // It can't be held twice; if it were, to count it twice would leave its lane held for ever.
+        let before = self.loaded.insert(job, loaded);
+        // A job can't be loaded twice; counting it twice would keep its lane for ever.
         debug_assert!(before.is_none(), "job {job} was held already");
         match before {
-            Some(before) => self.lanes[before.lane as usize].held -= 1,
-            None if !resting => self.count_ready(queue, 1),
+            Some(before) => self.lanes[before.lane as usize].loaded -= 1,
+            None if !parked => self.count_ready(queue, 1),
             None => {}
         }
         let lane = &mut self.lanes[number as usize];
-        lane.held += 1;
+        lane.loaded += 1;
         lane
     }
 
-    /// A held job is no longer a ready one, but is held on.
-    pub(super) fn rest(&mut self, job: JobId) {
-        let Some(held) = self.held.get_mut(&job) else {
+    /// A loaded job is no longer ready, but stays loaded until its retry.
+    pub(super) fn park(&mut self, job: JobId) {
+        let Some(loaded) = self.loaded.get_mut(&job) else {
             return;
         };
-        if !std::mem::replace(&mut held.resting, true) {
-            let queue = self.lanes[held.lane as usize].queue;
+        if !std::mem::replace(&mut loaded.parked, true) {
+            let queue = self.lanes[loaded.lane as usize].queue;
             self.count_ready(queue, -1);
         }
     }
 
-    /// A job is held no more. Returns its lane if that was the last one and others wait there: whoever asked
-    /// for lanes meanwhile was not shown this one.
-    pub(super) fn let_go(&mut self, job: JobId) -> Option<(QueueNo, u8, Arc<[u8]>)> {
-        let Held {
+    /// Unloads a job. Returns its lane if that was the last loaded one and others wait there: `RefillLanes`
+    /// has passed over the lane meanwhile.
+    pub(super) fn unload(&mut self, job: JobId) -> Option<(QueueNo, u8, Arc<[u8]>)> {
+        let LoadedJob {
             lane: number,
-            resting,
-        } = self.held.remove(&job)?;
+            parked,
+        } = self.loaded.remove(&job)?;
         let lane = &mut self.lanes[number as usize];
         let queue = lane.queue;
-        lane.held -= 1;
-        let left = (lane.held == 0 && lane.backlog).then(|| (queue, lane.class, lane.key.clone()));
-        if lane.held == 0 {
+        lane.loaded -= 1;
+        let left =
+            (lane.loaded == 0 && lane.backlog).then(|| (queue, lane.class, lane.key.clone()));
+        if lane.loaded == 0 {
             if let Some(numbers) = self.numbers.get_mut(&(queue, lane.class)) {
                 numbers.remove(&lane.key);
             }
             self.free.push(number);
         }
-        if !resting {
+        if !parked {
             self.count_ready(queue, -1);
         }
         left
@@ -135,7 +137,7 @@ impl Lanes {
             class,
             key: key.clone(),
             cursor: 0,
-            held: 0,
+            loaded: 0,
             backlog: false,
         };
         let number = match self.free.pop() {

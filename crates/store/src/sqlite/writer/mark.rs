@@ -1,6 +1,6 @@
 //! What is written of a job without changing what becomes of it.
 
-use super::end::Brief;
+use super::end::JobBrief;
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::{CHECKPOINT, OUTPUT, UNIQUE, to_json};
 use crate::sqlite::reader::find;
@@ -81,8 +81,8 @@ impl Writer {
         Ok(Effect::None)
     }
 
-    fn mark_ended(&self, brief: &Brief, batch: &mut Batch) -> rusqlite::Result<()> {
-        let Brief {
+    fn mark_ended(&self, brief: &JobBrief, batch: &mut Batch) -> rusqlite::Result<()> {
+        let JobBrief {
             id,
             queue,
             state,
@@ -96,7 +96,7 @@ impl Writer {
         Ok(())
     }
 
-    fn mark(&self, brief: &Brief) -> rusqlite::Result<()> {
+    fn mark(&self, brief: &JobBrief) -> rusqlite::Result<()> {
         let mut mark = self.db.prepare_cached(&MARK)?;
         mark.execute(params![brief.id.0 as i64, brief.marks, brief.notes])?;
         Ok(())

@@ -1,8 +1,10 @@
-//! The thread that writes: takes what was asked, does it in one transaction, commits, then tells. While one
-//! commit reaches the disk the next one's asks gather.
+//! The writer thread: it takes requests, executes them in one transaction, commits, then publishes events.
+//! While one commit is synced, requests for the next one accumulate.
 
 mod aside;
+mod backoff;
 mod batch;
+mod bulk;
 mod change;
 mod chore;
 mod commit;
@@ -14,11 +16,9 @@ mod fold;
 mod forget;
 mod job_row;
 mod lanes;
-mod long;
 mod many;
 mod mark;
 mod open;
-mod pace;
 mod place;
 mod plain;
 mod push;
@@ -29,15 +29,15 @@ mod retry;
 mod search;
 mod settle;
 mod turn;
-mod unread;
+mod unreadable;
 mod write;
 
-use super::post::{Damaged, Post};
+use super::mailbox::{Damaged, Mailbox};
 use super::queues::Queues;
 use super::reader::ToReader;
 use super::{SqliteOptions, StoreError, log, schema};
-use crate::{Ask, Clock, Ids, JobId, QueueNo, Told};
-use batch::{Batch, Dues, Effect};
+use crate::{Clock, Ids, JobId, QueueNo, StoreEvent, StoreRequest};
+use batch::{Batch, Effect, NextDue};
 use chore::Chore;
 use lanes::Lanes;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -55,28 +55,28 @@ pub(super) struct Writer {
     pub(super) cache_kib: u32,
     pub(super) clock: Clock,
     pub(super) steady: Clock,
-    pub(super) post: Arc<Post>,
+    pub(super) mailbox: Arc<Mailbox>,
     pub(super) reader: ToReader,
     pub(super) ids: Ids,
     queues: Queues,
     lanes: Lanes,
     /// The number of the last commit.
     serial: u64,
-    todo: VecDeque<super::post::Item>,
-    told: Vec<Told>,
+    todo: VecDeque<super::mailbox::Item>,
+    events: Vec<StoreEvent>,
     /// Bytes of the jobs in it that a refill hands over.
     handing: Cell<usize>,
-    /// Asks that could not be written and are not refused.
-    owed: Vec<Ask>,
+    /// Requests that could not be written yet and must not be rejected.
+    pending_writes: Vec<StoreRequest>,
     /// What waits until the file can be read.
-    parked: VecDeque<unread::Parked>,
+    deferred: VecDeque<unreadable::Deferred>,
     /// The last transaction, if nobody knows what became of it.
     unknown: Option<(Batch, u64)>,
     doubt: Option<doubt::Doubt>,
     /// Searches for lanes under way.
     searches: VecDeque<search::Search>,
     /// Changes of many jobs under way.
-    long: VecDeque<long::Long>,
+    bulk_changes: VecDeque<bulk::BulkChange>,
     failing: Option<commit::Failing>,
     /// Jobs that ran when the last server died, as long as that is not written.
     crashed: HashSet<JobId>,
@@ -91,11 +91,11 @@ pub(super) struct Writer {
     files: files::Files,
     /// Jobs that were found damaged and are to be set aside.
     damaged: RefCell<Vec<Damaged>>,
-    /// The last commit that was told to have reached the disk.
+    /// The last commit that was reported as durable.
     durable: u64,
     /// What `PRAGMA synchronous` says now.
     level: commit::Level,
-    next_due: Dues,
+    next_due: NextDue,
     making_ready: Chore,
     /// When there is something to forget.
     tidy_at: Cell<u64>,
@@ -108,11 +108,11 @@ impl Writer {
         path: &Path,
         file: Arc<File>,
         options: &SqliteOptions,
-        post: Arc<Post>,
+        mailbox: Arc<Mailbox>,
         reader: ToReader,
     ) -> Result<Self, StoreError> {
         let error = |error: rusqlite::Error| StoreError::sqlite(path, &error);
-        let distrusts_log = match log::write_anew(path) {
+        let distrusts_log = match log::rewrite(path) {
             Ok(()) => false,
             Err(StoreError::Full { .. }) => true,
             Err(error) => return Err(error),
@@ -125,21 +125,21 @@ impl Writer {
             cache_kib: options.cache_kib,
             clock: options.clock.clone(),
             steady: options.steady.clone(),
-            post,
+            mailbox,
             reader,
             ids: Ids::new(secret, recover::last_number(&db).map_err(error)?),
             queues: Queues::load(&db).map_err(error)?,
             lanes: Lanes::default(),
             serial: recover::last_serial(&db).map_err(error)?,
             todo: VecDeque::new(),
-            told: Vec::new(),
+            events: Vec::new(),
             handing: Cell::new(0),
-            owed: Vec::new(),
-            parked: VecDeque::new(),
+            pending_writes: Vec::new(),
+            deferred: VecDeque::new(),
             unknown: None,
             doubt: None,
             searches: VecDeque::new(),
-            long: VecDeque::new(),
+            bulk_changes: VecDeque::new(),
             failing: None,
             crashed: HashSet::new(),
             is_broken: false,
@@ -151,7 +151,7 @@ impl Writer {
             damaged: RefCell::default(),
             durable: 0,
             level: commit::Level::Unknown,
-            next_due: Dues::default(),
+            next_due: NextDue::default(),
             making_ready: Chore::default(),
             tidy_at: Cell::new(u64::MAX),
             tidying: Chore::default(),

@@ -1,36 +1,36 @@
 //! Opening queues, and closing the store.
 
 use super::Writer;
-use super::unread::Unread;
+use super::unreadable::Unreadable;
 use crate::sqlite::schema;
 use crate::sqlite::trouble::trouble;
-use crate::{Keep, QueueNo, Told};
+use crate::{QueueNo, QueuePolicy, StoreEvent};
 use std::io;
 
 impl Writer {
     /// The row of a new queue is written with the next commit.
-    pub(super) fn open_queue(&mut self, name: &str, keep: Keep) {
+    pub(super) fn open_queue(&mut self, name: &str, policy: QueuePolicy) {
         let queue = self.queues.find(name);
         let queue = queue.unwrap_or_else(|| self.queues.add(name));
         let Some(of_queue) = self.queues.get_mut(queue) else {
             return;
         };
-        of_queue.keep = keep;
+        of_queue.policy = policy;
         // Less may be kept than before.
         self.tidy_at.set(0);
-        let ordered = keep.ordered;
-        self.read_or_park(Unread::Queue { queue, ordered });
+        let ordered = policy.ordered;
+        self.read_or_defer(Unreadable::Queue { queue, ordered });
     }
 
-    /// Brings back what rests in a queue.
+    /// Restores the parked jobs of a queue.
     pub(super) fn resume(&mut self, queue: QueueNo, ordered: bool) -> rusqlite::Result<()> {
         let Some(of_queue) = self.queues.get(queue) else {
             return Ok(());
         };
         if !of_queue.is_open {
             let counts = of_queue.tally.counts;
-            self.resume_resting(queue, ordered)?;
-            self.told.push(Told::Counts { queue, counts });
+            self.resume_parked(queue, ordered)?;
+            self.events.push(StoreEvent::Counts { queue, counts });
         }
         if let Some(of_queue) = self.queues.get_mut(queue) {
             of_queue.is_open = true;
@@ -42,7 +42,7 @@ impl Writer {
     }
 
     pub(super) fn close(&mut self) -> io::Result<()> {
-        while !self.long.is_empty() {
+        while !self.bulk_changes.is_empty() {
             self.go_on();
         }
         if let Some(folding) = self.folding.take() {
@@ -50,14 +50,14 @@ impl Writer {
         }
         let done = self.transact(true, |writer, _| writer.running(&[]).map(drop));
         done.map_err(|error| io::Error::other(trouble(&error)))?;
-        if !self.owed.is_empty() {
+        if !self.pending_writes.is_empty() {
             // It opened the file anew, and what was in doubt turned out not to be there.
             self.write(Vec::new(), true);
         }
-        if !self.owed.is_empty() {
+        if !self.pending_writes.is_empty() {
             return Err(io::Error::other(format!(
                 "{} outcomes could not be written",
-                self.owed.len()
+                self.pending_writes.len()
             )));
         }
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";

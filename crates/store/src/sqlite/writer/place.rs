@@ -5,8 +5,8 @@ use crate::id::places_after;
 use crate::{JobId, NewJob};
 use rusqlite::{OptionalExtension, params};
 
-// The last place below a given one that a ready job has. One that rests keeps its own and never goes back to its lane, so
-// another may have the same.
+// The last place below a given one that a ready job has. A parked job keeps its own and never goes back to its lane,
+// so another job may have the same place.
 const LAST: &str = "SELECT ord FROM jobs INDEXED BY waiting WHERE state = 0 AND queue = ?1 AND class = ?2 \
                     AND key = ?3 AND ord < ?4 ORDER BY ord DESC LIMIT 1";
 

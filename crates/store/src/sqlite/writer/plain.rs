@@ -5,7 +5,7 @@ use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::signed;
 use crate::sqlite::queues::Queues;
 use crate::sqlite::seal::{Column, ENDED, JOBS, columns};
-use crate::{Ask, Ending, JobId, QueueNo, Run, State};
+use crate::{Ending, JobId, QueueNo, Run, State, StoreRequest};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use std::sync::LazyLock;
@@ -47,16 +47,16 @@ const DELETE: &str = "DELETE FROM jobs WHERE id IN (SELECT value FROM rarray(?1)
 impl Writer {
     /// Ends the first of these jobs, as far as they seem to be such, by few statements: to begin and end one for each
     /// would cost as much as a part of the work. Returns how many.
-    pub(super) fn end_plainly(
+    pub(super) fn end_plain_jobs(
         &mut self,
-        asks: &[Ask],
+        requests: &[StoreRequest],
         batch: &mut Batch,
     ) -> rusqlite::Result<usize> {
-        let ends: Vec<(JobId, Run)> = asks.iter().map_while(plain_end).collect();
+        let ends: Vec<(JobId, Run)> = requests.iter().map_while(plain_end).collect();
         if ends.is_empty() {
             return Ok(0);
         }
-        let others = self.end_those_without_marks(&ends, batch)?;
+        let others = self.end_unmarked(&ends, batch)?;
         for (job, run) in others {
             self.end(job, run, &Ending::Done { result: None }, None, batch)?;
         }
@@ -66,7 +66,7 @@ impl Writer {
     }
 
     /// Returns the others.
-    fn end_those_without_marks(
+    fn end_unmarked(
         &mut self,
         ends: &[(JobId, Run)],
         batch: &mut Batch,
@@ -106,9 +106,9 @@ impl Writer {
     }
 }
 
-fn plain_end(ask: &Ask) -> Option<(JobId, Run)> {
-    match ask {
-        Ask::End {
+fn plain_end(request: &StoreRequest) -> Option<(JobId, Run)> {
+    match request {
+        StoreRequest::End {
             job,
             run,
             ending: Ending::Done { result: None },
@@ -128,7 +128,7 @@ fn plain_row(
 ) -> rusqlite::Result<Option<[i64; 7]>> {
     let (marks, notes): (u8, u32) = (row.get(3)?, row.get(4)?);
     let (queue, checksum): (_, Option<i64>) = (QueueNo(row.get(1)?), row.get(5)?);
-    let Some(checksum) = checksum.filter(|_| marks == 0 && queues.keep(queue).payload_ms == 0)
+    let Some(checksum) = checksum.filter(|_| marks == 0 && queues.policy(queue).payload_ms == 0)
     else {
         return Ok(None);
     };

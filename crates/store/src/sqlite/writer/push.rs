@@ -4,7 +4,9 @@ use super::many::{Many, Parameters};
 use super::{Batch, Effect, Writer};
 use crate::sqlite::kinds::{DELAY, UNIQUE, owner, signed, to_json};
 use crate::sqlite::seal::{self, JOBS, PUSHES, UNIQUES};
-use crate::{Ask, Holder, JobId, NewJob, Pushed, QueueNo, State, Trouble, Unique, checksum};
+use crate::{
+    Holder, JobId, NewJob, Pushed, QueueNo, State, StoreRequest, Trouble, Unique, checksum,
+};
 use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row, params};
 use std::sync::LazyLock;
@@ -43,21 +45,21 @@ static TAKE: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Writer {
-    /// Accepts the first of these asks, as far as they are pushes without keys of their own, by few statements.
-    /// Returns how many.
-    pub(super) fn push_plainly(
+    /// Accepts the leading requests that are pushes without keys of their own, with few statements. Returns how
+    /// many.
+    pub(super) fn push_plain_jobs(
         &mut self,
-        asks: &[Ask],
+        requests: &[StoreRequest],
         batch: &mut Batch,
     ) -> rusqlite::Result<usize> {
         let (queues, now) = (self.queues.len(), batch.now);
-        let plain = |ask: &Ask| match ask {
-            Ask::Push { job, .. } => job.queue.0 < queues && is_plain(job, now),
+        let plain = |request: &StoreRequest| match request {
+            StoreRequest::Push { job, .. } => job.queue.0 < queues && is_plain(job, now),
             _ => false,
         };
-        let count = asks.iter().take_while(|ask| plain(ask)).count();
-        INSERT.execute(&self.db, asks[..count].iter(), |ask, parameters| {
-            if let Ask::Push { job: new, .. } = ask {
+        let count = requests.iter().take_while(|request| plain(request)).count();
+        INSERT.execute(&self.db, requests[..count].iter(), |request, parameters| {
+            if let StoreRequest::Push { job: new, .. } = request {
                 let (id, state) = (self.ids.make(now), state_of(new, now));
                 bind_row(parameters, id, new, state, id.0, batch)?;
                 self.queues.count(new.queue, state, 1);
@@ -76,7 +78,7 @@ impl Writer {
         if self.queues.get(new.queue).is_none() {
             return Ok(Effect::Pushed(Pushed::Refused(Trouble::NotFound)));
         }
-        if let Some(pushed) = self.standing_for(new, batch.now)? {
+        if let Some(pushed) = self.find_existing(new, batch.now)? {
             return Ok(Effect::Pushed(pushed));
         }
         let (id, state) = (self.ids.make(batch.now), state_of(new, batch.now));
@@ -88,12 +90,12 @@ impl Writer {
     /// Remembers which job answers the same push.
     pub(super) fn keep_push(&self, new: &NewJob, id: JobId, now: u64) -> rusqlite::Result<()> {
         if let Some(key) = &new.idempotency {
-            let until = now.saturating_add(self.queues.keep(new.queue).idempotency_ms);
+            let until = now.saturating_add(self.queues.policy(new.queue).idempotency_ms);
             self.expire(until);
-            let mut keep = self.db.prepare_cached(&KEEP_PUSH)?;
+            let mut statement = self.db.prepare_cached(&KEEP_PUSH)?;
             let body = checksum::of_body(new.body()) as i64;
             let owner = new.owner.as_deref();
-            keep.execute(params![
+            statement.execute(params![
                 new.queue.0,
                 key,
                 id.0 as i64,
@@ -106,7 +108,7 @@ impl Writer {
     }
 
     /// The job that already stands for this push.
-    fn standing_for(&self, new: &NewJob, now: u64) -> rusqlite::Result<Option<Pushed>> {
+    fn find_existing(&self, new: &NewJob, now: u64) -> rusqlite::Result<Option<Pushed>> {
         if let Some((holder, same_body)) = self.repeats(new, now)? {
             return Ok(Some(Pushed::Repeated { holder, same_body }));
         }

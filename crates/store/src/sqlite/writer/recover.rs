@@ -1,9 +1,9 @@
 //! What the last process left: numbers, runs that were under way, and crashes.
 
-use super::end::Brief;
+use super::end::JobBrief;
 use super::{Batch, Writer};
 use crate::sqlite::seal::JOBS;
-use crate::{Ask, Ending, JobError, JobId, Run, Told, What};
+use crate::{Ending, JobError, JobId, Run, StoreEvent, StoreRequest, What};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::sync::LazyLock;
 
@@ -43,7 +43,7 @@ impl Writer {
         if !jobs.is_empty() {
             // A disk that fails now must not keep the store from opening: it is written when it can be.
             self.crashed = jobs.iter().copied().collect();
-            self.write(vec![Ask::Crashed { jobs }], true);
+            self.write(vec![StoreRequest::Crashed { jobs }], true);
         }
         match self.is_broken {
             true => Ok(()),
@@ -71,9 +71,9 @@ impl Writer {
         for (brief, crashes) in ran {
             let is_deadly = crashes + 1 >= DEADLY && suspects == 1;
             // This may come late, if the disk failed until now. What was handed over meanwhile had its next run.
-            let is_held = self.lanes.is_held(brief.id);
-            let most = if is_held { u8::MAX } else { DEADLY - 1 };
-            match is_deadly && !is_held {
+            let is_loaded = self.lanes.is_loaded(brief.id);
+            let most = if is_loaded { u8::MAX } else { DEADLY - 1 };
+            match is_deadly && !is_loaded {
                 true => {
                     self.quarantine(brief, crashes + 1, batch)?;
                 }
@@ -97,17 +97,17 @@ impl Writer {
         {
             let id = self.ids.uuid(*job);
             let text = format!("that job {id} crashed can't be written: {error}");
-            self.told.push(Told::Damage(text));
+            self.events.push(StoreEvent::Damage(text));
         }
         self.crashed.clear();
         if !bad.is_empty() && !good.is_empty() {
             let jobs: Vec<JobId> = good.into_iter().map(|(job, _)| job).collect();
             self.crashed.extend(&jobs);
-            self.write(vec![Ask::Crashed { jobs }], true);
+            self.write(vec![StoreRequest::Crashed { jobs }], true);
         }
     }
 
-    fn crashed(&self, mut brief: Brief, crashes: u8, now: u64) -> rusqlite::Result<()> {
+    fn crashed(&self, mut brief: JobBrief, crashes: u8, now: u64) -> rusqlite::Result<()> {
         self.note(
             &mut brief,
             now,
@@ -121,7 +121,7 @@ impl Writer {
 
     fn quarantine(
         &mut self,
-        mut brief: Brief,
+        mut brief: JobBrief,
         crashes: u8,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {

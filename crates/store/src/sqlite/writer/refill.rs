@@ -3,9 +3,9 @@
 use super::Writer;
 use super::job_row::{COLUMNS, JobRow};
 use crate::sqlite::kinds::{CHECKPOINT, signed};
-use crate::sqlite::post::Damaged;
+use crate::sqlite::mailbox::Damaged;
 use crate::sqlite::seal::{self, JOBS, KEPT as KEPT_ROWS};
-use crate::{Ask, Job, JobId, QueueNo, Rest, Run, Told};
+use crate::{Job, JobId, ParkedJob, QueueNo, Run, StoreEvent, StoreRequest};
 use rusqlite::{OptionalExtension, Row, params};
 use std::sync::LazyLock;
 
@@ -18,10 +18,10 @@ static TAKE: LazyLock<String> = LazyLock::new(|| {
 });
 static FETCH: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM jobs WHERE id = ?1", *COLUMNS));
-const RESTING: &str = "SELECT id, due, attempt, exceptions, crashes, ran, class, key \
+const PARKED: &str = "SELECT id, due, attempt, exceptions, crashes, ran, class, key \
                        FROM jobs INDEXED BY timed \
                        WHERE state IN (1, 2) AND iif(ord IS NULL, marks & 4, -1 - queue) = -1 - ?1 ORDER BY ord";
-static UNREST: LazyLock<String> = LazyLock::new(|| {
+static UNPARK: LazyLock<String> = LazyLock::new(|| {
     JOBS.update(
         &[("ord", "NULL")],
         &[],
@@ -49,7 +49,7 @@ pub(super) struct Page {
 /// What a row of a lane is, with its place.
 enum Read {
     Job(u64, Job),
-    Held,
+    Loaded,
     Damaged(u64, JobId),
 }
 
@@ -67,13 +67,13 @@ impl Writer {
             None => 0,
         };
         let Page { jobs, last, is_cut } = self.read(queue, class, key, cursor, limit)?;
-        // Where that can't be told there may be more.
+        // If that can't be read there may be more.
         let has_more = || self.has_waiting(queue, class, key, last, u64::MAX);
         let more = is_cut || (jobs.len() == limit && has_more().unwrap_or(true));
         let bytes: usize = jobs.iter().map(Job::size).sum();
         self.handing.set(self.handing.get() + bytes);
         for job in &jobs {
-            self.lanes.hold(queue, class, key, job.id, false);
+            self.lanes.add_loaded(queue, class, key, job.id, false);
         }
         if let Some(lane) = self.lanes.get(queue, class, key) {
             lane.cursor = last;
@@ -82,7 +82,7 @@ impl Writer {
         Ok((jobs, more))
     }
 
-    /// The next jobs of a lane behind a place that are not held: all that can be read.
+    /// The next jobs of a lane behind a place that are not loaded, as far as they can be read.
     pub(super) fn read(
         &self,
         queue: QueueNo,
@@ -100,14 +100,14 @@ impl Writer {
         };
         let mut bytes = self.handing.get();
         while page.jobs.len() < limit {
-            if !self.post.may_hand(bytes) {
+            if !self.mailbox.may_load(bytes) {
                 page.is_cut = true;
                 return Ok(page);
             }
             let read = rows.next().and_then(|row| {
                 let job = |row: &Row<'_>| {
-                    if self.lanes.is_held(JobId(row.get(0)?)) {
-                        return Ok(Read::Held);
+                    if self.lanes.is_loaded(JobId(row.get(0)?)) {
+                        return Ok(Read::Loaded);
                     }
                     let row = JobRow::of(row)?;
                     let place = row.order()?;
@@ -119,7 +119,7 @@ impl Writer {
                 row.map(job).transpose()
             });
             match read {
-                Ok(Some(Read::Held)) => {}
+                Ok(Some(Read::Loaded)) => {}
                 Ok(Some(Read::Job(place, job))) => {
                     page.last = place;
                     bytes += job.size();
@@ -155,7 +155,7 @@ impl Writer {
         Ok(job)
     }
 
-    /// A job that is held, once more.
+    /// A loaded job once more.
     pub(super) fn fetch(&self, id: JobId) -> rusqlite::Result<Option<Box<Job>>> {
         let mut fetch = self.db.prepare_cached(&FETCH)?;
         let mut rows = fetch.query([id.0 as i64])?;
@@ -168,23 +168,26 @@ impl Writer {
             return Ok(None);
         }
         let mut job = self.job(&row, row.queue()?, row.class()?, row.key()?)?;
-        if let Some(saved) = self.owed_checkpoint(id) {
+        if let Some(saved) = self.pending_checkpoint(id) {
             job.checkpoint = Some(saved.into());
         }
         Ok(Some(Box::new(job)))
     }
 
-    /// What a job saved that can't be written yet.
-    fn owed_checkpoint(&self, id: JobId) -> Option<&[u8]> {
-        self.owed.iter().rev().find_map(|ask| match ask {
-            Ask::Checkpoint { job, bytes } if *job == id => Some(bytes.as_slice()),
-            _ => None,
-        })
+    /// A job's checkpoint that has not been written yet.
+    fn pending_checkpoint(&self, id: JobId) -> Option<&[u8]> {
+        self.pending_writes
+            .iter()
+            .rev()
+            .find_map(|request| match request {
+                StoreRequest::Checkpoint { job, bytes } if *job == id => Some(bytes.as_slice()),
+                _ => None,
+            })
     }
 
-    fn resting(&self, queue: QueueNo) -> rusqlite::Result<Vec<(u8, Rest)>> {
-        let mut resting = self.db.prepare_cached(RESTING)?;
-        let resting = resting.query_map([queue.0], |row| {
+    fn parked(&self, queue: QueueNo) -> rusqlite::Result<Vec<(u8, ParkedJob)>> {
+        let mut parked = self.db.prepare_cached(PARKED)?;
+        let parked = parked.query_map([queue.0], |row| {
             let id = JobId(row.get(0)?);
             let run = Run {
                 attempt: row.get(2)?,
@@ -192,16 +195,16 @@ impl Writer {
                 crashes: self.crashes(id, row.get(4)?),
                 ran_us: row.get(5)?,
             };
-            let rest = Rest {
+            let job = ParkedJob {
                 id,
                 queue,
                 key: row.get::<_, Vec<u8>>(7)?.into(),
                 run,
                 due_ms: row.get(1)?,
             };
-            Ok((row.get(6)?, rest))
+            Ok((row.get(6)?, job))
         })?;
-        resting.collect()
+        parked.collect()
     }
 
     /// How often a job has crashed, be it that the last time is not written yet.
@@ -220,7 +223,7 @@ impl Writer {
         Ok(bytes.optional()?.map(Vec::into_boxed_slice))
     }
 
-    /// Whether a lane has ready jobs between two places that are not held.
+    /// Whether a lane has ready jobs between two places that are not loaded.
     pub(super) fn has_waiting(
         &self,
         queue: QueueNo,
@@ -232,34 +235,35 @@ impl Writer {
         let mut waiting = self.db.prepare_cached(WAITING)?;
         let mut rows = waiting.query(params![queue.0, class, key, above as i64, signed(below)])?;
         while let Some(row) = rows.next()? {
-            if !self.lanes.is_held(JobId(row.get(0)?)) {
+            if !self.lanes.is_loaded(JobId(row.get(0)?)) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// A queue was opened: its jobs that rest between two runs of an ordered key are held on. If it is not
-    /// ordered (any more) their timers run.
-    pub(super) fn resume_resting(&mut self, queue: QueueNo, ordered: bool) -> rusqlite::Result<()> {
+    /// A queue was opened: its parked jobs count as loaded again. If it is no longer ordered, they become
+    /// ordinary delayed jobs.
+    pub(super) fn resume_parked(&mut self, queue: QueueNo, ordered: bool) -> rusqlite::Result<()> {
         if !ordered {
-            self.db.prepare_cached(&UNREST)?.execute([queue.0])?;
+            self.db.prepare_cached(&UNPARK)?.execute([queue.0])?;
             return Ok(());
         }
-        // All is read before anything is held, or what fails halfway would be held twice.
-        let resting = self.resting(queue)?;
+        // Everything is read before any job is marked as loaded: after a failure halfway some would
+        // be marked twice.
+        let parked = self.parked(queue)?;
         let mut backlogs = Vec::new();
-        for (class, rest) in &resting {
-            backlogs.push(self.has_waiting(queue, *class, &rest.key, 0, u64::MAX)?);
+        for (class, job) in &parked {
+            backlogs.push(self.has_waiting(queue, *class, &job.key, 0, u64::MAX)?);
         }
-        for ((class, rest), has_backlog) in resting.into_iter().zip(backlogs) {
-            let lane = self.lanes.hold(queue, class, &rest.key, rest.id, true);
+        for ((class, job), has_backlog) in parked.into_iter().zip(backlogs) {
+            let lane = self.lanes.add_loaded(queue, class, &job.key, job.id, true);
             lane.backlog = true;
-            let key = rest.key.clone();
-            self.told.push(Told::Resting { rest });
-            // What waits behind it is not found by looking for lanes of which none is held.
+            let key = job.key.clone();
+            self.events.push(StoreEvent::Parked { job });
+            // `RefillLanes` does not find what waits behind a parked job, so it is reported here.
             if has_backlog {
-                self.told.push(Told::Backlog { queue, class, key });
+                self.events.push(StoreEvent::Backlog { queue, class, key });
             }
         }
         Ok(())

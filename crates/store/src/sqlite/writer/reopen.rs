@@ -3,7 +3,7 @@
 
 use super::commit::Level;
 use super::{Writer, doubt::Fate, recover};
-use crate::Told;
+use crate::StoreEvent;
 use crate::sqlite::trouble::is_replaced;
 use crate::sqlite::{StoreError, log, reader::Message, schema};
 use rusqlite::{Connection, ErrorCode};
@@ -14,7 +14,7 @@ impl Writer {
     /// then what is in the log is what counts.
     pub(super) fn fate_after(&mut self, error: &rusqlite::Error, was_committing: bool) -> Fate {
         if !self.db.is_autocommit() {
-            // Where even this fails the next transaction can't begin, and tells.
+            // If even this fails, the next transaction can't begin and reports the error.
             self.db.execute_batch("ROLLBACK").ok();
         }
         // What is open here is not the file that is there, and must not be let go of for it.
@@ -27,7 +27,7 @@ impl Writer {
             Some(SystemIoFailure | ReadOnly | CannotOpen) => {}
             _ => return Fate::Undone,
         }
-        // Mending takes over the file's own number.
+        // Reopening takes over the file's own number.
         let under_way = self.serial + 1;
         self.is_broken = true;
         match self.reopen() {
@@ -47,10 +47,10 @@ impl Writer {
         if !self.is_broken && !self.distrusts_log {
             return Ok(());
         }
-        self.files.is_ours()?;
-        self.let_go_of_file();
+        self.files.check_identity()?;
+        self.close_files();
         self.is_broken = true;
-        let written = log::write_anew(&self.path);
+        let written = log::rewrite(&self.path);
         // With no room for that, what is there can still be read.
         self.distrusts_log = matches!(written, Err(StoreError::Full { .. }));
         match written {
@@ -65,7 +65,7 @@ impl Writer {
     }
 
     /// Closes every connection, without the checkpoint that closing the last one would do: it would sync.
-    fn let_go_of_file(&mut self) {
+    fn close_files(&mut self) {
         if let Some(folding) = self.folding.take() {
             folding.wait();
         }
@@ -90,13 +90,13 @@ impl Writer {
         if serial < self.durable {
             let text = "its journal was deleted or truncated, and what was committed last is lost. Restart Stoker \
                         to go on with what is left";
-            return Err(self.files.lose(text.to_owned()));
+            return Err(self.files.mark_lost(text.to_owned()));
         }
-        // A commit that was told as failed may be in the file.
+        // A commit that was reported as failed may be in the file.
         self.queues.reload(&self.db).map_err(error)?;
-        let told = &mut self.told;
+        let events = &mut self.events;
         self.queues
-            .tell_all(|queue, counts| told.push(Told::Counts { queue, counts }));
+            .report_all(|queue, counts| events.push(StoreEvent::Counts { queue, counts }));
         self.serial = self.serial.max(serial);
         Ok(())
     }

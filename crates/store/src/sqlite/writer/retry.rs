@@ -8,7 +8,7 @@ use crate::{JobError, JobId, Run, State, What};
 use rusqlite::params;
 use std::sync::LazyLock;
 
-// A job that is held on keeps its place, and no timer sees it.
+// A parked job keeps its place, and no timer finds it.
 static RETRY: LazyLock<String> = LazyLock::new(|| {
     let values = [
         ("state", "2"),
@@ -34,7 +34,7 @@ impl Writer {
         due_ms: u64,
         error: &JobError,
         output: Option<&[u8]>,
-        hold: bool,
+        park: bool,
         batch: &mut Batch,
     ) -> rusqlite::Result<Effect> {
         let Some(mut brief) = self.brief(job)? else {
@@ -44,10 +44,10 @@ impl Writer {
         if let Some(output) = output {
             self.keep(&mut brief, OUTPUT, None, 0, output)?;
         }
-        let place = hold.then(|| self.ids.make(batch.now).0 as i64);
+        let place = park.then(|| self.ids.make(batch.now).0 as i64);
         self.db.prepare_cached(&RETRY)?.execute(params![
             job.0 as i64,
-            hold,
+            park,
             place,
             signed(due_ms),
             run.attempt,
@@ -63,8 +63,8 @@ impl Writer {
         if let Some(tally) = self.queues.tally(brief.queue) {
             tally.counts.retried += 1;
         }
-        if hold {
-            return Ok(Effect::Rests);
+        if park {
+            return Ok(Effect::Parked);
         }
         batch.wait_until(due_ms, true);
         Ok(Effect::Left)

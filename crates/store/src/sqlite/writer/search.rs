@@ -1,21 +1,21 @@
-//! Looking for lanes with something waiting and nothing held.
+//! The search for lanes with waiting jobs of which none is loaded.
 
 use super::Writer;
-use crate::{Lane, QueueNo, Told};
+use crate::{Lane, QueueNo, StoreEvent};
 use rusqlite::{OptionalExtension, params};
 
 const NEXT_LANE: &str = "SELECT class, key FROM jobs INDEXED BY waiting \
                          WHERE state = 0 AND queue = ?1 AND (class, key) > (?2, ?3) \
                          ORDER BY class, key LIMIT 1";
 
-/// Lanes that one slice looks at. Those that are held are passed over, and there may be many.
+/// Lanes that one slice examines. Lanes with loaded jobs are passed over, and there may be many.
 const SLICE: usize = crate::bound(2_048, 2);
 
 /// A search under way: once around a queue, from where the last one ended.
 #[derive(Clone)]
 pub(in crate::sqlite) struct Search {
     pub(super) queue: QueueNo,
-    /// What is asked for: so many lanes, and so many jobs of each.
+    /// What is requested: so many lanes, and so many jobs of each.
     lanes: usize,
     limit: usize,
     start: Option<Place>,
@@ -27,8 +27,8 @@ pub(in crate::sqlite) struct Search {
 type Place = (u8, Box<[u8]>);
 
 enum Step {
-    Unheld(Place),
-    /// It is held, or can't be read.
+    Unloaded(Place),
+    /// Jobs of it are loaded, or it can't be read.
     Passed,
     Over,
 }
@@ -47,8 +47,8 @@ impl Writer {
         });
     }
 
-    /// Returns whether the search is over. It ends early with what it has: what was taken is held from now
-    /// on, and so must be told before anything else is of those lanes.
+    /// Returns whether the search is over. It ends early with the jobs that it has: they count as loaded
+    /// from now on, so they must be reported before anything else of those lanes.
     pub(super) fn search_slice(&mut self, search: &mut Search) -> rusqlite::Result<bool> {
         let (queue, mut lanes, mut steps) = (search.queue, Vec::new(), 0);
         let more = loop {
@@ -56,26 +56,27 @@ impl Writer {
                 Ok(Step::Over) => {
                     // All have had their turn.
                     if lanes.len() < search.lanes {
-                        self.turn_is_after(queue, None);
+                        self.set_next_lane(queue, None);
                     }
                     break false;
                 }
-                Ok(Step::Unheld(_)) if lanes.len() == search.lanes => break true,
-                Ok(Step::Unheld((class, key))) => match self.take(queue, class, &key, search.limit)
-                {
-                    Ok((jobs, more)) => {
-                        self.turn_is_after(queue, Some((class, key.clone())));
-                        lanes.push(Lane {
-                            class,
-                            key,
-                            jobs,
-                            more,
-                        });
+                Ok(Step::Unloaded(_)) if lanes.len() == search.lanes => break true,
+                Ok(Step::Unloaded((class, key))) => {
+                    match self.take(queue, class, &key, search.limit) {
+                        Ok((jobs, more)) => {
+                            self.set_next_lane(queue, Some((class, key.clone())));
+                            lanes.push(Lane {
+                                class,
+                                key,
+                                jobs,
+                                more,
+                            });
+                        }
+                        Err(error) if self.defer_lane(queue, class, key, &error) => {}
+                        Err(error) if lanes.is_empty() => return Err(error),
+                        Err(_) => break true,
                     }
-                    Err(error) if self.park_lane(queue, class, key, &error) => {}
-                    Err(error) if lanes.is_empty() => return Err(error),
-                    Err(_) => break true,
-                },
+                }
                 Ok(Step::Passed) => {}
                 Err(error) if lanes.is_empty() => return Err(error),
                 Err(_) => break true,
@@ -88,23 +89,24 @@ impl Writer {
                 break true;
             }
         };
-        self.told.push(Told::RefilledLanes { queue, lanes, more });
+        self.events
+            .push(StoreEvent::RefilledLanes { queue, lanes, more });
         Ok(true)
     }
 
-    fn turn_is_after(&mut self, queue: QueueNo, lane: Option<Place>) {
+    fn set_next_lane(&mut self, queue: QueueNo, lane: Option<Place>) {
         if let Some(of_queue) = self.queues.get_mut(queue) {
             of_queue.turn = lane;
         }
     }
 
-    /// Goes to the next lane with something that waits, or that is held.
+    /// Goes to the next lane with waiting or loaded jobs.
     fn step(&mut self, search: &mut Search) -> rusqlite::Result<Step> {
         let ready = self
             .queues
             .get(search.queue)
             .map_or(0, |queue| queue.tally.counts.ready);
-        if ready <= self.lanes.held_ready(search.queue) {
+        if ready <= self.lanes.loaded_ready(search.queue) {
             return Ok(Step::Over);
         }
         let Some(lane) = self.next_lane(search.queue, search.at.as_ref())? else {
@@ -118,10 +120,10 @@ impl Writer {
             return Ok(Step::Over);
         }
         search.at = Some(lane.clone());
-        let is_held = self.lanes.get(search.queue, lane.0, &lane.1).is_some();
-        Ok(match is_held || self.is_parked(search.queue, &lane) {
+        let is_loaded = self.lanes.get(search.queue, lane.0, &lane.1).is_some();
+        Ok(match is_loaded || self.is_deferred(search.queue, &lane) {
             true => Step::Passed,
-            false => Step::Unheld(lane),
+            false => Step::Unloaded(lane),
         })
     }
 

@@ -1,48 +1,57 @@
-//! What follows once a commit went well: the scheduler's share of it, and what is told.
+//! What follows a successful commit: what is loaded, and the events.
 
 use super::{Batch, Effect, Writer};
-use crate::{Ask, Job, JobId, NewJob, Pushed, QueueNo, Run, State, Ticket, Told, Trouble};
+use crate::{
+    Job, JobId, NewJob, Pushed, QueueNo, Run, State, StoreEvent, StoreRequest, Ticket, Trouble,
+};
 use std::sync::atomic::Ordering;
 
 impl Writer {
-    /// A job is held no more. If its lane has others, that is told: nothing of the lane is held now.
-    pub(super) fn let_go(&mut self, job: JobId) {
-        if let Some((queue, class, key)) = self.lanes.let_go(job) {
+    /// Unloads a job. If no job of its lane is loaded now and others wait there, that is reported.
+    pub(super) fn unload(&mut self, job: JobId) {
+        if let Some((queue, class, key)) = self.lanes.unload(job) {
             let key = key.as_ref().into();
-            self.told.push(Told::Backlog { queue, class, key });
+            self.events.push(StoreEvent::Backlog { queue, class, key });
         }
     }
 
-    pub(super) fn settle(&mut self, asks: Vec<Ask>, batch: Batch) {
-        self.count_unsettled(&asks, &batch);
+    pub(super) fn settle(&mut self, requests: Vec<StoreRequest>, batch: Batch) {
+        self.count_unsettled(&requests, &batch);
         for ((queue, class, key), order) in batch.woken {
             self.wake(queue, class, key, order);
         }
-        // First what is held no more: the counts say so already, and a push is placed by comparing the two.
-        for (ask, effect) in asks.iter().zip(&batch.effects) {
-            match (ask, effect) {
-                (Ask::End { job, .. }, _) | (Ask::Retry { job, .. }, Effect::Left) => {
-                    self.let_go(*job);
+        // Unload jobs first: the counts already reflect it, and the placing of a push compares the two.
+        for (request, effect) in requests.iter().zip(&batch.effects) {
+            match (request, effect) {
+                (StoreRequest::End { job, .. }, _)
+                | (StoreRequest::Retry { job, .. }, Effect::Left) => {
+                    self.unload(*job);
                 }
-                (Ask::Retry { job, .. }, Effect::Rests) => self.lanes.rest(*job),
-                (Ask::Crashed { .. }, _) => self.crashed.clear(),
+                (StoreRequest::Retry { job, .. }, Effect::Parked) => self.lanes.park(*job),
+                (StoreRequest::Crashed { .. }, _) => self.crashed.clear(),
                 _ => {}
             }
         }
-        for (ask, effect) in asks.into_iter().zip(batch.effects) {
-            match (ask, effect) {
-                (Ask::Push { ticket, room, job }, Effect::Accepted { id, state, order }) => {
+        for (request, effect) in requests.into_iter().zip(batch.effects) {
+            match (request, effect) {
+                (
+                    StoreRequest::Push { ticket, room, job },
+                    Effect::Accepted { id, state, order },
+                ) => {
                     let is_ready = state == State::Ready;
                     self.accepted(ticket, room, id, is_ready.then_some(order), *job);
                 }
-                (Ask::Push { ticket, job, .. }, Effect::Pushed(pushed)) => {
+                (StoreRequest::Push { ticket, job, .. }, Effect::Pushed(pushed)) => {
                     self.answer(ticket, job.bytes.len(), pushed);
                 }
                 (
-                    Ask::End { told, .. } | Ask::Pause { told, .. } | Ask::Settings { told, .. },
+                    StoreRequest::End { ticket, .. }
+                    | StoreRequest::Pause { ticket, .. }
+                    | StoreRequest::Settings { ticket, .. },
                     _,
                 ) => {
-                    self.told.extend(told.map(|ticket| Told::Ended { ticket }));
+                    self.events
+                        .extend(ticket.map(|ticket| StoreEvent::Ended { ticket }));
                 }
                 _ => {}
             }
@@ -60,20 +69,20 @@ impl Writer {
         let job = matches!(backlog, Place::Handed).then(|| Box::new(job_of(id, order, new)));
         self.answer(ticket, len, Pushed::Accepted { id, job });
         if let Place::Backlog(Some(lane)) = backlog {
-            self.told.push(lane);
+            self.events.push(lane);
         }
     }
 
     /// Where a job that has just become ready goes.
     fn place(&mut self, room: bool, id: JobId, order: u64, new: &NewJob) -> Place {
         let (queue, class, key) = (new.queue, new.class, &new.key);
-        let window = self.queues.keep(queue).window;
+        let window = self.queues.policy(queue).window;
         let known = self
             .lanes
             .get(queue, class, key)
-            .map(|lane| (lane.backlog, lane.held, lane.cursor));
+            .map(|lane| (lane.backlog, lane.loaded, lane.cursor));
         let is_known = known.is_some();
-        let (has_backlog, held, cursor) = match known {
+        let (has_backlog, loaded, cursor) = match known {
             Some(known) => known,
             None => (self.has_others(id, order, new), 0, 0),
         };
@@ -82,33 +91,34 @@ impl Writer {
             of_queue.unsettled = of_queue.unsettled.saturating_sub(1);
             is_open = of_queue.is_open;
         }
-        let backlog = || Told::Backlog {
+        let backlog = || StoreEvent::Backlog {
             queue,
             class,
             key: key.clone(),
         };
-        // One that goes before others belongs among those that are held, whatever waits behind them.
+        // A job that goes before others belongs among the loaded ones, whatever waits behind them.
         let is_among = order < cursor;
-        // What rests in a queue is told first, and it can't be read yet if the queue is not open.
+        // The parked jobs of a queue are reported first, and can't be read before the queue is
+        // open.
         if !is_open {
             return Place::Backlog(None);
         }
         if has_backlog && !is_among {
-            // That others wait was told, unless they come along with this one.
+            // It was reported that others wait, unless they became ready with this one.
             return Place::Backlog((order < id.0 && !is_known).then(backlog));
         }
-        if room && (held < window || is_among) {
-            let lane = self.lanes.hold(queue, class, key, id, false);
+        if room && (loaded < window || is_among) {
+            let lane = self.lanes.add_loaded(queue, class, key, id, false);
             lane.cursor = lane.cursor.max(order);
             return Place::Handed;
         }
         let lane = self.lanes.get(queue, class, key);
-        let was_told = lane.is_some_and(|lane| lane.add_backlog(order));
-        Place::Backlog((!was_told).then(backlog))
+        let was_reported = lane.is_some_and(|lane| lane.add_backlog(order));
+        Place::Backlog((!was_reported).then(backlog))
     }
 
-    /// Whether a lane of which nothing is held has ready jobs that a new one would overtake; for one that goes
-    /// before others, whether it has any.
+    /// Whether a lane of which no job is loaded has ready jobs that a new one would overtake; for one that
+    /// goes before others, whether it has any.
     fn has_others(&self, id: JobId, order: u64, new: &NewJob) -> bool {
         let (queue, class, key) = (new.queue, new.class, &new.key);
         let Some(of_queue) = self.queues.get(queue) else {
@@ -120,7 +130,7 @@ impl Writer {
             .counts
             .ready
             .saturating_sub(of_queue.unsettled);
-        if seen_to <= self.lanes.held_ready(queue) {
+        if seen_to <= self.lanes.loaded_ready(queue) {
             return false;
         }
         // Where the file can't be read the job is safe in the backlog.
@@ -131,15 +141,15 @@ impl Writer {
         waits(0, order) || (order < id.0 && waits(order, u64::MAX))
     }
 
-    fn count_unsettled(&mut self, asks: &[Ask], batch: &Batch) {
-        for (ask, effect) in asks.iter().zip(&batch.effects) {
+    fn count_unsettled(&mut self, requests: &[StoreRequest], batch: &Batch) {
+        for (request, effect) in requests.iter().zip(&batch.effects) {
             if let (
-                Ask::Push { job, .. },
+                StoreRequest::Push { job, .. },
                 Effect::Accepted {
                     state: State::Ready,
                     ..
                 },
-            ) = (ask, effect)
+            ) = (request, effect)
                 && let Some(queue) = self.queues.get_mut(job.queue)
             {
                 queue.unsettled += 1;
@@ -166,27 +176,27 @@ impl Writer {
         let lane = self.lanes.get(queue, class, &key);
         let was_known = lane.is_some_and(|lane| lane.add_backlog(order));
         if !was_known && self.queues.get(queue).is_some_and(|queue| queue.is_open) {
-            self.told.push(Told::Backlog { queue, class, key });
+            self.events.push(StoreEvent::Backlog { queue, class, key });
         }
     }
 
-    pub(super) fn refuse(&mut self, ask: &Ask, trouble: &Trouble) {
-        if let Ask::Push { ticket, job, .. } = ask {
+    pub(super) fn refuse(&mut self, request: &StoreRequest, trouble: &Trouble) {
+        if let StoreRequest::Push { ticket, job, .. } = request {
             self.answer(*ticket, job.bytes.len(), Pushed::Refused(trouble.clone()));
         }
     }
 
     fn answer(&mut self, ticket: Ticket, bytes: usize, pushed: Pushed) {
-        self.post.pushes.fetch_sub(1, Ordering::Relaxed);
-        self.post.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.told.push(Told::Pushed { ticket, pushed });
+        self.mailbox.pushes.fetch_sub(1, Ordering::Relaxed);
+        self.mailbox.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.events.push(StoreEvent::Pushed { ticket, pushed });
     }
 }
 
 enum Place {
     Handed,
-    /// It waits in its lane; with what is to be told of that.
-    Backlog(Option<Told>),
+    /// It waits in its lane, with the event that reports it.
+    Backlog(Option<StoreEvent>),
     Elsewhere,
 }
 

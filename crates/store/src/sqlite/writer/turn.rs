@@ -1,30 +1,30 @@
 //! The writer's loop.
 
 use super::Writer;
-use super::unread::Unread;
-use crate::sqlite::post::Item;
-use crate::sqlite::reader::{Message, Question};
-use crate::{Ask, Change, Import, Ticket, Told, Trouble, Which};
+use super::unreadable::Unreadable;
+use crate::sqlite::mailbox::Item;
+use crate::sqlite::reader::{Message, PendingQuery};
+use crate::{Change, Import, Selection, StoreEvent, StoreRequest, Ticket, Trouble};
 use std::io;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-/// Asks that go into one commit at the most.
+/// The most requests of one commit.
 const GROUP: usize = 4_096;
 
 /// The longest sleep: the wall clock may be set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
-/// Something other than a write that was asked.
+/// A request that is not a plain write.
 enum Other {
-    Read(Unread),
-    Look(Question),
-    Change(Ticket, Which, Change),
+    Read(Unreadable),
+    Query(PendingQuery),
+    Change(Ticket, Selection, Change),
     Import(Ticket, Vec<Import>),
 }
 
 impl Writer {
-    /// How long there is nothing to do unless something is asked.
+    /// How long the writer can sleep if no request comes.
     pub(in crate::sqlite) fn time_to_wait(&self) -> Duration {
         match self.todo.is_empty() && self.is_idle() {
             true => self.sleep(),
@@ -34,14 +34,14 @@ impl Writer {
 
     /// Waits so long at the most for something to do, and does it. Returns whether it goes on after that.
     pub(in crate::sqlite) fn work(&mut self, wait: Duration) -> bool {
-        let post = self.post.clone();
-        post.receive(&mut self.todo, wait);
-        if self.post.is_abandoned() {
+        let mailbox = self.mailbox.clone();
+        mailbox.receive(&mut self.todo, wait);
+        if self.mailbox.is_abandoned() {
             return false;
         }
         let close = self.turn();
         let closed = close.map(|reply| (reply, self.close()));
-        self.tell();
+        self.publish();
         match closed {
             None => true,
             Some((reply, closed)) => {
@@ -59,22 +59,23 @@ impl Writer {
         }
     }
 
-    /// Tells what there is to tell.
-    fn tell(&mut self) {
-        self.post.tell(&mut self.told);
+    /// Publishes the events.
+    fn publish(&mut self) {
+        self.mailbox.publish(&mut self.events);
         self.handing.set(0);
     }
 
     /// Nothing goes on in slices, and nothing is left to be written that can be.
     fn is_idle(&self) -> bool {
-        let is_written = self.failing.is_some() || (self.owed.is_empty() && !self.is_broken);
-        self.long.is_empty() && self.searches.is_empty() && is_written
+        let is_written =
+            self.failing.is_some() || (self.pending_writes.is_empty() && !self.is_broken);
+        self.bulk_changes.is_empty() && self.searches.is_empty() && is_written
     }
 
     /// How long nothing becomes due.
     fn sleep(&self) -> Duration {
         let (again, due, tidy) = match &self.failing {
-            Some(failing) => (Some(failing.pace.time_left()), None, None),
+            Some(failing) => (Some(failing.backoff.time_left()), None, None),
             None if self.is_broken || self.distrusts_log => (Some(Duration::ZERO), None, None),
             None => (None, self.time_to_due(), Some(self.time_to_tidy())),
         };
@@ -83,23 +84,24 @@ impl Writer {
             due,
             tidy,
             self.time_to_read(),
-            self.time_to_tell_doubt(),
+            self.time_to_report_doubt(),
         ]
         .into_iter()
         .flatten()
         .fold(LONGEST_SLEEP, Duration::min)
     }
 
-    /// Does what was asked, a bounded share of it. Returns who asked to close.
+    /// Executes a bounded number of requests. Returns whom to answer when the store is to be
+    /// closed.
     fn turn(&mut self) -> Option<SyncSender<io::Result<()>>> {
-        let mut writes = std::mem::take(&mut self.owed);
+        let mut writes = std::mem::take(&mut self.pending_writes);
         writes.reserve(self.todo.len().min(GROUP));
         let mut others = Vec::new();
         let mut close = None;
         for _ in 0..GROUP {
             match self.todo.pop_front() {
-                Some(Item::Ask(ask)) => self.sort(ask, &mut writes, &mut others),
-                Some(Item::Open { name, keep }) => self.open_queue(&name, keep),
+                Some(Item::Request(request)) => self.sort(request, &mut writes, &mut others),
+                Some(Item::Open { name, policy }) => self.open_queue(&name, policy),
                 Some(Item::Damaged(damaged)) => self.found_damaged(damaged),
                 Some(Item::Close { reply }) => {
                     close = Some(reply);
@@ -109,66 +111,73 @@ impl Writer {
             }
         }
         self.write(writes, close.is_some());
-        self.tell_doubt();
-        let (looks, others): (Vec<Other>, Vec<Other>) = others
+        self.report_doubt();
+        let (queries, others): (Vec<Other>, Vec<Other>) = others
             .into_iter()
-            .partition(|other| matches!(other, Other::Look(_)));
+            .partition(|other| matches!(other, Other::Query(_)));
         for other in others {
             self.other(other);
         }
-        self.read_parked();
+        self.read_deferred();
         self.search();
         self.set_aside();
         self.go_on();
         self.tidy();
         self.fold();
-        // Last, because whoever looks wants to see what they asked for before, and to have been told of it.
-        self.tell();
-        for look in looks {
-            self.other(look);
+        // Queries come last, so that they see the effects and events of the requests before them.
+        self.publish();
+        for query in queries {
+            self.other(query);
         }
         close
     }
 
-    fn sort(&mut self, ask: Ask, writes: &mut Vec<Ask>, others: &mut Vec<Other>) {
-        match ask {
-            Ask::Refill {
+    fn sort(
+        &mut self,
+        request: StoreRequest,
+        writes: &mut Vec<StoreRequest>,
+        others: &mut Vec<Other>,
+    ) {
+        match request {
+            StoreRequest::Refill {
                 queue,
                 class,
                 key,
                 limit,
-            } => others.push(Other::Read(Unread::Refill {
+            } => others.push(Other::Read(Unreadable::Refill {
                 queue,
                 class,
                 key,
                 limit,
             })),
-            Ask::Fetch { job } => others.push(Other::Read(Unread::Fetch(job))),
-            Ask::RefillLanes {
+            StoreRequest::Fetch { job } => others.push(Other::Read(Unreadable::Fetch(job))),
+            StoreRequest::RefillLanes {
                 queue,
                 lanes,
                 limit,
             } => self.start_search(queue, lanes, limit),
-            Ask::Look { ticket, look } => others.push(Other::Look(Question { ticket, look })),
-            Ask::Change {
+            StoreRequest::Query { ticket, query } => {
+                others.push(Other::Query(PendingQuery { ticket, query }));
+            }
+            StoreRequest::Change {
                 ticket,
                 which,
                 change,
             } => others.push(Other::Change(ticket, which, change)),
-            Ask::Import { ticket, jobs } => others.push(Other::Import(ticket, jobs)),
+            StoreRequest::Import { ticket, jobs } => others.push(Other::Import(ticket, jobs)),
             // Only the last one counts.
-            Ask::Running { .. } => {
-                writes.retain(|ask| !matches!(ask, Ask::Running { .. }));
-                writes.push(ask);
+            StoreRequest::Running { .. } => {
+                writes.retain(|request| !matches!(request, StoreRequest::Running { .. }));
+                writes.push(request);
             }
-            ask => writes.push(ask),
+            request => writes.push(request),
         }
     }
 
     fn other(&mut self, other: Other) {
         match other {
-            Other::Read(unread) => self.read_or_park(unread),
-            Other::Look(question) => self.pass_on(question),
+            Other::Read(unread) => self.read_or_defer(unread),
+            Other::Query(query) => self.pass_on(query),
             Other::Change(ticket, which, change) => self.start_change(ticket, which, change),
             Other::Import(ticket, jobs) => self.start_import(ticket, jobs),
         }
@@ -182,12 +191,13 @@ impl Writer {
         }
     }
 
-    /// Looking is the reader's. It comes by here so that it sees what was asked before.
-    fn pass_on(&mut self, question: Question) {
-        let ticket = question.ticket;
-        if self.reader.send(Message::Look(question)).is_err() {
+    /// Passes a query to the reader. It takes the way through the writer so that it sees the
+    /// effects of earlier requests.
+    fn pass_on(&mut self, query: PendingQuery) {
+        let ticket = query.ticket;
+        if self.reader.send(Message::Query(query)).is_err() {
             let found = Err(Trouble::Io("the thread that reads has ended".to_owned()));
-            self.told.push(Told::Found { ticket, found });
+            self.events.push(StoreEvent::Found { ticket, found });
         }
     }
 }

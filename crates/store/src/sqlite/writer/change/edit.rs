@@ -3,7 +3,7 @@
 use crate::job::lossless_of;
 use crate::sqlite::kinds::{DELAY, UNIQUE, signed};
 use crate::sqlite::seal::{ENDED, JOBS};
-use crate::sqlite::writer::end::Brief;
+use crate::sqlite::writer::end::JobBrief;
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{Bytes, QueueNo, State, View, What};
 use rusqlite::{OptionalExtension, params};
@@ -43,7 +43,7 @@ static MOVE_ENDED: LazyLock<String> = LazyLock::new(|| {
         "queue = ?1 AND state = ?2 AND id = ?3",
     )
 });
-const HELD_UNTIL: &str = "SELECT until FROM uniques WHERE queue = ?1 AND key = ?2 AND job = ?3";
+const UNIQUE_UNTIL: &str = "SELECT until FROM uniques WHERE queue = ?1 AND key = ?2 AND job = ?3";
 
 impl Writer {
     pub(super) fn edit(
@@ -81,7 +81,7 @@ impl Writer {
     /// A payload may be large: the former one is not kept while the new one is written.
     fn note_edit(
         &self,
-        brief: &mut Brief,
+        brief: &mut JobBrief,
         before: Option<Vec<u8>>,
         batch: &Batch,
     ) -> rusqlite::Result<()> {
@@ -126,7 +126,7 @@ impl Writer {
             view.id.0 as i64,
             to.0,
             brief.notes,
-            self.queues.keep(to).class_of(view.class),
+            self.queues.policy(to).class_of(view.class),
         ];
         self.db.prepare_cached(&MOVE_ENDED)?.execute(row)?;
         self.queues.count(view.queue, view.state, -1);
@@ -150,7 +150,7 @@ impl Writer {
             self.take_key_along(view, to, batch.now)?;
             self.release_unique(&brief, |_| true)?;
         }
-        let class = self.queues.keep(to).class_of(view.class);
+        let class = self.queues.policy(to).class_of(view.class);
         let is_delay = brief.marks & DELAY != 0;
         let state = match view.state {
             // The time of one that is ready had come, even if the clock is set back since then.
@@ -184,9 +184,9 @@ impl Writer {
         let Some(unique) = options.and_then(|options| options.unique.as_ref()) else {
             return Ok(());
         };
-        let mut held = self.db.prepare_cached(HELD_UNTIL)?;
+        let mut statement = self.db.prepare_cached(UNIQUE_UNTIL)?;
         let key = params![view.queue.0, unique.key, view.id.0 as i64];
-        let until: Option<Option<i64>> = held.query_row(key, |row| row.get(0)).optional()?;
+        let until: Option<Option<i64>> = statement.query_row(key, |row| row.get(0)).optional()?;
         match until {
             Some(until) if until.is_none_or(|until| until > now as i64) => {
                 self.take_unique_until(to, &unique.key, view.id, until, now)

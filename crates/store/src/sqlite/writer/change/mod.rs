@@ -2,15 +2,16 @@
 
 mod edit;
 mod import;
-mod revive;
+mod retry;
 
-use super::doubt::Doubtful;
-use super::long::{Long, Slice, Work};
+use super::bulk::{BulkChange, Slice, Work};
+use super::doubt::InDoubtWork;
 use super::{Batch, Writer};
 use crate::sqlite::reader::{Merged, Next, Order, Source, find, sources};
-use crate::sqlite::trouble::{is_of_the_disk, trouble};
+use crate::sqlite::trouble::{is_disk_error, trouble};
 use crate::{
-    Change, Changed, Ending, Holder, Import, JobId, State, Ticket, Told, Trouble, View, Which,
+    Change, Changed, Ending, Holder, Import, JobId, Selection, State, StoreEvent, Ticket, Trouble,
+    View,
 };
 use std::sync::atomic::Ordering;
 
@@ -24,16 +25,16 @@ const PIECES: usize = 4;
 const PAGE: usize = crate::bound(64, 4);
 
 impl Writer {
-    pub(super) fn start_change(&mut self, ticket: Ticket, which: Which, change: Change) {
+    pub(super) fn start_change(&mut self, ticket: Ticket, which: Selection, change: Change) {
         let work = match which {
-            Which::One(id) => Work::One(id, change),
-            Which::Held(jobs) => Work::Held {
+            Selection::One(id) => Work::One(id, change),
+            Selection::Loaded(jobs) => Work::Loaded {
                 jobs: jobs.into(),
                 change,
                 slice: Vec::new(),
-                given_back: Vec::new(),
+                returned: Vec::new(),
             },
-            Which::Many(filter) => {
+            Selection::Many(filter) => {
                 let meant = sources(&filter, self.queues.len()).into_iter();
                 let sources = meant.filter(|source| may_apply(&change, *source));
                 let jobs = Merged::new(sources, Order::Oldest(0), PAGE);
@@ -45,7 +46,7 @@ impl Writer {
                 }
             }
         };
-        self.long.push_back(Long {
+        self.bulk_changes.push_back(BulkChange {
             ticket,
             work,
             changed: Changed::default(),
@@ -55,7 +56,7 @@ impl Writer {
 
     pub(super) fn start_import(&mut self, ticket: Ticket, jobs: Vec<Import>) {
         let work = Work::Import(jobs.into());
-        self.long.push_back(Long {
+        self.bulk_changes.push_back(BulkChange {
             ticket,
             work,
             changed: Changed::default(),
@@ -65,75 +66,75 @@ impl Writer {
 
     /// Does a slice of the change that is first in line.
     pub(super) fn go_on(&mut self) {
-        if self.long.is_empty() {
+        if self.bulk_changes.is_empty() {
             return;
         }
-        self.write_what_is_owed();
-        let Some(mut long) = self.long.pop_front() else {
+        self.flush_pending_writes();
+        let Some(mut bulk) = self.bulk_changes.pop_front() else {
             return;
         };
-        if let (false, Some(failing)) = (self.owed.is_empty(), &self.failing) {
+        if let (false, Some(failing)) = (self.pending_writes.is_empty(), &self.failing) {
             let trouble = failing.trouble.clone();
-            return self.cut_short(long, trouble);
+            return self.abort_bulk_change(bulk, trouble);
         }
         let mut over = Ok(false);
         let done = self.transact(true, |writer, batch| {
-            over = writer.slice(&mut long, batch)?;
+            over = writer.slice(&mut bulk, batch)?;
             Ok(())
         });
         let error = match done {
             Ok(batch) => {
                 self.recovered();
-                return self.settle_slice(Slice { long, over }, batch);
+                return self.settle_slice(Slice { bulk, over }, batch);
             }
             Err(error) => error,
         };
-        if !is_of_the_disk(&error) {
+        if !is_disk_error(&error) {
             // A page that can't be read is nobody else's trouble.
-            return self.cut_short(long, trouble(&error));
+            return self.abort_bulk_change(bulk, trouble(&error));
         }
         let trouble = self.fail(&error);
         match self.unknown.take() {
-            // Whether it happened is told when it is known.
+            // Whether it was committed is reported once that is known.
             Some((batch, serial)) if self.doubt.is_none() => {
-                let slice = Doubtful::Slice(Box::new(Slice { long, over }));
+                let slice = InDoubtWork::Slice(Box::new(Slice { bulk, over }));
                 self.doubt(slice, batch, serial, trouble);
             }
-            _ => self.cut_short(long, trouble),
+            _ => self.abort_bulk_change(bulk, trouble),
         }
     }
 
-    /// A slice failed, and those before it have happened. To ask again does the rest. Of held jobs it is told
-    /// which ones the scheduler keeps, and why.
-    pub(super) fn cut_short(&mut self, mut long: Long, trouble: Trouble) {
-        long.changed.count = long.safe;
-        let result = match (&mut long.work, long.safe) {
-            (Work::Held { jobs, slice, .. }, 1..) => {
+    /// A slice failed after others were committed. Repeating the request does the rest. For loaded jobs the
+    /// answer says which ones stay loaded, and why.
+    pub(super) fn abort_bulk_change(&mut self, mut bulk: BulkChange, trouble: Trouble) {
+        bulk.changed.count = bulk.safe;
+        let result = match (&mut bulk.work, bulk.safe) {
+            (Work::Loaded { jobs, slice, .. }, 1..) => {
                 let left = slice.drain(..).chain(jobs.drain(..));
-                long.changed.held.extend(left);
-                long.changed.trouble = Some(trouble);
-                Ok(std::mem::take(&mut long.changed))
+                bulk.changed.loaded.extend(left);
+                bulk.changed.trouble = Some(trouble);
+                Ok(std::mem::take(&mut bulk.changed))
             }
             _ => Err(trouble),
         };
-        self.answer_change(long, result);
+        self.answer_change(bulk, result);
     }
 
     /// What follows once a slice is committed.
     pub(super) fn settle_slice(&mut self, slice: Slice, batch: Batch) {
-        let Slice { mut long, over } = slice;
+        let Slice { mut bulk, over } = slice;
         let over = match over {
             Ok(over) => over,
-            Err(trouble) => return self.answer_change(long, Err(trouble)),
+            Err(trouble) => return self.answer_change(bulk, Err(trouble)),
         };
-        if let Work::Held {
-            slice, given_back, ..
-        } = &mut long.work
+        if let Work::Loaded {
+            slice, returned, ..
+        } = &mut bulk.work
         {
             slice.clear();
-            given_back.drain(..).for_each(|job| self.let_go(job));
+            returned.drain(..).for_each(|job| self.unload(job));
         }
-        long.safe = long.changed.count;
+        bulk.safe = bulk.changed.count;
         for (queue, class, key) in batch.left {
             self.look_for_backlog(queue, class, &key);
         }
@@ -141,16 +142,16 @@ impl Writer {
             self.wake(queue, class, key, order);
         }
         if !over {
-            return self.long.push_front(long);
+            return self.bulk_changes.push_front(bulk);
         }
-        let changed = std::mem::take(&mut long.changed);
-        self.answer_change(long, Ok(changed));
+        let changed = std::mem::take(&mut bulk.changed);
+        self.answer_change(bulk, Ok(changed));
     }
 
-    pub(super) fn answer_change(&mut self, long: Long, result: Result<Changed, Trouble>) {
-        self.post.questions.fetch_sub(1, Ordering::Relaxed);
-        self.told.push(Told::Changed {
-            ticket: long.ticket,
+    pub(super) fn answer_change(&mut self, bulk: BulkChange, result: Result<Changed, Trouble>) {
+        self.mailbox.queries.fetch_sub(1, Ordering::Relaxed);
+        self.events.push(StoreEvent::Changed {
+            ticket: bulk.ticket,
             result,
         });
     }
@@ -158,11 +159,11 @@ impl Writer {
     /// Returns whether that was the last one, or why nothing could be done.
     fn slice(
         &mut self,
-        long: &mut Long,
+        bulk: &mut BulkChange,
         batch: &mut Batch,
     ) -> rusqlite::Result<Result<bool, Trouble>> {
-        let changed = &mut long.changed;
-        match &mut long.work {
+        let changed = &mut bulk.changed;
+        match &mut bulk.work {
             Work::One(job, change) => self.change_one(*job, change, changed, batch),
             Work::Many {
                 filter,
@@ -180,18 +181,18 @@ impl Writer {
                     // It may have gone on since its page was read.
                     if let Some(view) =
                         find(&self.db, view.id)?.filter(|view| applies(change, view))
-                        && self.holder_instead_of(&view, change, batch.now)?.is_none()
+                        && self.conflicting_holder(&view, change, batch.now)?.is_none()
                     {
-                        self.change_unheld(&view, change, changed, batch)?;
+                        self.change_not_loaded(&view, change, changed, batch)?;
                     }
                 }
                 Ok(Ok(false))
             }
-            Work::Held {
+            Work::Loaded {
                 jobs,
                 change,
                 slice,
-                given_back,
+                returned,
             } => {
                 slice.extend(jobs.drain(..SLICE.min(jobs.len())));
                 for job in slice.iter().copied() {
@@ -199,12 +200,12 @@ impl Writer {
                     else {
                         continue;
                     };
-                    // Another one may have taken its key since it was asked for.
-                    match self.holder_instead_of(&view, change, batch.now)? {
-                        Some(_) => changed.held.push(job),
+                    // Another job may have taken its key since the request.
+                    match self.conflicting_holder(&view, change, batch.now)? {
+                        Some(_) => changed.loaded.push(job),
                         None => {
                             self.change(&view, change, changed, batch)?;
-                            given_back.push(job);
+                            returned.push(job);
                         }
                     }
                 }
@@ -232,18 +233,18 @@ impl Writer {
         if !change.applies_to(view.state) {
             return Ok(Err(Trouble::State(view.state)));
         }
-        if let Some(holder) = self.holder_instead_of(&view, change, batch.now)? {
+        if let Some(holder) = self.conflicting_holder(&view, change, batch.now)? {
             return Ok(Err(Trouble::Taken(holder)));
         }
         if applies(change, &view) {
-            self.change_unheld(&view, change, changed, batch)?;
+            self.change_not_loaded(&view, change, changed, batch)?;
         }
         Ok(Ok(true))
     }
 
     /// A job that is to run again can't if another one holds its unique key by now; nor can one that holds it
     /// move to a queue where another one does.
-    fn holder_instead_of(
+    fn conflicting_holder(
         &self,
         view: &View,
         change: &Change,
@@ -265,16 +266,16 @@ impl Writer {
         }
     }
 
-    /// A held job is the scheduler's: it is told, and ends or gives the job back.
-    fn change_unheld(
+    /// A loaded job belongs to the scheduler, which ends or releases it.
+    fn change_not_loaded(
         &mut self,
         view: &View,
         change: &Change,
         changed: &mut Changed,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
-        if self.lanes.is_held(view.id) {
-            changed.held.push(view.id);
+        if self.lanes.is_loaded(view.id) {
+            changed.loaded.push(view.id);
             return Ok(());
         }
         self.change(view, change, changed, batch)
@@ -294,7 +295,7 @@ impl Writer {
             Change::Retry { per_second } => {
                 let wait =
                     per_second.map_or(0, |rate| changed.count * 1_000 / u64::from(rate.max(1)));
-                self.revive(view, wait, batch)?;
+                self.retry_ended(view, wait, batch)?;
             }
             Change::Cancel => {
                 if let Some(brief) = self.brief(view.id)? {

@@ -5,7 +5,7 @@ use stoker_os::steady;
 
 /// When to try again what has failed: soon, then later and later.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sqlite) struct Pace {
+pub(in crate::sqlite) struct Backoff {
     /// By the steady clock.
     again: Duration,
     wait: Duration,
@@ -13,7 +13,7 @@ pub(in crate::sqlite) struct Pace {
 
 const FIRST: Duration = Duration::from_millis(250);
 
-impl Pace {
+impl Backoff {
     pub(super) fn new() -> Self {
         Self {
             again: steady() + FIRST,
@@ -21,8 +21,8 @@ impl Pace {
         }
     }
 
-    /// There is reason to hope.
-    pub(super) fn hasten(&mut self) {
+    /// The cause may be gone, so the next try is due soon.
+    pub(super) fn retry_soon(&mut self) {
         self.again = steady();
     }
 

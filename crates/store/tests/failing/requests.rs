@@ -2,8 +2,8 @@
 
 use crate::hand::{Hand, TRIES};
 use stoker_store::{
-    Ask, Bytes, Change, Changed, Ending, Filter, Import, JobError, NewJob, Options, Pushed,
-    QueueNo, Run, State, Ticket, Told, Trouble, Which,
+    Bytes, Change, Changed, Ending, Filter, Import, JobError, NewJob, Options, Pushed, QueueNo,
+    Run, Selection, State, StoreEvent, StoreRequest, Ticket, Trouble,
 };
 
 /// The queue that most jobs are in.
@@ -84,7 +84,7 @@ impl Hand {
         let state = first_state(&job, self.now());
         self.ledger.asked(label);
         let ticket = self.ticket();
-        self.ask(Ask::Push {
+        self.request(StoreRequest::Push {
             ticket,
             room: true,
             job: Box::new(job),
@@ -93,7 +93,7 @@ impl Hand {
     }
 
     pub(crate) fn pushed(&mut self, label: &str, (ticket, state): Sent) -> Pushed {
-        let Told::Pushed { pushed, .. } = self.answer(ticket) else {
+        let StoreEvent::Pushed { pushed, .. } = self.answer(ticket) else {
             panic!("that is no answer to a push");
         };
         match &pushed {
@@ -111,20 +111,20 @@ impl Hand {
     }
 
     pub(crate) fn end(&mut self, label: &str, ending: Ending) {
-        let told = self.ticket();
+        let ticket = self.ticket();
         let state = ending.state();
-        self.ask(Ask::End {
+        self.request(StoreRequest::End {
             job: self.id(label),
             run: Run {
                 attempt: 1,
                 ..Run::default()
             },
             ending,
-            told: Some(told),
+            ticket: Some(ticket),
             output: None,
         });
-        self.let_go(label);
-        self.answer(told);
+        self.unload(label);
+        self.answer(ticket);
         self.is(label, state);
     }
 
@@ -149,9 +149,9 @@ impl Hand {
         }
     }
 
-    pub(crate) fn retry(&mut self, label: &str, in_ms: u64, hold: bool) {
+    pub(crate) fn retry(&mut self, label: &str, in_ms: u64, park: bool) {
         let (job, error, due_ms) = (self.id(label), self.error(), self.now() + in_ms);
-        self.ask(Ask::Retry {
+        self.request(StoreRequest::Retry {
             job,
             run: Run {
                 attempt: 1,
@@ -160,10 +160,10 @@ impl Hand {
             due_ms,
             error,
             output: Some(b"output".to_vec()),
-            hold,
+            park,
         });
-        if !hold {
-            self.let_go(label);
+        if !park {
+            self.unload(label);
         }
         self.settle();
         self.is(label, State::Retrying);
@@ -171,7 +171,7 @@ impl Hand {
 
     /// Changes one job.
     pub(crate) fn change(&mut self, label: &str, change: Change, then: Option<State>) {
-        let which = Which::One(self.id(label));
+        let which = Selection::One(self.id(label));
         self.change_until_done(&which, &change, 1);
         match then {
             Some(state) => self.is(label, state),
@@ -187,7 +187,7 @@ impl Hand {
         labels: &[String],
         then: State,
     ) {
-        let which = Which::Many(filter.clone());
+        let which = Selection::Many(filter.clone());
         self.change_until_done(&which, change, labels.len() as u64);
         for label in labels {
             self.is(label, then);
@@ -196,11 +196,11 @@ impl Hand {
 
     /// Asks until it is not told as failed. Then so many jobs must be changed, for what was told as failed
     /// must not have happened.
-    fn change_until_done(&mut self, which: &Which, change: &Change, count: u64) {
+    fn change_until_done(&mut self, which: &Selection, change: &Change, count: u64) {
         for _ in 0..TRIES {
             let (ticket, which, change) = (self.ticket(), which.clone(), change.clone());
             let text = format!("{change:?} of {which:?}");
-            self.ask(Ask::Change {
+            self.request(StoreRequest::Change {
                 ticket,
                 which,
                 change,
@@ -215,7 +215,7 @@ impl Hand {
     }
 
     fn changed(&mut self, ticket: Ticket) -> Result<Changed, Trouble> {
-        let Told::Changed { result, .. } = self.answer(ticket) else {
+        let StoreEvent::Changed { result, .. } = self.answer(ticket) else {
             panic!("that is no answer to a change");
         };
         if let Err(trouble) = &result {
@@ -239,7 +239,7 @@ impl Hand {
             });
             let (ticket, jobs) = (self.ticket(), jobs.collect());
             labels.iter().for_each(|label| self.ledger.asked(label));
-            self.ask(Ask::Import { ticket, jobs });
+            self.request(StoreRequest::Import { ticket, jobs });
             if self.changed(ticket).is_ok() {
                 self.is(&labels[0], State::Ready);
                 self.is(&labels[1], State::Failed);
@@ -253,23 +253,23 @@ impl Hand {
     }
 
     pub(crate) fn set(&mut self, queue: QueueNo, settings: &str) {
-        let told = self.ticket();
-        self.ask(Ask::Settings {
+        let ticket = self.ticket();
+        self.request(StoreRequest::Settings {
             queue,
             settings: settings.to_owned(),
-            told: Some(told),
+            ticket: Some(ticket),
         });
-        self.answer(told);
+        self.answer(ticket);
     }
 
     pub(crate) fn pause(&mut self, paused: bool) {
-        let told = self.ticket();
-        self.ask(Ask::Pause {
+        let ticket = self.ticket();
+        self.request(StoreRequest::Pause {
             queue: MAILS,
             paused,
-            told: Some(told),
+            ticket: Some(ticket),
         });
-        self.answer(told);
+        self.answer(ticket);
         self.ledger.paused(paused);
     }
 }

@@ -1,37 +1,37 @@
-//! What the store tells.
+//! Handles the events of the store.
 
-use super::asked::Asked;
+use super::waiter::Waiter;
 use crate::observe::events;
 use crate::plane::Plane;
 use stoker_core::{Event, QueueId};
-use stoker_store::{Lane, QueueNo, Ticket, Told, Trouble, steady_ms};
+use stoker_store::{Lane, QueueNo, StoreEvent, Ticket, Trouble, steady_ms};
 use stoker_wire::Status;
 
 impl Plane {
-    /// Takes what the store has told, and does what follows. `false` if it had nothing to tell.
-    pub(crate) fn hear_store(&mut self) -> bool {
-        let mut told = std::mem::take(&mut self.jobs.told);
-        self.jobs.store.hear(&mut told);
-        let any = !told.is_empty();
-        for told in told.drain(..) {
-            self.store_tells(told);
+    /// Receives and handles the store's events. `false` if there were none.
+    pub(crate) fn receive_store_events(&mut self) -> bool {
+        let mut events = std::mem::take(&mut self.jobs.events);
+        self.jobs.store.receive(&mut events);
+        let any = !events.is_empty();
+        for event in events.drain(..) {
+            self.on_store_event(event);
         }
-        self.jobs.told = told;
+        self.jobs.events = events;
         any
     }
 
-    pub(crate) fn store_tells(&mut self, told: Told) {
+    pub(crate) fn on_store_event(&mut self, event: StoreEvent) {
         if !self.jobs.closed.is_empty() {
-            self.reopen_closed(&told);
+            self.reopen_closed(&event);
         }
-        match told {
-            Told::Pushed { ticket, pushed } => {
-                if let Some(Asked::Push {
+        match event {
+            StoreEvent::Pushed { ticket, pushed } => {
+                if let Some(Waiter::Push {
                     queue,
                     to,
                     user,
                     owner,
-                }) = self.jobs.asked(ticket)
+                }) = self.jobs.take_waiter(ticket)
                 {
                     if let Some(user) = user {
                         self.memory.users[user].pushes -= 1;
@@ -39,7 +39,7 @@ impl Plane {
                     self.pushed(queue, to, owner.as_ref(), pushed);
                 }
             }
-            Told::Refilled {
+            StoreEvent::Refilled {
                 queue,
                 class,
                 key,
@@ -50,63 +50,64 @@ impl Plane {
                 jobs.into_iter().for_each(|job| self.load_job(job));
                 self.lane_refilled(queue, class, &key, more);
             }
-            Told::RefilledLanes { queue, lanes, more } => {
+            StoreEvent::RefilledLanes { queue, lanes, more } => {
                 self.jobs.loads_beyond = false;
                 self.lanes_refilled(queue, lanes, more);
             }
-            Told::Backlog { queue, class, key } => self.has_backlog(queue, class, &key),
-            Told::Resting { rest } => self.park(rest),
-            Told::Fetched { id, job } => {
+            StoreEvent::Backlog { queue, class, key } => self.has_backlog(queue, class, &key),
+            StoreEvent::Parked { job } => self.park(job),
+            StoreEvent::Fetched { id, job } => {
                 self.jobs.loads_beyond = false;
                 self.fetched(id, job);
             }
-            Told::Ended { ticket } => match self.jobs.asked(ticket) {
-                Some(Asked::Ack { worker, task, job }) => self.acknowledged(worker, task, job),
-                Some(Asked::Claim { task, job }) => self.claimed(task, job),
-                Some(Asked::Reply { conn, id, value }) => self.answer_json(conn, id, &value),
-                Some(Asked::Cancelled(by)) => self.end_is_safe(by, &Ok(())),
+            StoreEvent::Ended { ticket } => match self.jobs.take_waiter(ticket) {
+                Some(Waiter::Ack { worker, task, job }) => self.acknowledged(worker, task, job),
+                Some(Waiter::Claim { task, job }) => self.claimed(task, job),
+                Some(Waiter::Reply { conn, id, value }) => self.answer_json(conn, id, &value),
+                Some(Waiter::Cancelled(by)) => self.on_end_saved(by, &Ok(())),
                 _ => {}
             },
-            Told::GivenUp { ticket } => self.is_given_up(ticket),
-            Told::InDoubt { ticket, trouble } => self.is_in_doubt(ticket, &trouble),
-            Told::Changed { ticket, result } => match (self.jobs.asked(ticket), result) {
-                (Some(Asked::Admin { conn, id, what }), Ok(changed)) => {
+            StoreEvent::EndNotWritten { ticket } => self.on_end_not_written(ticket),
+            StoreEvent::InDoubt { ticket, trouble } => self.on_in_doubt(ticket, &trouble),
+            StoreEvent::Changed { ticket, result } => match (self.jobs.take_waiter(ticket), result)
+            {
+                (Some(Waiter::Admin { conn, id, what }), Ok(changed)) => {
                     self.jobs_changed(conn, id, what, changed);
                 }
-                (Some(Asked::Admin { conn, id, .. }), Err(trouble)) => {
+                (Some(Waiter::Admin { conn, id, .. }), Err(trouble)) => {
                     self.answer_changed(conn, id, Err(trouble));
                 }
-                (Some(Asked::Recalled(recalled)), result) => self.recalled(*recalled, result),
-                (Some(Asked::StrayCancelled(no)), result) => {
-                    self.stray_cancelled(no, result);
+                (Some(Waiter::Recalled(recalled)), result) => self.recalled(*recalled, result),
+                (Some(Waiter::StrayCancelled(no)), result) => {
+                    self.on_stray_cancelled(no, result);
                 }
                 _ => {}
             },
-            Told::Found { ticket, found } => match self.jobs.asked(ticket) {
-                Some(Asked::Admin { conn, id, what }) => self.answer_found(conn, id, what, found),
-                Some(Asked::Counted { look }) => self.counted_until(look),
+            StoreEvent::Found { ticket, found } => match self.jobs.take_waiter(ticket) {
+                Some(Waiter::Admin { conn, id, what }) => self.answer_found(conn, id, what, found),
+                Some(Waiter::Counted { look }) => self.on_queues_counted(look),
                 _ => {}
             },
-            Told::Counts { queue, counts } => {
+            StoreEvent::Counts { queue, counts } => {
                 let queue = self.jobs.queue_id(queue);
                 if let Some(of_queue) = queue.and_then(|queue| self.jobs.queue_mut(queue)) {
                     of_queue.counts = counts;
                 }
             }
-            Told::Damage(reason) => {
+            StoreEvent::Damage(reason) => {
                 let text = format!("the job store: {reason}");
                 self.log
-                    .put(events::STORE_TROUBLE.says(text).with("reason", reason));
+                    .put(events::STORE_TROUBLE.message(text).with("reason", reason));
             }
-            Told::Failing(trouble) => self.store_fails(trouble),
+            StoreEvent::Failing(trouble) => self.store_fails(trouble),
         }
     }
 
-    /// A job's end can't be written. A worker that waits for that, or for the job itself, does not go on with it:
-    /// it might be done twice.
-    fn is_given_up(&mut self, ticket: Ticket) {
-        match self.jobs.asked(ticket) {
-            Some(Asked::Ack { worker, task, job })
+    /// A job's end can't be written. A worker that waits for that, or for the job itself, must not go on with it:
+    /// it might run twice.
+    fn on_end_not_written(&mut self, ticket: Ticket) {
+        match self.jobs.take_waiter(ticket) {
+            Some(Waiter::Ack { worker, task, job })
                 if self.is_job(task, job)
                     && self
                         .core
@@ -115,20 +116,20 @@ impl Plane {
             {
                 self.step(Event::Cancel { task, kill: true }, None);
             }
-            Some(Asked::Claim { task, job }) if self.is_job(task, job) => {
+            Some(Waiter::Claim { task, job }) if self.is_job(task, job) => {
                 self.step(Event::Cancel { task, kill: true }, None);
             }
-            Some(Asked::Cancelled(by)) => {
+            Some(Waiter::Cancelled(by)) => {
                 let text = "a page of the store that it needs can't be read";
-                self.end_is_safe(by, &Err(Trouble::Io(text.to_owned())));
+                self.on_end_saved(by, &Err(Trouble::Io(text.to_owned())));
             }
             _ => {}
         }
     }
 
-    /// Whether something was written is not known. Who waits hears that and need not wait longer; what
-    /// follows once it is known is seen to all the same.
-    fn is_in_doubt(&mut self, ticket: Ticket, trouble: &Trouble) {
+    /// It is unknown whether a request was committed. Its caller is informed and stops waiting; the
+    /// effects follow once it is known.
+    fn on_in_doubt(&mut self, ticket: Ticket, trouble: &Trouble) {
         if let Some((conn, id)) = self.jobs.leave(ticket) {
             let text = format!(
                 "{trouble}; whether this was written before is not known yet. To send a push again is safe \
@@ -142,12 +143,12 @@ impl Plane {
         match &trouble {
             Some(trouble) => {
                 let text = format!("{trouble}; new jobs are refused, what is there is kept");
-                let entry = events::STORE_TROUBLE.says(text);
+                let entry = events::STORE_TROUBLE.message(text);
                 self.log.put(entry.with("reason", trouble.to_string()));
             }
             None => self
                 .log
-                .put(events::STORE_RECOVERED.says("the job store writes again")),
+                .put(events::STORE_RECOVERED.message("the job store writes again")),
         }
         self.jobs.failing = trouble;
     }
@@ -156,7 +157,8 @@ impl Plane {
         let Some(queue) = self.jobs.queue_id(queue) else {
             return;
         };
-        // A key stays while its tasks are asked for, so one that is not there was not asked about.
+        // A key stays known while its jobs are requested, so nothing was requested for an unknown
+        // one.
         if let Some(key) = self.core.find_key(queue, key) {
             self.step(
                 Event::Refilled {
@@ -199,7 +201,7 @@ impl Plane {
         );
     }
 
-    /// When the store or a resting job wants to be looked after, by the steady clock.
+    /// When the store or a parked job needs attention next, by the steady clock.
     pub(crate) fn next_job_due(&self) -> Option<u64> {
         [self.jobs.store.next_due(), self.jobs.parked.next_due()]
             .into_iter()
@@ -215,7 +217,7 @@ impl Plane {
         let now_ms = steady_ms();
         if due <= now_ms {
             self.unpark_due(now_ms);
-            self.hear_store();
+            self.receive_store_events();
             self.settle();
         }
     }

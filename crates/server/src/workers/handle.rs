@@ -16,9 +16,9 @@ pub(crate) struct Pipe {
     pub(crate) is_paused: bool,
 }
 
-/// What the edge knows of a worker: its process, its socket, its output.
+/// The server's handle on one worker: its process, its socket, its output.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct WorkerHandle {
     pub(crate) id: WorkerId,
     pub(crate) pool: PoolId,
     /// `pool-number`.
@@ -38,7 +38,7 @@ pub(crate) struct Link {
     pub(crate) last_words: Option<String>,
     pub(crate) last_stderr: Vec<u8>,
     /// Why we ended it by force.
-    pub(crate) killed_for: Option<&'static str>,
+    pub(crate) kill_reason: Option<&'static str>,
     /// How it ended, once it has.
     pub(crate) exit: Option<Exit>,
     /// Started by the angel; otherwise it dialled in.
@@ -47,10 +47,10 @@ pub(crate) struct Link {
     pub(crate) pidfd: Option<Fd>,
 }
 
-/// How much of a worker's last stderr is kept, to tell what killed it.
+/// How much of a worker's last stderr is kept, to report what killed it.
 pub(crate) const LAST_STDERR: usize = 4 << 10;
 
-impl Link {
+impl WorkerHandle {
     /// The worker's number as a key between server and angel.
     pub(crate) fn key(id: WorkerId) -> WorkerKey {
         u64::from(id.generation) << 32 | u64::from(id.slot)
@@ -79,20 +79,20 @@ impl Link {
 
     /// Whether output may stand in its pipes that it wrote before the frame at hand. `first` tells that the
     /// pipes were read in the turn that this frame began, as they are unless they rest.
-    pub(crate) fn holds_output(&self, first: bool) -> bool {
+    pub(crate) fn may_have_output(&self, first: bool) -> bool {
         self.pipes.iter().any(|pipe| !first || pipe.is_paused)
     }
 
-    /// Why it was ended by force, if it was, and what else tells what it died of.
-    pub(crate) fn why_it_died(&self) -> Option<String> {
-        match (self.killed_for, self.dying_words()) {
+    /// Why it was killed, if it was, and what else is known about its death.
+    pub(crate) fn death_reason(&self) -> Option<String> {
+        match (self.kill_reason, self.death_details()) {
             (Some(reason), Some(words)) => Some(format!("{reason}; {words}")),
             (reason, words) => words.or(reason.map(str::to_owned)),
         }
     }
 
-    /// The best there is to tell what a worker died of.
-    pub(crate) fn dying_words(&self) -> Option<String> {
+    /// The best available description of a worker's death.
+    pub(crate) fn death_details(&self) -> Option<String> {
         self.last_words.clone().or_else(|| {
             let text = String::from_utf8_lossy(&self.last_stderr);
             let text = text.trim();

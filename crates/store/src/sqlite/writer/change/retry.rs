@@ -1,14 +1,14 @@
-//! Jobs that go back to those that are to run.
+//! Jobs that become ready again: retried, suspended and released ones.
 
 use crate::sqlite::kinds::{DELAY, signed, to_json};
 use crate::sqlite::seal::{ENDED, JOBS};
-use crate::sqlite::writer::end::Brief;
+use crate::sqlite::writer::end::JobBrief;
 use crate::sqlite::writer::{Batch, Writer};
 use crate::{State, View, What};
 use rusqlite::params;
 use std::sync::LazyLock;
 
-static REVIVE: LazyLock<String> = LazyLock::new(|| {
+static RETRY_ENDED: LazyLock<String> = LazyLock::new(|| {
     let values = [
         ("state", "?4"),
         ("ord", "?5"),
@@ -33,8 +33,8 @@ static REVIVE: LazyLock<String> = LazyLock::new(|| {
         "queue = ?1 AND state = ?2 AND id = ?3",
     )
 });
-const REVIVED: &str = "SELECT max(at) FROM history WHERE job = ?1 AND what = ?2";
-const UNEND: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
+const LAST_RETRIED: &str = "SELECT max(at) FROM history WHERE job = ?1 AND what = ?2";
+const DELETE_ENDED: &str = "DELETE FROM ended WHERE queue = ?1 AND state = ?2 AND id = ?3";
 static SUSPEND: LazyLock<String> = LazyLock::new(|| {
     JOBS.update(
         &[("state", "3"), ("ord", "NULL"), ("notes", "?2")],
@@ -60,13 +60,13 @@ const FORGET_HISTORY: &str = "DELETE FROM history WHERE job = ?1";
 
 impl Writer {
     /// What has to be known of the row of a job that has ended.
-    pub(in crate::sqlite::writer) fn brief_ended(&self, view: &View) -> rusqlite::Result<Brief> {
+    pub(in crate::sqlite::writer) fn brief_ended(&self, view: &View) -> rusqlite::Result<JobBrief> {
         let mut brief = self.db.prepare_cached(BRIEF)?;
         brief.query_row(
             params![view.queue.0, view.state as u8, view.id.0 as i64],
             |row| {
                 let (marks, notes) = (row.get(0)?, row.get(1)?);
-                Ok(Brief {
+                Ok(JobBrief {
                     id: view.id,
                     queue: view.queue,
                     state: view.state,
@@ -78,15 +78,15 @@ impl Writer {
     }
 
     /// A job that has ended runs again, with fresh budgets.
-    pub(super) fn revive(
+    pub(super) fn retry_ended(
         &mut self,
         view: &View,
         wait: u64,
         batch: &mut Batch,
     ) -> rusqlite::Result<()> {
         let mut brief = self.brief_ended(view)?;
-        let options = self.revived_options(view, batch.now)?;
-        self.note(&mut brief, batch.now, What::Revived, "")?;
+        let options = self.retry_options(view, batch.now)?;
+        self.note(&mut brief, batch.now, What::RetriedByOperator, "")?;
         let state = match wait {
             0 => State::Ready,
             _ => State::Delayed,
@@ -94,9 +94,9 @@ impl Writer {
         let ord = (state == State::Ready).then(|| self.ids.make(batch.now).0 as i64);
         let is_delay = wait > 0;
         let due = batch.now_of(is_delay).saturating_add(wait);
-        let class = self.queues.keep(view.queue).class_of(view.class);
+        let class = self.queues.policy(view.queue).class_of(view.class);
         let row = (view.queue.0, view.state as u8, view.id.0 as i64);
-        self.db.prepare_cached(&REVIVE)?.execute(params![
+        self.db.prepare_cached(&RETRY_ENDED)?.execute(params![
             row.0,
             row.1,
             row.2,
@@ -108,7 +108,7 @@ impl Writer {
             class,
             options,
         ])?;
-        self.db.prepare_cached(UNEND)?.execute(row)?;
+        self.db.prepare_cached(DELETE_ENDED)?.execute(row)?;
         if let Some(unique) = view
             .options
             .as_ref()
@@ -125,19 +125,19 @@ impl Writer {
         Ok(())
     }
 
-    /// The options of a job that is about to be revived, as its row has them.
-    fn revived_options(&self, view: &View, now: u64) -> rusqlite::Result<Option<String>> {
+    /// The options for a retry of a job that has ended, as its row stores them.
+    fn retry_options(&self, view: &View, now: u64) -> rusqlite::Result<Option<String>> {
         let Some(options) = view.options.as_ref() else {
             return Ok(None);
         };
-        let mut revived = self.db.prepare_cached(REVIVED)?;
-        let which = params![view.id.0 as i64, What::Revived as u8];
-        let revived: Option<u64> = revived.query_row(which, |row| row.get(0))?;
-        let began = revived.unwrap_or(view.id.made_ms());
-        Ok(Some(to_json(&options.revived(began, now))))
+        let mut last_retry = self.db.prepare_cached(LAST_RETRIED)?;
+        let which = params![view.id.0 as i64, What::RetriedByOperator as u8];
+        let last_retry: Option<u64> = last_retry.query_row(which, |row| row.get(0))?;
+        let began = last_retry.unwrap_or(view.id.made_ms());
+        Ok(Some(to_json(&options.for_retry(began, now))))
     }
 
-    /// Counts a job where it waits now, and sees to it that it is found there.
+    /// Counts a job in its new state, and wakes its lane or timer.
     pub(super) fn enter(
         &mut self,
         view: &View,
@@ -183,7 +183,7 @@ impl Writer {
     /// Forgets a job that has ended.
     pub(super) fn discard(&mut self, view: &View) -> rusqlite::Result<()> {
         let row = (view.queue.0, view.state as u8, view.id.0 as i64);
-        self.db.prepare_cached(UNEND)?.execute(row)?;
+        self.db.prepare_cached(DELETE_ENDED)?.execute(row)?;
         self.queues.forgotten(view.queue, view.state, 1);
         self.forget_traces(view.id)
     }

@@ -1,11 +1,11 @@
 //! What clients and operators ask for, and when all of it is done.
 
 use crate::agenda::What;
-use crate::calls::Wish;
+use crate::calls::CallSpec;
 use crate::client::{About, Client};
 use crate::coverage::features;
 use crate::dice::Dice;
-use crate::ledger::Steered;
+use crate::ledger::Override;
 use crate::operator::{self, Effect};
 use crate::peer::Peer;
 use crate::push::Options;
@@ -37,7 +37,7 @@ impl World {
         }
         let burst = self.dice("clients").weighted(&[(70, 1), (20, 5), (10, 40)]);
         for _ in 0..burst {
-            self.ask(no);
+            self.act(no);
         }
         if self.dice("clients").below(100) < self.setup.trouble.hang_up {
             self.leaves(no);
@@ -60,7 +60,7 @@ impl World {
         !self.without.skips(action)
     }
 
-    pub(crate) fn ask(&mut self, no: usize) {
+    pub(crate) fn act(&mut self, no: usize) {
         self.asked += 1;
         self.plan_stop();
         if !self.begins_action() {
@@ -83,7 +83,7 @@ impl World {
             return self.operate(no, drawn);
         }
         if what < self.setup.calls && services > 0 {
-            return self.ask_call(no);
+            return self.make_call(no);
         }
         if what == 9 {
             if let Some(client) = &mut self.clients[no] {
@@ -91,15 +91,15 @@ impl World {
             }
             return;
         }
-        self.ask_push(no, life);
+        self.make_push(no, life);
     }
 
     /// Makes a call, or cancels one.
-    fn ask_call(&mut self, no: usize) {
+    fn make_call(&mut self, no: usize) {
         let setup = self.setup.clone();
         let cancels = self.dice("asks").percent(setup.often.cancels);
         let is_newest = self.dice("asks").percent(50);
-        let wish = Wish::draw(self.dice("asks"), &setup, (no % 3) as u32);
+        let spec = CallSpec::draw(self.dice("asks"), &setup, (no % 3) as u32);
         let Some(client) = &mut self.clients[no] else {
             return;
         };
@@ -107,12 +107,12 @@ impl World {
         if cancels {
             return client.cancel_one(calls, is_newest);
         }
-        let name = &setup.services[wish.service].name;
-        let call = calls.ask(wish.clone(), client.open.len() as u64, &setup);
-        client.call(call, &wish, name);
+        let name = &setup.services[spec.service].name;
+        let call = calls.start(spec.clone(), client.open.len() as u64, &setup);
+        client.call(call, &spec, name);
     }
 
-    fn ask_push(&mut self, no: usize, life: u64) {
+    fn make_push(&mut self, no: usize, life: u64) {
         let queues = self.setup.queues.len() as u64;
         let queue = self.dice("asks").below(queues) as usize;
         let drawn = self.setup.queues[queue].clone();
@@ -183,32 +183,32 @@ impl World {
             }
             Effect::Pauses(queue) => {
                 self.ledger.paused.insert(queue);
-                let number = self.ledger.steering.asks(queue, Steered::Paused);
-                About::Steered(queue, Steered::Paused, number)
+                let number = self.ledger.overrides.requested(queue, Override::Paused);
+                About::Override(queue, Override::Paused, number)
             }
             Effect::Resumes(queue) => {
                 self.ledger.goes_on(queue);
-                let number = self.ledger.steering.asks(queue, Steered::Resumed);
-                About::Steered(queue, Steered::Resumed, number)
+                let number = self.ledger.overrides.requested(queue, Override::Resumed);
+                About::Override(queue, Override::Resumed, number)
             }
             Effect::Limits(queue, limit) => {
                 Rc::make_mut(&mut self.setup).queues[queue]
                     .limit
                     .changes_to(limit);
-                let wish = Steered::Limit(limit);
-                let number = self.ledger.steering.asks(queue, wish);
+                let setting = Override::Limit(limit);
+                let number = self.ledger.overrides.requested(queue, setting);
                 if self.edits_limit(queue) {
                     // What the file says is another one soon.
-                    self.ledger.steering.changes_limit(queue);
+                    self.ledger.overrides.changes_limit(queue);
                 }
-                About::Steered(queue, wish, number)
+                About::Override(queue, setting, number)
             }
             Effect::Removes(queue) => About::Removes(queue, steady()),
             Effect::Clears(service) => About::Clears(service, steady()),
             Effect::Edits => return self.edits_file(),
             Effect::Rejected => About::WrongOperation,
             // Reserves bound sizes and limits.
-            Effect::None if method != "stoker.job" => About::Steering,
+            Effect::None if method != "stoker.job" => About::Overrides,
             Effect::None => About::Operation,
         };
         self.note(|| format!("  {method} {request}"));
@@ -346,7 +346,7 @@ impl World {
                     About::Import(imported) => self.ledger.import_is_unknown(*imported),
                     About::Call(call) => self.ledger.calls.leave(*call),
                     // One that has heard nothing may be heard by the next server.
-                    About::Change(at) if client.has_heard => self.ledger.abandons(*at),
+                    About::Change(at) if client.has_received => self.ledger.abandons(*at),
                     _ => {}
                 }
             }

@@ -4,7 +4,7 @@ use crate::hand::Hand;
 use crate::ledger::Ledger;
 use crate::runs::Script;
 use crate::sync;
-use stoker_store::{Keep, tools};
+use stoker_store::{QueuePolicy, tools};
 use stoker_testkit::Dir;
 use stoker_testkit::failing::{Call, Fault, IO, IO_ONCE};
 
@@ -23,7 +23,7 @@ pub(crate) fn looks_fail(hand: &mut Hand) {
 /// A store that is there, and somebody asks whether there is none any more.
 pub(crate) fn lost(hand: &mut Hand) {
     hand.open();
-    hand.queue("mails", Keep::default());
+    hand.queue("mails", QueuePolicy::default());
     hand.push("safe", |_| {});
     hand.crash();
     hand.arm();
@@ -33,7 +33,7 @@ pub(crate) fn lost(hand: &mut Hand) {
     }
     hand.end_trouble();
     hand.open();
-    hand.queue("mails", Keep::default());
+    hand.queue("mails", QueuePolicy::default());
     hand.push("end", |_| {});
     hand.ledger.end();
 }
@@ -41,7 +41,7 @@ pub(crate) fn lost(hand: &mut Hand) {
 /// A journal was deleted, and all that it held is open here only. A look that fails must not close it.
 pub(crate) fn gone(hand: &mut Hand) {
     hand.open();
-    hand.queue("mails", Keep::default());
+    hand.queue("mails", QueuePolicy::default());
     hand.push("safe", |_| {});
     std::fs::remove_file(hand.log()).unwrap();
     hand.arm();

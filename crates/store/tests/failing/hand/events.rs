@@ -1,19 +1,19 @@
 //! What is told, and what a scheduler makes of it.
 
 use super::Hand;
-use stoker_store::{Ask, Job, JobId, Pushed, QueueNo, Rest, State, Told};
+use stoker_store::{Job, JobId, ParkedJob, Pushed, QueueNo, State, StoreEvent, StoreRequest};
 
 impl Hand {
-    pub(super) fn take(&mut self, told: Told) {
-        match &told {
-            Told::Failing(trouble) => {
+    pub(super) fn take(&mut self, event: StoreEvent) {
+        match &event {
+            StoreEvent::Failing(trouble) => {
                 if let Some(trouble) = trouble {
                     self.check(trouble);
                 }
                 self.failing.clone_from(trouble);
             }
-            Told::Backlog { queue, class, key } => self.refill(*queue, *class, key),
-            Told::Refilled {
+            StoreEvent::Backlog { queue, class, key } => self.refill(*queue, *class, key),
+            StoreEvent::Refilled {
                 queue,
                 class,
                 key,
@@ -23,48 +23,48 @@ impl Hand {
                 if *more {
                     self.refill(*queue, *class, key);
                 }
-                jobs.iter().for_each(|job| self.hold(job));
+                jobs.iter().for_each(|job| self.load(job));
             }
-            Told::RefilledLanes { queue, lanes, more } => {
+            StoreEvent::RefilledLanes { queue, lanes, more } => {
                 for lane in lanes {
-                    lane.jobs.iter().for_each(|job| self.hold(job));
+                    lane.jobs.iter().for_each(|job| self.load(job));
                     if lane.more {
                         self.refill(*queue, lane.class, &lane.key);
                     }
                 }
                 self.lanes = Some(*more);
             }
-            Told::Resting { rest } => self.hold_on(rest),
-            Told::Pushed { ticket, pushed } => {
+            StoreEvent::Parked { job } => self.hold_on(job),
+            StoreEvent::Pushed { ticket, pushed } => {
                 if let Pushed::Accepted { job: Some(job), .. } = pushed {
-                    self.hold(job);
+                    self.load(job);
                 }
-                self.answers.insert(ticket.0, told);
+                self.answers.insert(ticket.0, event);
             }
-            Told::Ended { ticket }
-            | Told::GivenUp { ticket }
-            | Told::Changed { ticket, .. }
-            | Told::Found { ticket, .. } => {
-                self.answers.insert(ticket.0, told);
+            StoreEvent::Ended { ticket }
+            | StoreEvent::EndNotWritten { ticket }
+            | StoreEvent::Changed { ticket, .. }
+            | StoreEvent::Found { ticket, .. } => {
+                self.answers.insert(ticket.0, event);
             }
-            Told::InDoubt { ticket, trouble } => {
+            StoreEvent::InDoubt { ticket, trouble } => {
                 self.check(trouble);
                 if !self.in_doubt.insert(ticket.0) || self.is_answered(*ticket) {
                     self.ledger
                         .fault(&format!("{ticket:?} is in doubt too late"));
                 }
             }
-            Told::Damage(text) => {
+            StoreEvent::Damage(text) => {
                 self.ledger.note(text);
                 self.was_damaged = true;
                 self.end_trouble();
             }
-            Told::Counts { .. } | Told::Fetched { .. } => {}
+            StoreEvent::Counts { .. } | StoreEvent::Fetched { .. } => {}
         }
     }
 
     fn refill(&mut self, queue: QueueNo, class: u8, key: &[u8]) {
-        self.ask(Ask::Refill {
+        self.request(StoreRequest::Refill {
             queue,
             class,
             key: key.into(),
@@ -76,7 +76,7 @@ impl Hand {
     pub(crate) fn refill_lanes(&mut self, queue: QueueNo) {
         loop {
             self.lanes = None;
-            self.ask(Ask::RefillLanes {
+            self.request(StoreRequest::RefillLanes {
                 queue,
                 lanes: 10,
                 limit: 10,
@@ -87,27 +87,27 @@ impl Hand {
         }
     }
 
-    fn hold(&mut self, job: &Job) {
+    fn load(&mut self, job: &Job) {
         let options = job.options.as_ref().unwrap();
         self.hold_as(options.kind.clone().unwrap(), job.id);
     }
 
     /// A job that rests comes without what it is called.
-    fn hold_on(&mut self, rest: &Rest) {
+    fn hold_on(&mut self, rest: &ParkedJob) {
         let mut known = self.ids.iter().filter(|(_, id)| **id == rest.id);
         let label = known.next().map_or("an unknown job", |(label, _)| label);
         self.hold_as(label.to_owned(), rest.id);
     }
 
     fn hold_as(&mut self, label: String, id: JobId) {
-        if self.held.insert(label.clone(), id).is_some() {
+        if self.loaded.insert(label.clone(), id).is_some() {
             self.ledger.fault(&format!("{label} was handed over twice"));
         }
     }
 
     /// A scheduler holds it no more.
-    pub(crate) fn let_go(&mut self, label: &str) {
-        self.held.remove(label);
+    pub(crate) fn unload(&mut self, label: &str) {
+        self.loaded.remove(label);
     }
 
     /// Jobs that are ready, and that no scheduler knows of.
@@ -116,7 +116,7 @@ impl Hand {
             .states
             .iter()
             .filter(|(_, state)| **state == State::Ready);
-        let not_held = ready.filter(|(label, _)| !self.held.contains_key(*label));
+        let not_held = ready.filter(|(label, _)| !self.loaded.contains_key(*label));
         not_held.map(|(label, _)| label.clone()).collect()
     }
 
@@ -133,7 +133,7 @@ impl Hand {
             let fault = format!("{label} is ready, and no scheduler was told");
             self.ledger.fault(&fault);
         }
-        for label in self.held.keys() {
+        for label in self.loaded.keys() {
             if !self.accepted.contains(label) {
                 self.ledger
                     .fault(&format!("{label} runs, and was not accepted"));

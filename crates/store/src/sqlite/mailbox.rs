@@ -1,7 +1,7 @@
-//! What handle and threads pass to each other.
+//! The mailbox between the store's handle and its threads.
 
 use crate::stats::Counters;
-use crate::{Ask, JobId, Keep, QueueNo, Told};
+use crate::{JobId, QueueNo, QueuePolicy, StoreEvent, StoreRequest};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,17 +10,17 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stoker_os::{AsFd, BorrowedFd, Wake};
 
-/// What is under way at once; more is refused with `Busy`.
-pub(super) const PUSHES: usize = 65_536;
-pub(super) const PUSHED_BYTES: usize = 64 << 20;
-pub(super) const QUESTIONS: usize = 1_024;
+/// Bounds of what may be in progress; requests beyond them are rejected with `Busy`.
+pub(super) const MAX_PUSHES: usize = 65_536;
+pub(super) const MAX_PUSHED_BYTES: usize = 64 << 20;
+pub(super) const MAX_QUERIES: usize = 1_024;
 
 /// What the writer is sent.
 pub(super) enum Item {
-    Ask(Ask),
+    Request(StoreRequest),
     Open {
         name: String,
-        keep: Keep,
+        policy: QueuePolicy,
     },
     /// A row that was found damaged.
     Damaged(Damaged),
@@ -41,10 +41,10 @@ pub(super) enum Damaged {
 }
 
 /// Between the handle and the threads.
-pub(super) struct Post {
+pub(super) struct Mailbox {
     inbox: Mutex<VecDeque<Item>>,
     arrived: Condvar,
-    told: Mutex<Vec<Told>>,
+    events: Mutex<Vec<StoreEvent>>,
     wake: Wake,
     /// The handle is gone without having closed.
     abandoned: AtomicBool,
@@ -52,40 +52,40 @@ pub(super) struct Post {
     closing: AtomicBool,
     pub(super) pushes: AtomicUsize,
     pub(super) bytes: AtomicUsize,
-    pub(super) questions: AtomicUsize,
+    pub(super) queries: AtomicUsize,
     pub(super) counters: Counters,
-    /// Bytes of jobs that were handed over and not heard of, and how many there may be.
+    /// Bytes of jobs in events that have not been received, and their limit.
     handed: AtomicUsize,
     allowed: AtomicUsize,
-    /// Bytes of what was found and not heard.
+    /// Bytes of query results that have not been received.
     found: Mutex<usize>,
-    heard: Condvar,
+    received: Condvar,
 }
 
-/// What was found and not heard, above which nothing more is looked for.
+/// Unreceived bytes of query results above which no further query is started.
 const FOUND: usize = 1 << 20;
 
-/// How long to wait for it to be heard before another look at whether anybody is left.
+/// How long to wait for them to be received before checking again whether the handle still exists.
 #[cfg(not(feature = "sim"))]
-const HEARD_WITHIN: Duration = Duration::from_millis(250);
+const RECEIVED_WITHIN: Duration = Duration::from_millis(250);
 
-impl Post {
+impl Mailbox {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             inbox: Mutex::default(),
             arrived: Condvar::new(),
-            told: Mutex::default(),
+            events: Mutex::default(),
             wake: Wake::new()?,
             abandoned: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             pushes: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
-            questions: AtomicUsize::new(0),
+            queries: AtomicUsize::new(0),
             counters: Counters::default(),
             handed: AtomicUsize::new(0),
             allowed: AtomicUsize::new(usize::MAX),
             found: Mutex::default(),
-            heard: Condvar::new(),
+            received: Condvar::new(),
         })
     }
 
@@ -101,11 +101,11 @@ impl Post {
         self.arrived.notify_one();
     }
 
-    /// From now on nothing that was found is waited for to be heard.
+    /// From now on the reader does not wait for its results to be received.
     pub(super) fn stop_waiting(&self) {
         *lock(&self.found) = 0;
         self.closing.store(true, Ordering::Relaxed);
-        self.heard.notify_all();
+        self.received.notify_all();
     }
 
     pub(super) fn is_abandoned(&self) -> bool {
@@ -122,17 +122,19 @@ impl Post {
         items.append(&mut inbox);
     }
 
-    /// Tells, and wakes who asked, once for all of it.
-    pub(super) fn tell(&self, told: &mut Vec<Told>) {
-        if told.is_empty() {
+    /// Publishes events and wakes the handle once for all of them.
+    pub(super) fn publish(&self, events: &mut Vec<StoreEvent>) {
+        if events.is_empty() {
             return;
         }
-        self.handed
-            .fetch_add(told.iter().map(Told::handed).sum(), Ordering::Relaxed);
-        *lock(&self.found) += told.iter().map(Told::found).sum::<usize>();
-        let mut all = lock(&self.told);
+        self.handed.fetch_add(
+            events.iter().map(StoreEvent::job_bytes).sum(),
+            Ordering::Relaxed,
+        );
+        *lock(&self.found) += events.iter().map(StoreEvent::found_bytes).sum::<usize>();
+        let mut all = lock(&self.events);
         let was_empty = all.is_empty();
-        all.append(told);
+        all.append(events);
         drop(all);
         if was_empty {
             self.ring();
@@ -143,23 +145,26 @@ impl Post {
         self.wake.ring();
     }
 
-    /// Returns how many bytes of it were found by looks. They count until [`Self::let_go_of`] says otherwise.
-    pub(super) fn hear(&self, told: &mut Vec<Told>) -> usize {
+    /// Takes all events and returns how many bytes of them are query results. These count until
+    /// [`Self::release`].
+    pub(super) fn take_events(&self, events: &mut Vec<StoreEvent>) -> usize {
         self.wake.clear();
-        let mut new = std::mem::take(&mut *lock(&self.told));
-        self.handed
-            .fetch_sub(new.iter().map(Told::handed).sum(), Ordering::Relaxed);
-        let found = new.iter().map(Told::found).sum();
-        told.append(&mut new);
+        let mut new = std::mem::take(&mut *lock(&self.events));
+        self.handed.fetch_sub(
+            new.iter().map(StoreEvent::job_bytes).sum(),
+            Ordering::Relaxed,
+        );
+        let found = new.iter().map(StoreEvent::found_bytes).sum();
+        events.append(&mut new);
         found
     }
 
-    /// What was found has been dealt with.
-    pub(super) fn let_go_of(&self, bytes: usize) {
+    /// Query results of so many bytes are no longer in use.
+    pub(super) fn release(&self, bytes: usize) {
         let mut found = lock(&self.found);
         *found = found.saturating_sub(bytes);
         drop(found);
-        self.heard.notify_all();
+        self.received.notify_all();
     }
 
     /// Bytes of payloads that are under way in either direction.
@@ -172,26 +177,26 @@ impl Post {
         self.allowed.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether another job may be handed over, beside so many bytes that are about to be.
-    pub(super) fn may_hand(&self, about_to: usize) -> bool {
+    /// Whether another job may be handed over in addition to so many pending bytes.
+    pub(super) fn may_load(&self, about_to: usize) -> bool {
         let handed = self.handed.load(Ordering::Relaxed) + about_to;
         handed < self.allowed.load(Ordering::Relaxed)
     }
 
-    /// Waits until most of what was found has been heard: many large answers at once would fill the memory.
+    /// Waits until most query results have been received: many large ones at once would fill the memory.
     #[cfg(not(feature = "sim"))]
-    pub(super) fn wait_until_heard(&self) {
+    pub(super) fn wait_until_received(&self) {
         let mut found = lock(&self.found);
         let is_over = || self.is_abandoned() || self.closing.load(Ordering::Relaxed);
         while *found > FOUND && !is_over() {
-            let waited = self.heard.wait_timeout(found, HEARD_WITHIN);
+            let waited = self.received.wait_timeout(found, RECEIVED_WITHIN);
             found = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Whether whoever looks would wait for that.
+    /// Whether the reader would have to wait for that.
     #[cfg(feature = "sim")]
-    pub(super) fn must_be_heard(&self) -> bool {
+    pub(super) fn has_backlog_of_events(&self) -> bool {
         *lock(&self.found) > FOUND
     }
 

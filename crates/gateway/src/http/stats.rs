@@ -20,7 +20,7 @@ pub(crate) struct Route {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct GatewayStats {
     pub(crate) routes: RefCell<BTreeMap<&'static str, Route>>,
     pub(crate) in_flight: Cell<usize>,
     pub(crate) accepted: Cell<u64>,
@@ -29,7 +29,7 @@ pub(crate) struct Figures {
     pub(crate) sent_bytes: Cell<u64>,
 }
 
-impl Figures {
+impl GatewayStats {
     pub(crate) fn count(&self, route: &'static str, status: StatusCode, took: Duration) {
         let mut routes = self.routes.borrow_mut();
         let route = routes.entry(route).or_default();

@@ -10,12 +10,12 @@ use stoker_wire::{Encode, EventKind, Hello, Role, Type, encode};
 pub(super) const STDERR: u8 = 2;
 
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct Connection {
     socket: Mutex<UnixStream>,
     slots: u16,
 }
 
-impl Link {
+impl Connection {
     pub(super) fn new(socket: UnixStream, slots: u16) -> Self {
         Self {
             socket: Mutex::new(socket),
@@ -24,7 +24,7 @@ impl Link {
     }
 
     /// It serves whatever its pool serves.
-    pub(super) fn say_hello(&self) -> io::Result<()> {
+    pub(super) fn send_hello(&self) -> io::Result<()> {
         let hello = Hello {
             v: vec![1],
             role: Role::Worker,
@@ -45,12 +45,12 @@ impl Link {
     /// A worker with one slot has begun whatever it was sent, and says nothing of it.
     pub(super) fn started(&self, id: u32) {
         if self.slots > 1 {
-            self.say(Encode::new(Type::Started, id));
+            self.send(Encode::new(Type::Started, id));
         }
     }
 
     pub(super) fn log(&self, id: u32, lines: &[u8]) {
-        self.say(Encode {
+        self.send(Encode {
             code: EventKind::LOG.0,
             prio: STDERR,
             body: lines,
@@ -59,7 +59,7 @@ impl Link {
     }
 
     pub(super) fn pong(&self, id: u32) {
-        self.say(Encode::new(Type::Pong, id));
+        self.send(Encode::new(Type::Pong, id));
     }
 
     /// Whoever reads hears that it is over. What is written still goes out.
@@ -69,7 +69,7 @@ impl Link {
     }
 
     /// A server that has gone is noticed by who reads.
-    pub(super) fn say(&self, frame: Encode<'_>) {
+    pub(super) fn send(&self, frame: Encode<'_>) {
         drop(self.put(frame));
     }
 

@@ -1,23 +1,23 @@
-//! What operators look for, in memory.
+//! Queries of jobs in memory.
 
 use super::{Entry, MemoryStore};
 use crate::job::WHOLE_BYTES;
-use crate::{Filter, Found, Group, Look, State, View, fingerprint};
+use crate::{Filter, Found, Group, Query, State, View, fingerprint};
 use std::collections::HashMap;
 
 impl MemoryStore {
-    pub(super) fn look(&self, look: &Look) -> Found {
+    pub(super) fn query(&self, query: &Query) -> Found {
         let now = self.now();
-        match look {
-            Look::One(id) => {
+        match query {
+            Query::One(id) => {
                 let entry = self.jobs.get(id).or(self.remains.get(*id, now));
                 Found::One(entry.map(|entry| Box::new(self.view(entry, now, true))))
             }
-            Look::Line { job, number } => {
+            Query::Line { job, number } => {
                 let entry = self.jobs.get(job).or(self.remains.get(*job, now));
                 Found::One(entry.map(|entry| Box::new(entry.line(now, *number))))
             }
-            Look::List {
+            Query::List {
                 filter,
                 after,
                 limit,
@@ -45,8 +45,8 @@ impl MemoryStore {
                 let more = found.len() > jobs.len();
                 Found::List { jobs, more }
             }
-            Look::Count(filter) => Found::Count(self.found(filter).count() as u64),
-            Look::Groups { filter, limit } => Found::Groups(self.groups(filter, *limit)),
+            Query::Count(filter) => Found::Count(self.found(filter).count() as u64),
+            Query::Groups { filter, limit } => Found::Groups(self.groups(filter, *limit)),
         }
     }
 
@@ -54,14 +54,16 @@ impl MemoryStore {
         let mut view = entry.view(now, whole);
         if let (Some(whole), Some(key)) = (&mut view.whole, &entry.idempotency) {
             let of_queue = &self.queues[entry.job.queue.0 as usize];
-            let stands = of_queue.stands_for(key, entry.job.id, now);
+            let stands = of_queue.is_recognized(key, entry.job.id, now);
             whole.idempotency = stands.then(|| key.to_vec());
         }
         view
     }
 
     fn found<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = &'a Entry> {
-        self.jobs.values().filter(move |entry| means(filter, entry))
+        self.jobs
+            .values()
+            .filter(move |entry| matches(filter, entry))
     }
 
     fn groups(&self, filter: &Filter, limit: usize) -> Vec<Group> {
@@ -99,7 +101,7 @@ impl MemoryStore {
     }
 }
 
-pub(super) fn means(filter: &Filter, entry: &Entry) -> bool {
+pub(super) fn matches(filter: &Filter, entry: &Entry) -> bool {
     let at_ms = match entry.ended_ms {
         0 => entry.job.id.made_ms(),
         ended => ended,

@@ -8,7 +8,7 @@ use stoker_wire::{Flags, Key, MetaBuf};
 pub(crate) const NUMBER: Key = Key(0x91);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct CallSpec {
     pub(crate) service: usize,
     /// Who asks.
     pub(crate) uid: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Wish {
     pub(crate) deadly: Option<&'static str>,
 }
 
-impl Wish {
+impl CallSpec {
     pub(crate) fn draw(dice: &mut Dice, setup: &Setup, uid: u32) -> Self {
         let crashes = setup.trouble.crash > 0;
         // Only after a long break is the same call let in again.

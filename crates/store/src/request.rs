@@ -1,47 +1,49 @@
-//! What a store can be asked, and what it tells. Every engine speaks this and nothing else.
+//! The requests that a store takes and the events that it reports: the whole interface of every
+//! engine.
 
 use crate::{
-    Bytes, Ending, Holder, Job, JobError, JobId, NewJob, Owner, QueueNo, Rest, Run, State, View,
-    What,
+    Bytes, Ending, Holder, Job, JobError, JobId, NewJob, Owner, ParkedJob, QueueNo, Run, State,
+    View, What,
 };
 
-/// Whom an answer is for; the store hands it back as it came.
+/// Identifies who waits for an event. The store returns it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64, pub u32);
 
 #[derive(Clone, Debug)]
-pub enum Ask {
-    /// Accept a job. `room` tells whether the scheduler could take it at once. Told: `Pushed`.
+pub enum StoreRequest {
+    /// Accept a job. `room` says whether the scheduler has room for it now. Answered by `Pushed`.
     Push {
         ticket: Ticket,
         room: bool,
         job: Box<NewJob>,
     },
-    /// Hand over up to `limit` more jobs of a lane, in their order. Told: `Refilled`.
+    /// Hand over up to `limit` more jobs of a lane, in their order. Answered by `Refilled`.
     Refill {
         queue: QueueNo,
         class: u8,
         key: Box<[u8]>,
         limit: usize,
     },
-    /// Hand over jobs of up to `lanes` lanes of which none is held, `limit` of each. Told: `RefilledLanes`.
+    /// Hand over jobs of up to `lanes` lanes of which no job is loaded, `limit` of each. Answered by
+    /// `RefilledLanes`.
     RefillLanes {
         queue: QueueNo,
         lanes: usize,
         limit: usize,
     },
-    /// Hand over a held job once more. Told: `Fetched`.
+    /// Hand over a loaded job once more. Answered by `Fetched`.
     Fetch { job: JobId },
-    /// A held job has ended. With a ticket it is told (`Ended`) once that is safe.
+    /// A loaded job has ended. If there is a ticket, `Ended` follows once that is durable.
     End {
         job: JobId,
         run: Run,
         ending: Ending,
-        told: Option<Ticket>,
+        ticket: Option<Ticket>,
         /// The end of what the run wrote.
         output: Option<Vec<u8>>,
     },
-    /// A held job failed a run and is to run again.
+    /// A run of a loaded job failed, and the job is to run again.
     Retry {
         job: JobId,
         run: Run,
@@ -49,67 +51,69 @@ pub enum Ask {
         due_ms: u64,
         error: JobError,
         output: Option<Vec<u8>>,
-        /// The scheduler keeps holding it, because nothing of its key may overtake it.
-        hold: bool,
+        /// The job stays loaded until then, because no other job of its key may overtake it.
+        park: bool,
     },
-    /// A held job's first run starts: a key that is unique until then is free.
+    /// A loaded job's first run starts, which frees a key that is unique until then.
     Started { job: JobId },
     /// All jobs that run now. After a crash of the server they count as crashed.
     Running { jobs: Vec<JobId> },
-    /// Jobs that ran when the process that held them ended without a word: they count a crash.
+    /// Jobs that were running when their server was killed; a crash is counted for each.
     Crashed { jobs: Vec<JobId> },
-    /// What a held job's run saved for the next one.
+    /// What a run of a loaded job saved for the next one.
     Checkpoint { job: JobId, bytes: Vec<u8> },
-    /// How far a held job says it is.
+    /// The progress that a loaded job reports.
     Progress {
         job: JobId,
         percent: u8,
         text: String,
     },
-    /// What a job wrote that had said that it is done and went on.
+    /// Output that a job wrote after its acknowledgement.
     Output { job: JobId, bytes: Vec<u8> },
-    /// Something worth telling happened to a job.
+    /// Adds a line to a job's history.
     Note {
         job: JobId,
         what: What,
         text: String,
     },
-    /// An operator changes jobs. Told: `Changed`.
+    /// An operator changes jobs. Answered by `Changed`.
     Change {
         ticket: Ticket,
-        which: Which,
+        which: Selection,
         change: Change,
     },
-    /// An operator or a producer looks. Told: `Found`.
-    Look { ticket: Ticket, look: Look },
-    /// Take jobs from an export, but for those whose idempotency key stands for a job here. Told: `Changed`.
+    /// Somebody queries jobs. Answered by `Found`.
+    Query { ticket: Ticket, query: Query },
+    /// Import jobs from an export, except those whose idempotency key belongs to a job of this store.
+    /// Answered by `Changed`.
     Import { ticket: Ticket, jobs: Vec<Import> },
-    /// A queue is paused or goes on. With a ticket it is told (`Ended`) once that is safe.
+    /// Pauses or resumes a queue. If there is a ticket, `Ended` follows once that is durable.
     Pause {
         queue: QueueNo,
         paused: bool,
-        told: Option<Ticket>,
+        ticket: Option<Ticket>,
     },
-    /// What an operator set of a queue while running, kept over restarts; JSON. Told as a pause is.
+    /// Stores an operator's overrides of a queue as JSON, so that they survive restarts. Answered
+    /// as `Pause` is.
     Settings {
         queue: QueueNo,
         settings: String,
-        told: Option<Ticket>,
+        ticket: Option<Ticket>,
     },
 }
 
-impl Ask {
-    /// Whose answer it is, if somebody waits for one.
+impl StoreRequest {
+    /// The ticket of whoever waits for the answer, if anybody does.
     #[must_use]
     pub fn ticket(&self) -> Option<Ticket> {
         match self {
             Self::Push { ticket, .. }
             | Self::Change { ticket, .. }
-            | Self::Look { ticket, .. }
+            | Self::Query { ticket, .. }
             | Self::Import { ticket, .. } => Some(*ticket),
-            Self::End { told, .. } | Self::Pause { told, .. } | Self::Settings { told, .. } => {
-                *told
-            }
+            Self::End { ticket, .. }
+            | Self::Pause { ticket, .. }
+            | Self::Settings { ticket, .. } => *ticket,
             _ => None,
         }
     }
@@ -117,11 +121,11 @@ impl Ask {
 
 /// Which jobs an operator means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum Selection {
     One(JobId),
     Many(Filter),
-    /// Jobs that were held, and that the scheduler gives back if the change goes well.
-    Held(Vec<JobId>),
+    /// Jobs that are loaded, and that the scheduler releases if the change succeeds.
+    Loaded(Vec<JobId>),
 }
 
 /// All conditions that are there must hold.
@@ -175,7 +179,8 @@ impl From<State> for States {
 pub enum Change {
     /// Failed or cancelled jobs run again with fresh budgets; with a rate, so many a second.
     Retry { per_second: Option<u32> },
-    /// Jobs that wait end as cancelled. Held ones are told back, for the scheduler to end.
+    /// Waiting jobs end as cancelled. Loaded ones are returned in `Changed`, so that the scheduler
+    /// ends them.
     Cancel,
     /// Ended jobs are forgotten.
     Discard,
@@ -240,7 +245,7 @@ impl ChangeKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Query {
     One(JobId),
     /// One line of a job's history, from 1, however long; of the job itself only what a list has.
     Line {
@@ -303,7 +308,7 @@ pub struct Import {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum StoreEvent {
     Pushed {
         ticket: Ticket,
         pushed: Pushed,
@@ -318,35 +323,35 @@ pub enum Told {
     RefilledLanes {
         queue: QueueNo,
         lanes: Vec<Lane>,
-        /// There are other lanes of which none is held.
+        /// There are other lanes of which no job is loaded.
         more: bool,
     },
-    /// A lane has jobs that are not held.
+    /// A lane has jobs that are not loaded.
     Backlog {
         queue: QueueNo,
         class: u8,
         key: Box<[u8]>,
     },
-    /// Jobs that the scheduler goes on holding after a restart although they are not due: nothing of their
-    /// keys may overtake them.
-    Resting {
-        rest: Rest,
+    /// A parked job of an ordered queue, reported after a restart: it is not due yet, and no other job of
+    /// its key may overtake it.
+    Parked {
+        job: ParkedJob,
     },
-    /// A held job once more; `None` if it is no more.
+    /// A loaded job once more; `None` if it no longer exists.
     Fetched {
         id: JobId,
         job: Option<Box<Job>>,
     },
-    /// A job's end is as safe as the store can make it.
+    /// A job's end is as durable as the store can make it.
     Ended {
         ticket: Ticket,
     },
-    /// A job's end can't be written, although the disk is well: it may run again after a restart.
-    GivenUp {
+    /// A job's end can't be written although the disk works. The job may run again after a restart.
+    EndNotWritten {
         ticket: Ticket,
     },
-    /// Whether what was asked is in the store can't be told at present, and it may take long. What became of
-    /// it is told as ever once that is known.
+    /// It is unknown whether the request was committed, and may remain so for long. The usual event follows
+    /// once it is known.
     InDoubt {
         ticket: Ticket,
         trouble: Trouble,
@@ -363,16 +368,17 @@ pub enum Told {
         queue: QueueNo,
         counts: Counts,
     },
-    /// Some of what is kept can't be read or written, and why; the rest goes on, and it is tried again.
+    /// Something in the store can't be read or written, with the reason. Everything else continues, and
+    /// it is retried.
     Damage(String),
     /// The store can't write (until `None`): new jobs are refused, what is there is kept.
     Failing(Option<Trouble>),
 }
 
-impl Told {
-    /// Bytes of the jobs that this hands over.
+impl StoreEvent {
+    /// Bytes of the jobs in this event.
     #[must_use]
-    pub fn handed(&self) -> usize {
+    pub fn job_bytes(&self) -> usize {
         let all = |jobs: &[Job]| jobs.iter().map(Job::size).sum::<usize>();
         match self {
             Self::Pushed {
@@ -386,9 +392,9 @@ impl Told {
         }
     }
 
-    /// Bytes of what somebody looked for.
+    /// Bytes of a query's result in this event.
     #[must_use]
-    pub fn found(&self) -> usize {
+    pub fn found_bytes(&self) -> usize {
         let size = |view: &View| {
             let whole = view.whole.as_ref();
             VIEW + whole.map_or(0, |whole| whole.size())
@@ -428,7 +434,7 @@ pub enum Pushed {
     Refused(Trouble),
 }
 
-/// Jobs of a lane of which none was held.
+/// Jobs of a lane of which none was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
     pub class: u8,
@@ -440,9 +446,9 @@ pub struct Lane {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     pub count: u64,
-    /// Jobs that were meant and are held by the scheduler.
-    pub held: Vec<JobId>,
-    /// Why some of them are held on that it had given back.
+    /// Jobs that match and are loaded into the scheduler.
+    pub loaded: Vec<JobId>,
+    /// Why some of the jobs that the scheduler had released stay loaded.
     pub trouble: Option<Trouble>,
 }
 
@@ -462,7 +468,7 @@ pub struct Counts {
     pub retried: u64,
 }
 
-/// Why a store did not do what it was asked.
+/// Why a store did not carry out a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The disk is full.
@@ -481,9 +487,9 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// Whether the same may succeed later without anybody's doing.
+    /// Whether a retry may succeed without anybody's intervention.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         matches!(
             self,
             Self::Full(_) | Self::Io(_) | Self::Replaced(_) | Self::Busy(_)

@@ -1,11 +1,11 @@
-//! A change of many jobs, as far as it has come.
+//! The progress of a change of many jobs.
 
 use crate::sqlite::reader::Merged;
 use crate::{Change, Changed, Filter, Import, JobId, Ticket, Trouble};
 use std::collections::VecDeque;
 
 /// A change under way.
-pub(in crate::sqlite) struct Long {
+pub(in crate::sqlite) struct BulkChange {
     pub(super) ticket: Ticket,
     pub(super) work: Work,
     pub(super) changed: Changed,
@@ -15,7 +15,7 @@ pub(in crate::sqlite) struct Long {
 
 /// A slice of one, done: with whether it was the last one, or why nothing could be done.
 pub(in crate::sqlite) struct Slice {
-    pub(super) long: Long,
+    pub(super) bulk: BulkChange,
     pub(super) over: Result<bool, Trouble>,
 }
 
@@ -25,15 +25,15 @@ pub(super) enum Work {
         filter: Filter,
         change: Change,
         jobs: Merged,
-        /// The highest number given when it was asked: jobs that come later are not meant.
+        /// The highest job number at the time of the request: later jobs are not included.
         upto: u64,
     },
-    Held {
+    Loaded {
         jobs: VecDeque<JobId>,
         change: Change,
         /// Those of the slice under way, and those that it changes.
         slice: Vec<JobId>,
-        given_back: Vec<JobId>,
+        returned: Vec<JobId>,
     },
     Import(VecDeque<Import>),
 }

@@ -1,13 +1,13 @@
-//! Who waits for the store, and for what.
+//! Who waits for an event of the store, and for which one.
 
 use crate::net::ConnId;
 use crate::users::UserId;
 use stoker_core::{QueueId, TaskId, WorkerId};
-use stoker_store::{Job, JobId, Owner, QueueNo, Rest};
+use stoker_store::{Job, JobId, Owner, ParkedJob, QueueNo};
 
-/// Who waits for the store to tell something.
+/// Who waits for an event of the store.
 #[derive(Clone, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Waiter {
     /// A producer; `None` if it wants no answer.
     Push {
         queue: QueueId,
@@ -79,7 +79,7 @@ pub(crate) enum Reach {
     Move { to: QueueNo, alone: bool },
     /// The same for those that are to wait until they are released.
     Suspend { alone: bool },
-    /// Those that rest between two runs need not wait any longer.
+    /// Parked ones become due at once.
     Release,
 }
 
@@ -88,7 +88,7 @@ pub(crate) enum Reach {
 pub(crate) struct Recalled {
     pub(super) caller: Caller,
     pub(super) jobs: Vec<Job>,
-    pub(super) rests: Vec<Rest>,
+    pub(super) parked: Vec<ParkedJob>,
 }
 
 /// Who is answered.
