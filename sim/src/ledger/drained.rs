@@ -103,12 +103,13 @@ impl Ledger {
 
     /// Those that counted as done on delivery, and had no run, are pushed again.
     pub(crate) fn may_be_renamed(&mut self, stored: &Stored, setup: &Setup) {
-        for no in stored.jobs.keys() {
-            if let Some(job) = self.jobs.get_mut(*no as usize) {
-                let is_renamed = job.is_done_early(setup);
-                job.may_be_renamed |= is_renamed;
-                job.was_nameless |= is_renamed && job.id.is_none();
-            }
+        for (no, job) in self.jobs.iter_mut().enumerate() {
+            // One that is not there may have been cancelled since.
+            let is_open = !matches!(job.state, State::Ended(_));
+            let may_be = is_open || stored.jobs.contains_key(&(no as u64));
+            let is_renamed = may_be && job.is_done_early(setup);
+            job.may_be_renamed |= is_renamed;
+            job.was_nameless |= is_renamed && job.id.is_none();
         }
     }
 
