@@ -1,6 +1,6 @@
 //! For how long what has ended is kept, each part for a time of its own.
 
-use crate::start;
+use crate::{pool_of, start};
 use serde_json::{Value, json};
 use stoker_testkit::{Ask, Client, until};
 use stoker_wire::Status;
@@ -98,4 +98,19 @@ fn so_many_are_kept_of_each_sort() {
             assert!(known(&mut client, id).is_some(), "{id}");
         }
     }
+}
+
+#[test]
+fn a_reload_changes_how_many_are_kept() {
+    let app = start("workers = 1\n[queue.mails]");
+    let mut client = app.client();
+    let before: Vec<String> = (0..3)
+        .map(|_| ended(&mut client, "mails", "ok", "done"))
+        .collect();
+    let less = "workers = 1\n[queue.mails]\nkeep_done = 1";
+    app.dir.write("stoker.toml", pool_of("serve", less));
+    client.own("stoker.pool", &json!({"op": "reload"}));
+    let last = ended(&mut client, "mails", "ok", "done");
+    before.iter().for_each(|id| is_forgotten(&mut client, id));
+    assert!(known(&mut client, &last).is_some());
 }
