@@ -225,7 +225,7 @@ impl Ledger {
         let job = self.touch(no, "returned unrun");
         (job.runs_at, job.state, job.acked) = (None, State::Waits, false);
         // What is recorded as done is, if its server dies now.
-        job.may_have_ended |= job.changing > 0 || job.is_done_early(setup);
+        job.may_have_ended |= job.may_be_cancelled() || job.is_done_early(setup);
     }
 
     /// Its worker died before it had begun it. One that counts as done on delivery has had its run.
