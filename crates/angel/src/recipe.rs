@@ -21,7 +21,7 @@ pub(crate) struct Recipe {
     pub(crate) dir: Option<CString>,
     /// User and group.
     pub(crate) identity: Option<(u32, u32)>,
-    /// Program and directory, for people.
+    /// Program and directory, as error messages show them.
     pub(crate) shown: String,
 }
 

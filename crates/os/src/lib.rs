@@ -22,6 +22,15 @@ pub use sim::kernel::*;
 #[cfg(feature = "sim")]
 pub use sim::thread::{Thread, spawn};
 
+/// A limit: the first value in production, the second in the simulation, whose seeds are too small to reach the first.
+#[must_use]
+pub const fn bound(real: usize, simulated: usize) -> usize {
+    match cfg!(feature = "sim") {
+        true => simulated,
+        false => real,
+    }
+}
+
 /// Descriptors that one record carries at the most.
 pub const MAX_FDS: usize = 3;
 

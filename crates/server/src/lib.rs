@@ -38,14 +38,6 @@ pub use observe::open as open_log;
 pub use process::{raise_descriptor_limit, run};
 pub use turn::Server;
 
-/// A bound, and what it is in the simulation, whose seeds are small.
-pub(crate) const fn bound(real: usize, simulated: usize) -> usize {
-    match cfg!(feature = "sim") {
-        true => simulated,
-        false => real,
-    }
-}
-
 /// So many of a thing, as people say it: `1 job`, `2 jobs`.
 pub fn counted(count: impl Into<u64>, thing: &str) -> String {
     match count.into() {

@@ -36,17 +36,9 @@ pub use sqlite::{LockOwner, SqliteOptions, SqliteStore, StoreError, tools};
 #[cfg(feature = "sqlite")]
 pub use stats::StoreStats;
 
-/// A bound, and what it is in the simulation, whose seeds are small.
-const fn bound(real: usize, simulated: usize) -> usize {
-    match cfg!(feature = "sim") {
-        true => simulated,
-        false => real,
-    }
-}
-
 /// The longest progress line, result, output and checkpoint that are kept of a job, bytes. Longer ones are
 /// cut (output: at its beginning) or, where a cut would falsify them, refused by whoever takes them in.
 pub const MAX_LINE: usize = 200;
 pub const MAX_RESULT: usize = 64 << 10;
-pub const MAX_OUTPUT: usize = bound(64 << 10, 256);
+pub const MAX_OUTPUT: usize = stoker_os::bound(64 << 10, 256);
 pub const MAX_CHECKPOINT: usize = 32 << 10;

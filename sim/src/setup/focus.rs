@@ -26,7 +26,7 @@ pub(crate) enum Focus {
     Order,
     /// Jobs that count as done once they are delivered, and are changed before.
     Delivery,
-    /// Stoker is told to end again and again, while runs last longer than their grace and deliveries are being recorded.
+    /// Stoker shuts down repeatedly, while runs exceed `stop_grace` and deliveries are being recorded.
     Shutdowns,
 }
 

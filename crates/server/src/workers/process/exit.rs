@@ -8,7 +8,7 @@ use stoker_core::{Event, Exit, WorkerId};
 
 /// Reads of a dead worker's socket: more than its buffer holds.
 const READS: usize = 1_000;
-const READ: usize = crate::bound(64 << 10, 100);
+const READ: usize = stoker_os::bound(64 << 10, 100);
 
 impl Plane {
     /// The angel has reaped a worker.

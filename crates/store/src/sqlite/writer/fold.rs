@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use stoker_os::Thread;
 
 /// Pages in the log that are worth folding: 16 MiB.
-const MANY: u32 = crate::bound(4_096, 100) as u32;
+const MANY: u32 = stoker_os::bound(4_096, 100) as u32;
 
 /// A checkpoint under way.
 pub(in crate::sqlite) struct Folding {

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Rows that one slice forgets of each sort.
-const SLICE: usize = crate::bound(256, 3);
+const SLICE: usize = stoker_os::bound(256, 3);
 
 /// So many too many are kept before a commit stops for them.
 const SLACK: u64 = 128;

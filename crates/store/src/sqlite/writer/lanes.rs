@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// is loaded.
 ///
 /// Jobs of a lane are loaded in their order, so all its ready jobs up to the cursor are loaded. So are some above it
-/// if the cursor was moved back for a job that goes before others. A lane of which no job is loaded is forgotten, so
+/// if the cursor was moved back for a job with a lower order number. A lane of which no job is loaded is forgotten, so
 /// a million waiting tenants cost nothing here.
 #[derive(Default)]
 pub(in crate::sqlite) struct Lanes {

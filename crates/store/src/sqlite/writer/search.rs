@@ -9,7 +9,7 @@ const NEXT_LANE: &str = "SELECT class, key FROM jobs INDEXED BY waiting \
                          ORDER BY class, key LIMIT 1";
 
 /// Lanes that one slice examines. Lanes with loaded jobs are passed over, and there may be many.
-const SLICE: usize = crate::bound(2_048, 2);
+const SLICE: usize = stoker_os::bound(2_048, 2);
 
 /// A search under way: once around a queue, from where the last one ended.
 #[derive(Clone)]

@@ -16,13 +16,13 @@ use crate::{
 use std::sync::atomic::Ordering;
 
 /// Rows that one slice looks for, in one transaction.
-const SLICE: usize = crate::bound(256, 3);
+const SLICE: usize = stoker_os::bound(256, 3);
 
 /// Pieces of sources that one slice looks at: a filter may fit nothing for long.
 const PIECES: usize = 4;
 
 /// Rows that are read of a queue's jobs of one state at a time.
-const PAGE: usize = crate::bound(64, 4);
+const PAGE: usize = stoker_os::bound(64, 4);
 
 impl Writer {
     pub(super) fn start_change(&mut self, ticket: Ticket, which: Selection, change: Change) {
