@@ -379,7 +379,12 @@ impl Client {
                             ledger.check_counts(at, number("count"), number("held"));
                             ledger.changed(at, Some(number("count")), setup)
                         }
-                        Status::UNKNOWN => ledger.changed(at, None, setup),
+                        Status::UNKNOWN => {
+                            let text = String::from_utf8_lossy(frame.body);
+                            let may = ledger.has_drained() || ledger.may_fail(status);
+                            assert!(may, "a change is in doubt: {text}");
+                            ledger.changed(at, None, setup)
+                        }
                         // A single job that is not there, or not in such a state.
                         Status::NOT_FOUND
                         | Status::FAILED_PRECONDITION

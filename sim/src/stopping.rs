@@ -98,13 +98,12 @@ impl World {
         if self.server.is_none() || self.draining.is_some() || self.waits_since.is_some() {
             return;
         }
+        self.look_meets_stop();
+        self.change_meets_stop();
         // Some may not know yet that the server is dead to which they have connected.
         let clients = self.clients.iter_mut().flatten();
         let clients = clients.filter(|client| !sim::is_cut(&client.peer.fd));
         clients.for_each(Client::is_owed);
-        // The server may have read this request only in part, so it need not answer it.
-        self.look_meets_stop();
-        self.change_meets_stop();
         self.stops.in_middle = true;
         self.drain();
     }

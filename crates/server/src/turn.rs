@@ -30,6 +30,8 @@ use stoker_wire::MetaBuf;
 const LAST_ANSWERS: Span = Span::from_secs(5);
 /// Jobs of one lane in memory, where lanes are few: enough for the workers to go on while the disk syncs.
 const LANE: u32 = 2_048;
+/// A server that has drained reads what clients had sent by then, in at most so many turns.
+const LAST_READS: u32 = 64;
 /// What one read takes at the most.
 const READ: usize = 64 << 10;
 /// The longest sleep while a job is to become due.
@@ -98,13 +100,22 @@ fn previous_text(previous: Previous) -> String {
     }
 }
 
+/// How far the server has come in its life.
+#[derive(Clone, Copy)]
+enum Phase {
+    Serves,
+    /// It has drained, and reads what clients have still sent, for at most so many turns.
+    ReadsLast(u32),
+    /// Everybody is answered: until when clients may fetch their last answers.
+    Closes(Time),
+}
+
 /// The data plane, turn by turn.
 pub struct Server {
     plane: Plane,
     ready: Vec<(Source, bool, bool)>,
     buffer: Vec<u8>,
-    /// It has finished its work: until when its clients may fetch their last answers.
-    closing: Option<Time>,
+    phase: Phase,
 }
 
 impl Server {
@@ -128,24 +139,47 @@ impl Server {
             plane,
             ready: Vec::new(),
             buffer: vec![0; READ],
-            closing: None,
+            phase: Phase::Serves,
         })
     }
 
     /// Waits for something to do, and does it.
     pub fn turn(&mut self) -> io::Result<()> {
-        self.plane.turn(&mut self.ready, &mut self.buffer)?;
-        if self.plane.drained && self.closing.is_none() {
-            self.closing = Some(self.plane.close_down());
-        }
+        let wait = self.time_to_wait();
+        self.plane.turn(wait, &mut self.ready, &mut self.buffer)?;
+        self.phase = match self.phase {
+            Phase::Serves if self.plane.drained => Phase::ReadsLast(LAST_READS),
+            Phase::ReadsLast(turns) if turns > 0 && self.has_read() => Phase::ReadsLast(turns - 1),
+            Phase::ReadsLast(_) => Phase::Closes(self.plane.close_down()),
+            phase => phase,
+        };
         Ok(())
+    }
+
+    /// When the next turn is due although nothing happens, from now.
+    #[must_use]
+    pub fn time_to_wait(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::ReadsLast(_) => Some(Duration::ZERO),
+            Phase::Serves | Phase::Closes(_) => self.plane.time_to_wait(),
+        }
+    }
+
+    /// Whether somebody had sent something, or connected, by the last turn.
+    fn has_read(&self) -> bool {
+        let from_peer = |source: &Source| matches!(source, Source::Conn(_) | Source::Listener);
+        let mut ready = self.ready.iter();
+        ready.any(|(source, readable, _)| *readable && from_peer(source))
     }
 
     /// Whether there is nothing left to do but to end.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        let is_over = |until| self.plane.memory.unsent() == 0 || self.plane.now >= until;
-        self.plane.lost_angel || self.closing.is_some_and(is_over)
+        let is_over = match self.phase {
+            Phase::Closes(until) => self.plane.memory.unsent() == 0 || self.plane.now >= until,
+            Phase::Serves | Phase::ReadsLast(_) => false,
+        };
+        self.plane.lost_angel || is_over
     }
 
     #[must_use]
@@ -179,12 +213,6 @@ impl Server {
     /// As [`Server::open`], on a store of its own.
     pub fn open_with(listener: Fd, control: Fd, store: Box<dyn Driver>) -> io::Result<Self> {
         Self::open_on(listener, control, Some(store))
-    }
-
-    /// When the next turn is due although nothing happens, from now.
-    #[must_use]
-    pub fn time_to_wait(&self) -> Option<Duration> {
-        self.plane.time_to_wait()
     }
 
     /// Panics if the books of the server do not agree with each other, as they do after each turn.
@@ -342,8 +370,13 @@ impl Plane {
     }
 
     /// One turn: wait, read what workers wrote, then everything else, then what is due, then write.
-    fn turn(&mut self, ready: &mut Vec<(Source, bool, bool)>, buffer: &mut [u8]) -> io::Result<()> {
-        self.poller.wait(self.time_to_wait(), ready)?;
+    fn turn(
+        &mut self,
+        wait: Option<Duration>,
+        ready: &mut Vec<(Source, bool, bool)>,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        self.poller.wait(wait, ready)?;
         let began = stoker_os::steady();
         self.now = self.clock.now();
         self.beat_if_due();

@@ -1,5 +1,6 @@
 //! The store alone, over a disk that fails at the calls that a test names.
 
+mod forgetting;
 mod reading;
 mod writing;
 

@@ -139,8 +139,8 @@ impl Ledger {
             assert!(
                 steady() < since + LATE,
                 "job {no} begins, and queue {other} waits below its reserve since {since:?}: {}",
-                self.waits_long(other)
-                    .map_or(String::new(), |job| job.to_string())
+                self.waits_long(other, setup)
+                    .map_or(String::new(), |(no, job)| format!("job {no} {job}"))
             );
         }
     }
@@ -195,22 +195,23 @@ impl Ledger {
         is_plain
             && of.limit.known() == Some(u64::MAX)
             && self.may_run_of(queue) < setup.queues[queue].reserve.known().unwrap_or(0)
-            && self.waits_long(queue).is_some()
+            && self.waits_long(queue, setup).is_some()
     }
 
     /// A job that may run, and has waited for a while. How long one waits between two runs only the server knows.
-    fn waits_long(&self, queue: usize) -> Option<&Job> {
-        let waits_long = |job: &&Job| {
+    fn waits_long(&self, queue: usize, setup: &Setup) -> Option<(usize, &Job)> {
+        let waits_long = |(_, job): &(usize, &Job)| {
             job.queue() == Some(queue)
                 && job.push == Push::Accepted
                 && job.is_sure()
                 && job.state == State::Waits
                 && !job.is_between_runs
+                && !self.is_left_behind(job, setup)
                 && job.options.due_at.is_none()
                 && job.crashes.high == 0
                 && job.answered_at.max(job.due_by).max(job.not_before) + LATE < steady()
         };
-        self.jobs.iter().find(waits_long)
+        self.jobs.iter().enumerate().find(waits_long)
     }
 
     /// A run has begun: no more of its queue or key run than may.

@@ -10,8 +10,9 @@ use std::borrow::Cow;
 
 /// The most of an error as JSON: a worker's message of 16 KiB can take three times as much, and there is its place.
 const MAX_ERROR: usize = 128 << 10;
-/// The most of metadata and of options.
-const MAX_META: usize = 28 << 10;
+/// The most metadata of a push, in bytes, and the most of its options: what a frame can carry, less what the broker adds
+/// for the worker.
+pub const MAX_META: usize = 28 << 10;
 const MAX_CHECKPOINT: usize = 32 << 10;
 
 fields! {

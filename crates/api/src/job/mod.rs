@@ -10,7 +10,7 @@ mod state;
 pub use answers::{
     Changed, Counted, Details, Exports, Failure, Group, GroupList, HistoryLine, Job, Jobs, Progress,
 };
-pub use exported::{Bytes, ExportedJob, JobError, Options, Unique};
+pub use exported::{Bytes, ExportedJob, JobError, MAX_META, Options, Unique};
 pub use filter::{After, Filter, Fingerprint, Page, Target, Which};
 pub use requests::{
     Cancel, Count, Discard, Edit, Export, Groups, IMPORT_MAX, Import, List, Move, Release, Retry,

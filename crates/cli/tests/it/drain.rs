@@ -1,6 +1,7 @@
 //! The end that an operator asks for.
 
 use crate::{start, start_of};
+use rustix::process::Signal;
 use std::time::Duration;
 use stoker_testkit::{App, Ask, Client, pause, procs, until};
 use stoker_wire::{Key, Status, Type};
@@ -55,6 +56,23 @@ fn what_runs_is_finished_and_what_comes_is_refused() {
     );
     let ended = app.ended();
     assert_eq!(ended.code, 0, "{}", ended.log);
+}
+
+/// Seed 92089: whoever had asked before the end is answered, also if the server had not read it by then.
+#[test]
+fn what_was_asked_just_before_an_idle_server_is_told_to_end_is_answered() {
+    let app = start("workers = { min = 0, max = 1 }");
+    let server = app.server();
+    procs::signal(server, Signal::STOP);
+    let mut client = Client::silent(&app.socket());
+    client.hello(&serde_json::json!({"v": [1], "role": "client", "name": "test"}));
+    let asked = client.send(&Ask::call("stoker.queue", r#"{"op":"list"}"#));
+    app.term();
+    // The angel has told the server by then; if not, this test sees less, and does not fail.
+    pause(Duration::from_millis(200));
+    procs::signal(server, Signal::CONT);
+    assert_eq!(client.answer(asked).status(), Status::OK);
+    assert_eq!(app.ended().code, 0);
 }
 
 #[test]

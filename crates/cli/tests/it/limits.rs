@@ -24,6 +24,18 @@ fn a_task_that_runs_too_long_loses_its_worker() {
 }
 
 #[test]
+fn a_push_has_28_kib_of_metadata_at_the_most() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    // The name of the queue takes seven bytes, and the length of another entry is in four.
+    let push = |len: usize| Ask::push("mails", "ok").meta(Key(0x80), vec![b'x'; len - 7 - 4]);
+    client.push(&push(28 << 10));
+    let refused = client.ask(&push((28 << 10) + 1));
+    assert_eq!(refused.status(), Status::INVALID_ARGUMENT);
+    assert_eq!(refused.text(), "a push has at most 28672 bytes of metadata");
+}
+
+#[test]
 fn the_time_of_a_task_behind_another_begins_when_it_does() {
     let app = start("workers = 1\ntask_timeout = \"400ms\"");
     let mut client = app.client();

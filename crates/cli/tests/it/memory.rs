@@ -204,6 +204,41 @@ fn a_start_with_many_large_jobs_loads_as_many_as_there_is_memory_for() {
     within_budget(&app, "24 jobs of 10 MB");
 }
 
+/// While paused jobs take the memory, those of other queues come one at a time, and all of them do.
+#[test]
+fn jobs_come_one_at_a_time_while_paused_ones_fill_the_memory() {
+    let config = crate::pool_of(
+        "serve",
+        "workers = 1\n[stoker]\nmax_memory = \"2MB\"\n[queue.ordered]\nordered = true\ntries = 3\nbackoff = [\"10ms\"]",
+    );
+    let app = setup().config(&config).start();
+    let mut client = app.client();
+    let large = |script: &str| format!("{script}{}", " ".repeat(200_000));
+    client.own(
+        "stoker.queue",
+        &json!({"op": "pause", "queue": "paused", "create": true}),
+    );
+    for _ in 0..12 {
+        client.push(&Ask::push("paused", large("ok")));
+    }
+    let others: Vec<String> = (0..4)
+        .map(|n| client.push(&Ask::push("mails", large("ok")).key(&format!("k{n}"))))
+        .collect();
+    for id in &others {
+        client.job_in(id, "done");
+    }
+    let retried: Vec<String> = (0..2)
+        .map(|n| {
+            let push = Ask::push("ordered", large("fail 64 no"));
+            client.push(&push.key(&format!("k{n}")))
+        })
+        .collect();
+    for id in &retried {
+        assert_eq!(client.job_in(id, "failed")["attempt"], 3);
+    }
+    assert_eq!(client.queue("paused")["ready"], 12);
+}
+
 // Issue 9, A4
 #[test]
 fn a_worker_that_is_not_read_does_not_overrun_its_time() {

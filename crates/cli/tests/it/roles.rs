@@ -9,7 +9,7 @@ use std::process::Child;
 use stoker_testkit::{
     App, Ask, Client, Dir, Setup, Spawn, as_nobody, bad_worker, procs, run, until,
 };
-use stoker_wire::{Key, Status, Type};
+use stoker_wire::{Flags, Key, Status, Type};
 
 #[test]
 fn other_users_may_call_and_push_and_look_but_not_steer() {
@@ -473,12 +473,14 @@ fn a_key_that_another_users_job_has_is_refused_without_its_id() {
         (taken.status(), taken.text()),
         (Status::ALREADY_EXISTS, unique.clone())
     );
+    assert!(taken.flags.has(Flags::NOT_PROCESSED), "{taken:?}");
     assert_eq!(admin.push(&later(Key::IDEMPOTENCY)), once, "the same push");
     as_nobody(|| {
         let mut client = app.client();
         for key in [Key::UNIQUE, Key::IDEMPOTENCY] {
             let refused = client.ask(&later(key));
             assert_eq!(refused.status(), Status::ALREADY_EXISTS);
+            assert!(refused.flags.has(Flags::NOT_PROCESSED), "{refused:?}");
             let text = refused.text();
             assert!(!text.contains(&unique) && !text.contains(&once), "{text}");
             assert!(text.contains("another user"), "{text}");
@@ -486,6 +488,7 @@ fn a_key_that_another_users_job_has_is_refused_without_its_id() {
     });
     let refused = admin.ask(&with(Key::IDEMPOTENCY, "note another"));
     assert_eq!(refused.status(), Status::INVALID_ARGUMENT, "another body");
+    assert!(refused.flags.has(Flags::NOT_PROCESSED), "{refused:?}");
     assert!(
         refused.text().contains("another body"),
         "{}",

@@ -408,6 +408,29 @@ fn results_output_progress_and_checkpoints_are_kept_by_id() {
 }
 
 #[test]
+fn null_is_no_result_unless_it_is_text() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let mut result = |script: &str| {
+        let id = client.push(&Ask::push("mails", script));
+        client.job_in(&id, "done")["result"].clone()
+    };
+    assert_eq!(result("json null"), Value::Null);
+    assert_eq!(result("ok null"), "null");
+    assert_eq!(result("json [1]"), "[1]");
+    assert_eq!(result("ok"), Value::Null, "nor is nothing");
+}
+
+#[test]
+fn a_second_acknowledgement_is_confirmed_too() {
+    let app = start("workers = 1");
+    let mut client = app.client();
+    let id = client.push(&Ask::push("mails", "ack;ack;note twice;ok"));
+    until("it goes on", || (!notes(&app).is_empty()).then_some(()));
+    client.job_in(&id, "done");
+}
+
+#[test]
 fn progress_that_comes_too_fast_is_shown_a_moment_later_each_time() {
     let app = start("workers = 1");
     let mut client = app.client();

@@ -17,10 +17,6 @@ impl ParkedJobs {
         self.jobs.insert(job.id, job);
     }
 
-    pub(crate) fn contains(&self, id: JobId) -> bool {
-        self.jobs.contains_key(&id)
-    }
-
     /// A job is no longer parked, because it was fetched, for example.
     pub(crate) fn remove(&mut self, id: JobId) -> Option<ParkedJob> {
         let job = self.jobs.remove(&id)?;

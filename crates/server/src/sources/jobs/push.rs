@@ -8,15 +8,13 @@ use crate::plane::Plane;
 use crate::sources::RETRY_MS;
 use crate::users::UserId;
 use std::sync::Arc;
+use stoker_api::job::MAX_META;
 use stoker_core::{Kind, QueueId};
 use stoker_store::{
     Holder, JobId, NewJob, Options, Owner, Pushed, StoreRequest, Trouble, Unique, lossless,
 };
 use stoker_wire::{Codec, Flags, Frame, Key, Meta, MetaBuf, Status};
 use uuid::Uuid;
-
-/// Metadata of a push: what a frame can carry, less what the broker adds for the worker.
-const MAX_META: usize = 28 << 10;
 
 impl Plane {
     /// `stoker.push`: accepts a job, or says why not. The answer is sent once the job is durable.

@@ -18,12 +18,7 @@ pub(crate) const IS_RUNNING: &str =
 impl Plane {
     /// The store has changed jobs, but for those that the core holds.
     pub(crate) fn jobs_changed(&mut self, conn: ConnId, id: u32, what: Operator, changed: Changed) {
-        let Changed {
-            count, mut loaded, ..
-        } = changed;
-        // Parked jobs come last: the first job that waits behind one would begin as soon as it is
-        // gone.
-        loaded.sort_by_key(|job| self.jobs.parked.contains(*job));
+        let Changed { count, loaded, .. } = changed;
         let reached = match what {
             Operator::Changed(Reach::Move { to, alone }) => {
                 return self.recall(conn, id, count, loaded, Change::Move { to }, alone);

@@ -43,6 +43,7 @@ impl Worker {
             "serve" => self.serve(),
             "read" => self.read_task(),
             "ok" => self.answer(Status::OK, Codec::RAW, argument.as_bytes()),
+            "json" => self.answer(Status::OK, Codec::JSON, argument.as_bytes()),
             "fail" => self.fail(argument),
             "retry" => self.retry(argument),
             "tell" => {
